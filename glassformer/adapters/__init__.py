@@ -1,4 +1,4 @@
-"""A net comes in, and learns with few weights of its own beside those it has."""
+"""Adapters: parameter-efficient fine-tuning of a model with few additional weights."""
 
 from glassformer.adapters.adalora import after_step, penalty
 from glassformer.adapters.adapter import (

@@ -1,8 +1,8 @@
-"""Ranks go where they matter (Zhang et al., 2023, section 3).
+"""Rank allocation of AdaLoRA (Zhang et al., 2023, section 3).
 
-Of every number of a triplet (a row of A, its singular value, a column of B) the sensitivity
-|w * dL/dw| is averaged over the steps, and how much it wavers. Their product, summed over the
-triplet, is its importance; those of least importance are set to zero.
+For each number of a triplet (a row of A, its singular value, a column of B), the sensitivity
+|w * dL/dw| and its variability are averaged over the steps. Their product, summed over the
+triplet, is its importance; the least important triplets are set to zero.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from glassformer.errors import GlassformerError
 
 
 class Importance(nn.Module):
-    """What is remembered of one low rank between steps; buffers, so that a run can go on."""
+    """Statistics of one low-rank update between steps; buffers, so that training can be resumed."""
 
     mask: Tensor
 
@@ -32,6 +32,7 @@ class Importance(nn.Module):
 
     @torch.no_grad()
     def update(self, part: LowRank, betas: tuple[float, ...]) -> None:
+        """Updates the moving averages with the current gradients."""
         for name, tensor in part.named_parameters():
             if tensor.grad is None:
                 continue
@@ -41,7 +42,7 @@ class Importance(nn.Module):
             wavering.mul_(betas[1]).add_((sensitivity - mean).abs(), alpha=1 - betas[1])
 
     def scores(self) -> Tensor:
-        """[rank]: the importance of each triplet."""
+        """Returns the importance of each triplet, [rank]."""
         a, b, e = (
             self.get_buffer(f"{name}_mean") * self.get_buffer(f"{name}_wavering")
             for name in ("a", "b", "e")
@@ -50,14 +51,17 @@ class Importance(nn.Module):
 
 
 def watch(adapter: Adapter) -> None:
-    """The low ranks of an adapter remember from now on what matters."""
+    """Attaches importance statistics to the low-rank updates of an adapter."""
     for part in adapter.parts.values():
         if isinstance(part, LowRank):
             part.importance = Importance(part)
 
 
 def budget(settings: AdaLoRA, step: int, begin: int, end: int) -> int:
-    """How many triplets may stay after so many steps; it falls with the cube of what is left."""
+    """Returns how many triplets to keep after `step` steps.
+
+    The count falls from `begin` to `end` with the cube of the remaining fraction of the schedule.
+    """
     steps = _steps(settings)
     if step <= settings.warmup:
         return begin
@@ -69,13 +73,19 @@ def budget(settings: AdaLoRA, step: int, begin: int, end: int) -> int:
 
 @torch.no_grad()
 def after_step(net: Transformer, step: int) -> None:
-    """To be called after step number `step` of the optimizer, counted from 0, while the gradients
-    are still there. For adapters whose ranks are fixed it does nothing."""
+    """Updates importances and ranks of an active AdaLoRA adapter; does nothing for others.
+
+    To be called after each optimizer step, while the gradients are still available.
+
+    Args:
+        net: The model.
+        step: The index of the step, counted from 0.
+    """
     adapter = active(net)
     if adapter is None or not isinstance(adapter.settings, AdaLoRA):
         return
     settings = adapter.settings
-    last = _steps(settings) - settings.final  # from here on ranks stay as they are
+    last = _steps(settings) - settings.final  # ranks stay fixed after this step
     parts = [part for part in adapter.parts.values() if isinstance(part, LowRank)]
     if step > last:
         for part in parts:
@@ -104,9 +114,12 @@ def allocate(parts: list[LowRank], count: int) -> None:
 
 
 def penalty(net: Transformer) -> Tensor | None:
-    """How far the singular vectors are from orthogonal: the mean over all matrices of the Frobenius
-    norm of P^T P - 1, which AdaLoRA adds to the loss, `settings.orthogonality` times. None for
-    other adapters."""
+    """Computes AdaLoRA's orthogonality loss, to be weighted by `settings.orthogonality`.
+
+    Returns:
+        The mean over all matrices of the Frobenius norm of P^T P - 1, or None if the active adapter
+        is not AdaLoRA.
+    """
     adapter = active(net)
     if adapter is None or not isinstance(adapter.settings, AdaLoRA):
         return None

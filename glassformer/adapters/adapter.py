@@ -1,4 +1,4 @@
-"""What it has put where, and how it is turned on and off."""
+"""An adapter of a model, and switching adapters on and off."""
 
 from __future__ import annotations
 
@@ -21,28 +21,34 @@ DEFAULT = "default"
 
 
 class Adapter:
-    """It has three ways to change what a net computes: modules beside linear layers, a module
-    around a stack, and tensors of its own in the place of the net's. While it is off, the net is as
-    it was, but for the adapter's tensors, which stay where they are kept."""
+    """The modules and tensors that one adapter adds to a model.
+
+    An adapter can change the computation in three ways: modules added to linear layers (`beside`),
+    a module around a stack (`around`), and its own tensors in place of the model's (`own`). While
+    the adapter is off, the model computes as before, although the adapter's modules remain
+    registered in it.
+    """
 
     def __init__(self, name: str, settings: AdapterConfig) -> None:
         self.name, self.settings = name, settings
-        self.places: dict[str, TargetModule] = {}  # by published names, where ranks are
+        self.places: dict[str, TargetModule] = {}  # low-rank updates, by published names
         self.parts: dict[str, LowRank | BottleneckAdapter] = {}  # by published names
         self.beside: list[tuple[Linear, nn.Module]] = []
         self.around: PrefixKeys | PromptTokens | None = None
-        self.own: dict[str, nn.Parameter] = {}  # in the place of the net's, by our names
-        self.kept: dict[str, nn.Parameter] = {}  # the net's, meanwhile
-        self.merged: dict[str, Tensor] | None = None  # rows as they were, by published names
+        self.own: dict[str, nn.Parameter] = {}  # replace the model's parameters, by our names
+        self.kept: dict[str, nn.Parameter] = {}  # the model's replaced parameters, by our names
+        self.merged: dict[str, Tensor] | None = None  # original rows, by published names
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
         self.on = False
 
     def parameters(self) -> list[nn.Parameter]:
+        """Returns the adapter's parameters, each once."""
         modules = [*self.parts.values(), *([] if self.around is None else [self.around])]
         own = {id(parameter): parameter for parameter in self.own.values()}  # some are tied
         return [*(p for module in modules for p in module.parameters()), *own.values()]
 
     def turn_on(self, net: Transformer) -> None:
+        """Registers the adapter's hooks and puts its own tensors into the model."""
         if self.on:
             return
         self.handles = [linear.register_forward_hook(part) for linear, part in self.beside]
@@ -59,6 +65,7 @@ class Adapter:
         self.on = True
 
     def turn_off(self, net: Transformer) -> None:
+        """Undoes `turn_on`."""
         if not self.on:
             return
         for handle in self.handles:
@@ -71,7 +78,7 @@ class Adapter:
         self.on = False
 
     def stacks(self, net: Transformer) -> list[Stack]:
-        """Those that the module around has a say in."""
+        """Returns the stacks whose forward pass the module `around` changes."""
         if isinstance(self.around, PrefixKeys):
             return [net._last[1]]
         return [stack for stack in (net.encoder, net.decoder) if stack is not None]
@@ -82,8 +89,10 @@ class Adapter:
             module._parameters[leaf] = tensor
 
     def take_over(self, net: Transformer, names: Sequence[str]) -> None:
-        """From now on these tensors of the net are versions of the adapter's own. Those that are
-        tied, if all of them are taken over, stay so."""
+        """Creates the adapter's own copies of these parameters of the model.
+
+        Tied parameters stay tied if all of them are taken over.
+        """
         copies: dict[int, nn.Parameter] = {}
         for name in names:
             if name not in self.own:
@@ -93,7 +102,7 @@ class Adapter:
                 self.own[name] = copies[id(kept)]
 
     def give_back(self, net: Transformer, names: Sequence[str]) -> None:
-        """The net's own tensors, where the adapter has no version of them after all."""
+        """Restores the model's own parameters and discards the adapter's copies of them."""
         self._swap(net, {name: self.kept.pop(name) for name in names})
         for name in names:
             del self.own[name]
@@ -105,13 +114,19 @@ def owner(net: Transformer, name: str) -> tuple[nn.Module, str]:
 
 
 def adapters_of(net: Transformer) -> dict[str, Adapter]:
-    """Those that were added, by name."""
+    """Returns the adapters of a model by name."""
     found: dict[str, Adapter] = net.__dict__.setdefault("_adapters", {})
     return found
 
 
 def switch(net: Transformer, name: str | None) -> None:
-    """Turns one adapter on and all others off; None: all off, and the net is as it was."""
+    """Turns one adapter on and all others off.
+
+    Args:
+        net: The model.
+        name: The adapter to turn on; None turns all adapters off, so that the model computes as
+            without them and all its parameters are trainable.
+    """
     known = adapters_of(net)
     if name is not None and name not in known:
         there = nearest(name, known) if known else "it has none."
@@ -130,7 +145,7 @@ def switch(net: Transformer, name: str | None) -> None:
 
 
 def remove(net: Transformer, name: str) -> None:
-    """Takes an adapter away; without any other on, the whole net learns again."""
+    """Removes an adapter and turns all others off; the whole model becomes trainable again."""
     switch(net, name)
     adapter = adapters_of(net)[name]
     switch(net, None)
@@ -144,12 +159,13 @@ def remove(net: Transformer, name: str) -> None:
 
 
 def active(net: Transformer) -> Adapter | None:
+    """Returns the adapter that is on, or None."""
     return next((adapter for adapter in adapters_of(net).values() if adapter.on), None)
 
 
 @contextmanager
 def switched_off(net: Transformer) -> Iterator[None]:
-    """The net as it was before, for a while."""
+    """Context manager that turns the active adapter off and on again at the end."""
     one = active(net)
     if one is not None:
         one.turn_off(net)

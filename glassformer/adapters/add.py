@@ -1,4 +1,4 @@
-"""Settings come in, an adapter stands in the net."""
+"""Adding a new adapter to a model."""
 
 from __future__ import annotations
 
@@ -38,8 +38,17 @@ from glassformer.weights.mapping import tied_names
 
 
 def add(model: Host, settings: AdapterConfig, name: str = DEFAULT, *, seed: int = 0) -> Adapter:
-    """Adds an adapter and turns it on, others off; from now on it is all that learns. What it
-    starts with depends on the seed and its places alone.
+    """Adds an adapter and turns it on, and all others off; only the adapter is trainable then.
+
+    Args:
+        model: The model to adapt.
+        settings: The kind of adapter and its options.
+        name: The adapter's name in the model.
+        seed: The seed of the initial values, which depend only on it and on the names of the
+            adapted layers.
+
+    Returns:
+        The new adapter.
 
     >>> add(model, LoRA(rank=4, targets=("q_proj", "v_proj")))
     """
@@ -61,7 +70,7 @@ def add(model: Host, settings: AdapterConfig, name: str = DEFAULT, *, seed: int 
 
 
 def begin(model: Host, settings: AdapterConfig, name: str) -> Adapter:
-    """An adapter that has nothing yet."""
+    """Creates an empty adapter after checking its name."""
     if name in adapters_of(model.net):
         raise GlassformerError(f"The model has an adapter {name!r} already; give another name.")
     if not name.isidentifier() or hasattr(nn.ModuleDict, name):
@@ -70,9 +79,9 @@ def begin(model: Host, settings: AdapterConfig, name: str) -> Adapter:
 
 
 def finish(model: Host, adapter: Adapter) -> None:
-    """Puts the adapter where it belongs, and turns it on. Until then the net has not changed."""
+    """Installs the adapter in the model and turns it on. Up to this call the model is unchanged."""
     net, whole = model.net, _whole_names(model, adapter.settings, adapter)
-    switch(net, None)  # what is taken over is the net's own
+    switch(net, None)  # so that the model's own parameters are copied
     adapter.take_over(net, whole)
     for linear, part in adapter.beside:
         if not hasattr(linear, "adapters"):
@@ -84,6 +93,7 @@ def finish(model: Host, adapter: Adapter) -> None:
 
 
 def _add_ranks(adapter: Adapter, model: Host, settings: LoRA | AdaLoRA, seed: int) -> None:
+    """Adds low-rank updates to the target layers."""
     chosen, fresh = choose(find_target_modules(model), settings.targets), fresh_names(model)
     adapter.places = {p.published: p for p in chosen if f"{p.module}.weight" not in fresh}
     if not adapter.places:
@@ -101,6 +111,7 @@ def _add_ranks(adapter: Adapter, model: Host, settings: LoRA | AdaLoRA, seed: in
 
 
 def add_rank(adapter: Adapter, place: TargetModule, rank: int, scale: float) -> None:
+    """Adds an uninitialized low-rank update to one layer."""
     settings = adapter.settings
     assert isinstance(settings, LoRA | AdaLoRA)
     height, width = place.stop - place.start, place.linear.in_features
@@ -114,7 +125,7 @@ def add_rank(adapter: Adapter, place: TargetModule, rank: int, scale: float) -> 
 
 
 def gather(adapter: Adapter) -> None:
-    """Several blocks of rows of one layer stand beside it together."""
+    """Groups the low-rank updates by layer, as a joined layer can have several."""
     groups: dict[Linear, AdapterUpdates] = {}
     for name, place in adapter.places.items():
         groups.setdefault(place.linear, AdapterUpdates()).append(adapter.parts[name])
@@ -122,6 +133,7 @@ def gather(adapter: Adapter) -> None:
 
 
 def _add_necks(adapter: Adapter, model: Host, settings: Bottleneck, seed: int) -> None:
+    """Adds bottleneck modules to all blocks."""
     places = {p.linear: name for name, p in find_target_modules(model).items()}
     for module in model.net.modules():
         if isinstance(module, Block):
@@ -135,8 +147,10 @@ def _add_necks(adapter: Adapter, model: Host, settings: Bottleneck, seed: int) -
 
 
 def _whole_names(model: Host, settings: AdapterConfig, adapter: Adapter) -> list[str]:
-    """Our names of the tensors that are trained whole: biases, what starts fresh, and what goes
-    along."""
+    """Returns our names of the parameters that are trained in full.
+
+    These are biases, newly initialized parameters, and the modules in `settings.also`.
+    """
     net, fresh = model.net, fresh_names(model)
     parameters = dict(net.named_parameters(remove_duplicate=False))
     groups = [group for group in tied_names(net) if group[0] in parameters]
@@ -169,12 +183,13 @@ def _whole_names(model: Host, settings: AdapterConfig, adapter: Adapter) -> list
 
 
 def within(tensor: str, module: str) -> bool:
-    """Whether a published tensor belongs to a module that is named by its end."""
+    """Whether a published tensor belongs to a module that is given by the end of its name."""
     path = tensor.rpartition(".")[0]
     return any(ends(path[: found.end()], module) for found in re.finditer(r"[^.]+", path))
 
 
 def _first_tokens(model: Host, settings: Prompt, words: int, seed: int) -> Tensor:
+    """Returns the token ids whose embeddings initialize the prompt."""
     if settings.text is None:
         return torch.randint(words, (settings.tokens,), generator=_drawn(seed, "prompt"))
     tokenizer = getattr(model, "tokenizer", None)

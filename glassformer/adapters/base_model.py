@@ -1,8 +1,8 @@
-"""The model that an adapter was trained beside, and how to load it again.
+"""The base model of an adapter, and how to load it again.
 
-peft's files name the base by a path alone. `glassformer.json` lies beside them and says what else
-it takes: the class, which tensors started fresh and which were left out, the labels, and the config
-of the adapted model.
+peft's files identify the base model only by a path. `glassformer.json` is stored next to them and
+records what else is needed: the class, the tensors that were initialized or dropped, the labels,
+and the config of the adapted model.
 """
 
 from __future__ import annotations
@@ -25,8 +25,14 @@ DESCRIPTION = "glassformer.json"
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterBase:
-    """`source` is a path, zoo:NAME or real:NAME, and `folder` where that lies on this machine; the
-    other fields are what `load` is told beside it."""
+    """The base model of an adapter and the options to load it with.
+
+    Attributes:
+        source: A path, zoo:NAME or real:NAME.
+        folder: The local folder of `source`.
+        architecture: As in `LoadOptions`, like `make` and `drop`.
+        labels: The labels of the classification head.
+    """
 
     source: str
     folder: str | None = None
@@ -36,7 +42,7 @@ class AdapterBase:
     labels: tuple[str, ...] | None = None
 
     def or_else(self, other: AdapterBase) -> AdapterBase:
-        """With what another says of the same model where nothing is said here."""
+        """Fills unset options with those of another description of the same model."""
         return replace(
             self,
             architecture=self.architecture or other.architecture,
@@ -47,14 +53,20 @@ class AdapterBase:
 
     @property
     def as_it_is(self) -> bool:
-        """Whether the model is loaded as its config.json has it."""
+        """Whether the model is loaded exactly as its config.json describes it."""
         return not (self.architecture or self.make or self.drop or self.labels)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterDescription:
-    """What an adapter's folder says of the model that it makes. `places` are where the base may
-    lie, the first one first; `dtype` is that of the numbers beside which the adapter was trained.
+    """What an adapter folder says about the adapted model.
+
+    Attributes:
+        base: The base model, if it is known.
+        places: Paths where the base model may be found, in order of preference.
+        architecture: The class of the adapted model.
+        config: The config of the adapted model.
+        dtype: The dtype of the model during training.
     """
 
     base: AdapterBase | None
@@ -65,8 +77,15 @@ class AdapterDescription:
 
 
 def write_description(draft: Path, folder: Path, base: AdapterBase | None, model: Host) -> None:
-    """`draft` becomes `folder`, to which the base's relative path refers, so that both can be moved
-    together."""
+    """Writes `glassformer.json`.
+
+    Args:
+        draft: The folder to write to, which is later renamed to `folder`.
+        folder: The final folder. The path of the base model is also stored relative to it, so that
+            both can be moved together.
+        base: The base model, if it is known.
+        model: The adapted model.
+    """
     told: dict[str, Any] | None = None
     if base is not None:
         told = {key: value for key, value in asdict(base).items() if key != "folder"}
@@ -83,7 +102,10 @@ def write_description(draft: Path, folder: Path, base: AdapterBase | None, model
 
 
 def read_description(folder: Path) -> AdapterDescription:
-    """Of a folder that peft has written the base's name is all that is known."""
+    """Reads the description of an adapter folder.
+
+    For a folder written by peft, only the name of the base model is known.
+    """
     path = folder / DESCRIPTION
     if not path.is_file():
         source = read_json(folder / ADAPTER_CONFIG).get("base_model_name_or_path")
@@ -111,6 +133,7 @@ def read_description(folder: Path) -> AdapterDescription:
 
 
 def read_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON object from a file."""
     try:
         value = json.loads(path.read_text("utf-8"))
     except (ValueError, OSError) as error:

@@ -1,8 +1,9 @@
-"""What peft took out of a model's weights before it trained an adapter.
+"""Adapters that peft initialized from a decomposition of the model's weights (PiSSA, OLoRA).
 
-PiSSA and OLoRA begin with factors of the weight itself, B0 A0, and train beside the rest of it,
-W - scale B0 A0. The folder holds B and A alone: who loads it takes the same factors out again. Here
-they go into the adapter, as ranks of the opposite sign, and the model's weights stay as they are.
+PiSSA and OLoRA start with factors of the weight itself, B0 A0, and train with the residual
+W - scale B0 A0 as the base weight. The folder contains only B and A, so a loader has to subtract
+the same factors again. Here they are added to the adapter as ranks of the opposite sign, and the
+model's weights stay unchanged.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ WEIGHTS_STAY = ("true", "false", "none", "gaussian", "eva", "orthogonal", "mica"
 
 
 def pissa(weight: Tensor, rank: int, scale: float) -> tuple[Tensor, Tensor]:
-    """A0 and B0: the largest singular values and vectors (Meng et al., 2024, section 3)."""
+    """Returns A0 and B0 from the largest singular values (Meng et al., 2024, section 3)."""
     left, values, right = torch.linalg.svd(weight, full_matrices=False)
     roots = (values[:rank] / scale).sqrt()
     return roots[:, None] * right[:rank], left[:, :rank] * roots
 
 
 def olora(weight: Tensor, rank: int, scale: float) -> tuple[Tensor, Tensor]:
-    """A0 and B0: the first rows and columns of a QR decomposition (Buyukakyuz, 2024)."""
+    """Returns A0 and B0, the first rows and columns of a QR decomposition (Buyukakyuz, 2024)."""
     orthogonal, upper = torch.linalg.qr(weight)
     return upper[:rank], orthogonal[:, :rank]
 
@@ -38,7 +39,10 @@ STARTS: dict[str, Start] = {"pissa": pissa, "olora": olora}
 
 
 def start_of(config: Mapping[str, Any]) -> Start | None:
-    """None where the weights stayed as they were."""
+    """Returns the decomposition that an adapter was initialized with.
+
+    None means that the base weights were not changed.
+    """
     said = config.get("init_lora_weights")
     name = str(said).lower()
     if config["peft_type"] != "LORA" or name in WEIGHTS_STAY:
@@ -54,7 +58,7 @@ def start_of(config: Mapping[str, Any]) -> Start | None:
 
 
 def twice_the_ranks(config: dict[str, Any]) -> dict[str, Any]:
-    """The config of an adapter to which as many ranks were added; its scales are the same."""
+    """Adapts the config to a doubled number of ranks, so that the scales stay the same."""
     times = 2**0.5 if config.get("use_rslora") else 2
     ranks, alphas = config.get("rank_pattern") or {}, config.get("alpha_pattern") or {}
     return {
@@ -70,7 +74,17 @@ def twice_the_ranks(config: dict[str, Any]) -> dict[str, Any]:
 def without_start(
     parts: Mapping[str, Tensor], place: TargetModule, start: Start, scale: float
 ) -> dict[str, Tensor]:
-    """A and B, and behind them those that they began as, which are subtracted."""
+    """Appends the initial factors to A and B with the opposite sign, so that they are subtracted.
+
+    Args:
+        parts: A and B as stored in the file.
+        place: The adapted layer.
+        start: The decomposition, as returned by `start_of`.
+        scale: The scale of the update.
+
+    Returns:
+        A and B with twice the ranks.
+    """
     if isinstance(place.linear, QuantizedLinear):
         raise GlassformerError(
             "The adapter was begun with factors of its model's weights, which codes cannot give "

@@ -1,5 +1,8 @@
-"""They name a task or a class, and no labels. What a base has to
-be loaded as follows from that, and from the shapes of the modules that were saved whole."""
+"""Inference of how to load the base model of an adapter written by peft.
+
+Such adapters name a task or a class, and no labels. The class to load the base model as follows
+from these names and from the shapes of the modules that were saved in full.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,25 @@ from glassformer.families._shared.weight_rules import match
 from glassformer.weights.architecture import named_class
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 
-CLASSES = {  # what a class name ends in that peft calls so
+CLASSES = {  # peft's task type -> ending of the class name
     "SEQ_CLS": "ForSequenceClassification",
     "TOKEN_CLS": "ForTokenClassification",
     "QUESTION_ANS": "ForQuestionAnswering",
 }
-OWN = ("lora_", "prompt_embeddings")  # in names of tensors that are no module's
+OWN = ("lora_", "prompt_embeddings")  # parts of names of the adapter's own tensors
 
 
 def guessed(base: AdapterBase, adapter: Path, config: Mapping[str, Any]) -> AdapterBase:
-    """`config` is that of the base as its folder has it."""
+    """Infers the class and the labels of the adapted model.
+
+    Args:
+        base: The base model as the adapter names it.
+        adapter: The adapter's folder.
+        config: The config of the base model.
+
+    Returns:
+        `base` with the options to load it with; `base` itself if nothing follows from the adapter.
+    """
     said, family = read_json(adapter / ADAPTER_CONFIG), find_family(config)
     named = (said.get("auto_mapping") or {}).get("base_model_class")
     ending = CLASSES.get(said.get("task_type") or "")
@@ -54,6 +66,7 @@ def guessed(base: AdapterBase, adapter: Path, config: Mapping[str, Any]) -> Adap
 
 
 def _whole_shapes(adapter: Path) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of the tensors saved in full, by published names."""
     path = adapter / ADAPTER_TENSORS
     try:
         with safe_open(path, framework="pt") as file:

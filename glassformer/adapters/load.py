@@ -1,4 +1,4 @@
-"""An adapter's folder, of peft's or ours, becomes an adapter at work."""
+"""Loading of an adapter folder written by peft or by Glassformer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 from glassformer.weights.mapping import parts_of
 
 RANKS = re.compile(r"(.+)\.lora_([ABE])(?:\.weight)?")
-UNKNOWN = (  # features of peft's LoRA that change what is computed, and are not ours
+UNKNOWN = (  # peft LoRA features that change the computation and are not supported
     "use_dora", "lora_bias", "layer_replication", "target_parameters", "trainable_token_indices",
     "use_qalora", "use_bdlora", "alora_invocation_tokens", "kasa_config", "arrow_config",
     "monteclora_config",
@@ -45,7 +45,19 @@ UNKNOWN = (  # features of peft's LoRA that change what is computed, and are not
 
 
 def load_adapter(model: Host, folder: str | Path, name: str = DEFAULT) -> Adapter:
-    """Reads a folder, of peft's or ours, and turns the adapter on."""
+    """Loads an adapter into a model and turns it on.
+
+    Args:
+        model: The model that the adapter was trained for.
+        folder: An adapter folder written by peft or by Glassformer.
+        name: The adapter's name in the model.
+
+    Returns:
+        The loaded adapter.
+
+    Raises:
+        GlassformerError: The folder is invalid or does not fit the model.
+    """
     folder = Path(folder)
     config, tensors = _read(folder)
     try:
@@ -58,7 +70,7 @@ def _load(
     model: Host, config: dict[str, Any], tensors: dict[str, Tensor], folder: Path, name: str
 ) -> Adapter:
     kind = config.get("peft_type")
-    listed = config.get("modules_to_save") or ()  # peft also lists names that no module has
+    listed = config.get("modules_to_save") or ()  # peft also lists nonexistent modules
     whole = tuple(end for end in listed if any(within(key, end) for key in tensors))
     if kind in ("LORA", "ADALORA"):
         return _load_ranks(model, config, tensors, name, whole)
@@ -83,6 +95,7 @@ def _load(
 def _fill_named(
     adapter: Adapter, model: Host, config: Mapping[str, Any], tensors: dict[str, Tensor]
 ) -> None:
+    """Loads bottleneck, prefix or prompt tensors, and the parameters trained in full."""
     targets: dict[str, Tensor] = {
         f"{published}.bottleneck.{key}": tensor
         for published, part in adapter.parts.items()
@@ -91,7 +104,7 @@ def _fill_named(
     if adapter.around is not None:
         targets["prompt_embeddings"] = adapter.around.weight
         if "prompt_embeddings" in tensors and config["peft_type"] == "PROMPT_TUNING":
-            # of an encoder-decoder peft saves as many again, which it never reads
+            # for an encoder-decoder, peft saves twice as many rows and never reads the second half
             own = tensors["prompt_embeddings"][: config["num_virtual_tokens"]]
             tensors["prompt_embeddings"] = own
     _fill(adapter, model, tensors, targets)
@@ -104,6 +117,7 @@ def _load_ranks(
     name: str,
     whole: tuple[str, ...],
 ) -> Adapter:
+    """Loads a LoRA or AdaLoRA adapter."""
     for feature in UNKNOWN:
         if config.get(feature):
             raise GlassformerError(
@@ -126,7 +140,7 @@ def _load_ranks(
     places = find_target_modules(model)
     still = not any(bool(parts["B"].any()) for parts in ranks.values())
     if isinstance(settings, LoRA) and settings.biases == "all" and still:
-        ranks, settings = {}, BitFit(also=whole)  # biases alone, as they are saved here
+        ranks, settings = {}, BitFit(also=whole)  # only biases: this is how BitFit is saved
     adapter = begin(model, settings, name)
     for published, parts in ranks.items():
         if published not in places:
@@ -170,7 +184,7 @@ def _load_ranks(
 
 @contextmanager
 def _whole_or_not(model: Host, adapter: Adapter) -> Iterator[None]:
-    """An adapter that turns out not to fit is taken away again."""
+    """Removes the adapter again if the rest of its file does not fit the model."""
     try:
         yield
     except GlassformerError:
@@ -210,7 +224,11 @@ def _settings(
 def _fill(
     adapter: Adapter, model: Host, tensors: dict[str, Tensor], targets: Mapping[str, Tensor]
 ) -> None:
-    """The rest of a file goes into the adapter's own tensors: those named, and whole ones."""
+    """Copies the remaining tensors of the file into the adapter.
+
+    `targets` maps names in the file to the adapter's tensors; all others must be parameters that
+    are trained in full.
+    """
     for key, target in targets.items():
         found = tensors.pop(key, None)
         if found is None or found.shape != target.shape:
@@ -253,6 +271,7 @@ def _fill(
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Reads config and tensors of an adapter folder; peft's prefixes are removed from the names."""
     complete_pending_save(folder)
     for name in (ADAPTER_CONFIG, ADAPTER_TENSORS):
         if not (folder / name).is_file():
@@ -271,6 +290,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _pattern(patterns: Mapping[str, float] | None, name: str, default: float) -> float:
+    """Returns the value of the first pattern that matches the layer name, as peft matches them."""
     for key, value in (patterns or {}).items():
         if re.match(rf"(.*\.)?({key})$", name):
             return float(value)

@@ -1,7 +1,7 @@
-"""Modules that see its input and change its output.
+"""Adapter modules that change the output of a linear layer.
 
-They are forward hooks of the layer, so that it may hold floats or codes, joined or not, and keeps
-its name; as its submodules they move, shard and are saved with it.
+They are forward hooks of the layer, so that the layer may be quantized or joined and keeps its
+name. As submodules of the layer, they are moved, sharded and saved with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from glassformer.spec import Activation
 
 
 class LowRank(nn.Module):
-    """scale * B A for a block of rows; with `singular`, B diag(e) A."""
+    """The update scale * B A for a block of rows; with `singular`, scale * B diag(e) A."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class LowRank(nn.Module):
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator) -> None:
-        """First values as peft draws them: what is added is zero."""
+        """Draws initial values as peft does; the update is zero at first."""
         if self.e is None:
             reach = 1 / math.sqrt(self.a.shape[1])
             self.a.copy_(torch.empty(self.a.shape).uniform_(-reach, reach, generator=generator))
@@ -54,7 +54,7 @@ class LowRank(nn.Module):
         return self.a if self.e is None else self.a * self.e
 
     def delta(self) -> Tensor:
-        """[row, in], what the layer's weight would be changed by."""
+        """Returns the equivalent change of the layer's weight, [row, in]."""
         return self.b @ self.right * self.scale
 
     def forward(self, x: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ class LowRank(nn.Module):
 
 
 class AdapterUpdates(nn.ModuleList):
-    """What low ranks add to a layer's output, each to its own rows."""
+    """Forward hook that adds low-rank updates to a layer's output, each to its own rows."""
 
     def forward(self, linear: Linear, inputs: tuple[Tensor], output: Tensor) -> Tensor:
         parts: list[Any] = list(self)
@@ -80,7 +80,7 @@ class AdapterUpdates(nn.ModuleList):
 
 
 class BottleneckAdapter(nn.Module):
-    """y + up(activation(down(y))), which begins as y."""
+    """Forward hook that computes y + up(activation(down(y))); the identity at first."""
 
     def __init__(self, linear: Linear, width: int, activation: Activation) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class BottleneckAdapter(nn.Module):
 
 
 def _like(linear: Linear) -> dict[str, Any]:
-    """Where the layer is, in float32 or finer: small changes need the digits."""
+    """Returns the layer's device and dtype, at least float32: small updates need the precision."""
     tensor = next(t for t in (*linear.parameters(), *linear.buffers()))
     floating = tensor.dtype if tensor.is_floating_point() else torch.float32
     return {"device": tensor.device, "dtype": torch.promote_types(floating, torch.float32)}

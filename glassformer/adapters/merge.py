@@ -1,4 +1,4 @@
-"""What stands beside weights is added to them, and taken out again."""
+"""Merging of an adapter into the model's weights, and the reverse."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from glassformer.weights.quantization import QuantizedLinear
 
 @torch.no_grad()
 def merge(net: Transformer, name: str, *, forget: bool = False) -> None:
-    """Adds what an adapter's ranks would add to the weights themselves, and turns it off. The rows
-    that change are kept as they were for `unmerge`, or `forget`ten with the adapter."""
+    """Adds an adapter's update to the weights and turns the adapter off.
+
+    Args:
+        net: The model.
+        name: The adapter, of kind LoRA, AdaLoRA or BitFit.
+        forget: Removes the adapter. Otherwise the original values of the changed rows are kept for
+            `unmerge`.
+    """
     switch(net, name)
     adapter = adapters_of(net)[name]
     if not isinstance(adapter.settings, LoRA | AdaLoRA | BitFit):
@@ -51,7 +57,7 @@ def merge(net: Transformer, name: str, *, forget: bool = False) -> None:
 
 @torch.no_grad()
 def unmerge(net: Transformer, name: str) -> None:
-    """Weights as they were before `merge`, to the bit, and the adapter beside them."""
+    """Restores the exact weights from before `merge` and turns the adapter on."""
     adapter = adapters_of(net).get(name)
     if adapter is None or adapter.merged is None:
         raise GlassformerError(f"The adapter {name!r} is not merged into the weights.")

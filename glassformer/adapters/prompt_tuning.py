@@ -1,7 +1,8 @@
-"""Vectors that a stack reads in front of a row.
+"""Prefix tuning and prompt tuning: trained vectors before the text.
 
-`core.run` lets what stands around a stack have a say in every pass through it. Prefixes are keys
-and values of a cache that is not empty; prompts are tokens whose vectors are not in the vocabulary.
+The adapter module in `Stack.around` wraps every forward pass of the stack. A prefix is a key-value
+cache that is not empty at the start; a prompt consists of tokens whose vectors are not in the
+vocabulary.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ Pass = Callable[..., Tensor]
 
 
 class PrefixKeys(nn.Module):
-    """`weight` is [token, layer, key or value, head, dim] in one row a token, as peft saves it."""
+    """Trained keys and values that are put into an empty cache.
+
+    `weight` has one row per token, [token, layer, key or value, head, dim] flattened, as peft saves
+    it. With `hidden`, a small network computes these rows from a smaller `weight`.
+    """
 
     def __init__(self, net: Transformer, tokens: int, hidden: int) -> None:
         super().__init__()
@@ -51,16 +56,19 @@ class PrefixKeys(nn.Module):
                     tensor.copy_(drawn)
 
     def takes(self, stack: Stack) -> int:
-        """How many positions of the stack are not the text's."""
+        """Returns how many positions of the stack the prefix occupies."""
         return len(self.weight)
 
     def rows(self) -> Tensor:
+        """Returns the keys and values, one row per token."""
         made: Tensor = self.weight if self.make is None else self.make(self.weight)
         return made
 
     def pair(self, depth: int) -> int:
-        """Which keys and values a layer gets. For an encoder-decoder peft joins them twice and
-        takes four at a time, of which it uses the first two; its folders are read as it reads them.
+        """Returns which of the stored layers' keys and values a layer uses.
+
+        For an encoder-decoder, peft duplicates them and splits them in groups of four, of which it
+        uses the first two. Its folders are read in the same way.
         """
         return 2 * depth % self.layers if self.twice else depth
 
@@ -78,7 +86,7 @@ class PrefixKeys(nn.Module):
         return inner(name, stack, tokens, **given)
 
     def begin(self, cache: Cache, batch: int, stack: Stack) -> None:
-        """An empty cache holds the prefix, as if it were a text that was read."""
+        """Fills an empty cache with the prefix, as if it were text already processed."""
         rows = self.rows().to(next(stack.parameters()).dtype)
         count = len(rows)
         pairs = rows.view(count, self.layers, 2, self.heads, self.dim).permute(1, 2, 3, 0, 4)
@@ -90,7 +98,7 @@ class PrefixKeys(nn.Module):
 
 
 def prefix_shape(spec: StackSpec) -> tuple[int, int, int]:
-    """Layers, heads and their width, which must be alike in all layers."""
+    """Returns the numbers of layers and heads and the head size, equal in all layers."""
     blocks = [spec.blocks[index] for index in spec.order]
     shapes = {
         (b.attention.key_heads, b.attention.head_dim) if isinstance(b, BlockSpec) else None
@@ -106,8 +114,11 @@ def prefix_shape(spec: StackSpec) -> tuple[int, int, int]:
 
 
 class PromptTokens(nn.Module):
-    """Virtual tokens. Their slots are read as those of an ordinary token, whose vectors are then
-    replaced. Where an encoder reads them, a decoder sees what became of them."""
+    """Trained virtual tokens.
+
+    Placeholder tokens are put before the text, and a hook replaces their embeddings. If an encoder
+    reads them, the decoder attends to their hidden states.
+    """
 
     def __init__(self, net: Transformer, tokens: int) -> None:
         super().__init__()
@@ -115,17 +126,18 @@ class PromptTokens(nn.Module):
         table: Tensor = embed.token.weight  # type: ignore[union-attr,assignment]
         self.weight = nn.Parameter(torch.zeros(tokens, table.shape[1], device=table.device))
         self.seen = net.encoder is not None and net.decoder is not None
-        # a head that reads the first token reads the first virtual one, as with peft
+        # a head that reads the first token reads the first virtual token, as in peft
         self.first = all(head.pick == "first" for head in net.spec.heads) and bool(net.spec.heads)
         self.reading = False
 
     def takes(self, stack: Stack) -> int:
-        """How many positions of the stack are not the text's."""
+        """Returns how many positions of the stack the prompt occupies."""
         only_sees = self.seen and any(b.cross is not None for b in stack.spec.attention_blocks)
         return 0 if only_sees else len(self.weight)
 
     @torch.no_grad()
     def begin(self, table: Tensor, ids: Tensor) -> None:
+        """Initializes the virtual tokens with the embeddings of `ids`."""
         self.weight.copy_(table[ids])
 
     def forward(self, inner: Pass, name: str, stack: Stack, tokens: Tensor, **given: Any) -> Tensor:
@@ -142,7 +154,7 @@ class PromptTokens(nn.Module):
                 "A prompt stands before one text: give each its own row (data.arrange = 'single'), "
                 "in its own order."
             )
-        given["runs"] = None  # they speak of the text alone
+        given["runs"] = None  # they describe the text without the prompt
         table = stack.spec.embed.position
         real = 1 if table is not None and table.pad == 0 else 0
         front = {"mask": True, "segments": 0, "global_tokens": False}
@@ -169,7 +181,7 @@ class PromptTokens(nn.Module):
         return hidden[:, count:]
 
     def replace(self, lookup: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor | None:
-        """A forward hook of the table of tokens."""
+        """Forward hook of the token embedding that inserts the trained vectors."""
         if not self.reading:
             return None
         own = self.weight.to(output.dtype).expand(len(output), -1, -1)
@@ -177,7 +189,7 @@ class PromptTokens(nn.Module):
 
 
 def prompt_stack(net: Transformer) -> Stack:
-    """The stack that reads the text a prompt stands before: the encoder, where there is one."""
+    """Returns the stack that reads the prompt: the encoder if there is one."""
     stack = net.encoder if net.encoder is not None else net.decoder
     assert stack is not None
     if not _embeds_tokens(net.spec) or stack.spec.memory is not None:

@@ -1,8 +1,8 @@
-"""An adapter becomes a folder in the layout of the `peft` library.
+"""Saving of an adapter in the folder layout of the `peft` library.
 
-adapter_config.json says what it is, adapter_model.safetensors holds its tensors under the published
-names of the layers they belong to. peft has no bottleneck adapters; those are saved alike, under a
-type that it does not know.
+adapter_config.json describes the adapter; adapter_model.safetensors holds its tensors under the
+published names of the layers they belong to. peft has no bottleneck adapters: they are saved in the
+same layout, with a type that peft does not know.
 """
 
 from __future__ import annotations
@@ -31,16 +31,25 @@ from glassformer.storage.files import write_json
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 from glassformer.weights.mapping import ADDED, parts_of
 
-FRONT = "base_model.model."  # peft's wrappers around a model; around what only has a prompt,
+# prefixes from peft's wrappers around a model, and around one with only a prefix or prompt
+FRONT = "base_model.model."
 FRONT_OF_PROMPTED = "base_model."
 
 
 def write_adapter(model: Host, adapter: Adapter, folder: Path, base: str | None) -> None:
-    """Writes into an existing folder; `base` is where the model itself can be found."""
+    """Writes an adapter into an existing folder.
+
+    Args:
+        model: The adapted model.
+        adapter: The adapter to save.
+        folder: The folder to write to.
+        base: Path or name of the base model, stored in adapter_config.json.
+    """
     config = {"base_model_name_or_path": base, "inference_mode": True, "revision": None}
     config |= _described(model, adapter)
     tensors = {
-        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)  # some are tied
+        # a clone, because safetensors rejects tied tensors that share storage
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in _written(model, adapter).items()
     }
     save_file(tensors, folder / ADAPTER_TENSORS, metadata={"format": "pt"})
@@ -48,6 +57,7 @@ def write_adapter(model: Host, adapter: Adapter, folder: Path, base: str | None)
 
 
 def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
+    """Returns the contents of adapter_config.json."""
     settings = adapter.settings
     whole = _whole_modules(model, adapter)
     common: dict[str, Any] = {"modules_to_save": whole or None, "task_type": None}
@@ -121,11 +131,12 @@ def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
         "num_attention_heads": around.heads,
         "num_layers": around.layers,
         "encoder_hidden_size": around.heads * around.dim,
-        "prefix_projection": False,  # what the small network makes is saved, not the network
+        "prefix_projection": False,  # the output of the projection is saved, not the projection
     }
 
 
 def _written(model: Host, adapter: Adapter) -> dict[str, Tensor]:
+    """Returns the adapter's tensors under peft's names."""
     tensors: dict[str, Tensor] = {}
     for name, part in adapter.parts.items():
         named: dict[str, Tensor]
@@ -140,7 +151,7 @@ def _written(model: Host, adapter: Adapter) -> dict[str, Tensor]:
                 named = {"lora_A": part.a[mask], "lora_B": b[:, mask], "lora_E": part.e[mask]}
         tensors |= {f"{FRONT}{name}.{key}": tensor for key, tensor in named.items()}
     adapted = set(adapter.places)
-    if isinstance(adapter.settings, BitFit):  # peft keeps biases beside ranks: here is one of zero
+    if isinstance(adapter.settings, BitFit):  # peft stores biases with ranks only: add a zero one
         still = _still(model)
         adapted = {still.published}
         rows = len(still.order)
@@ -162,9 +173,12 @@ def _written(model: Host, adapter: Adapter) -> dict[str, Tensor]:
 
 
 def _whole_tensors(model: Host, adapter: Adapter) -> dict[str, Tensor]:
-    """By published names: those that the adapter has a version of, and all others of the modules
-    that are saved, which peft reads whole. The net's own are asked: they may have been gathered
-    from several processes."""
+    """Returns the tensors to save in full, by published names.
+
+    These are the tensors that the adapter has its own versions of, and all other tensors of the
+    saved modules, because peft reads these modules as a whole. The values come from the model and
+    not from the adapter, because they may have been gathered from several processes.
+    """
     find, inside = matcher(model), tuple(f"{name}." for name in _whole_modules(model, adapter))
     tensors: dict[str, Tensor] = {}
     for ours, tensor in model.net.named_parameters(remove_duplicate=False):
@@ -184,8 +198,11 @@ def _whole_tensors(model: Host, adapter: Adapter) -> dict[str, Tensor]:
 
 
 def _whole_modules(model: Host, adapter: Adapter) -> list[str]:
-    """The published modules that the adapter has whole versions of, but for biases that peft knows
-    of without; of modules within each other the outer ones."""
+    """Returns the published modules to list in `modules_to_save`.
+
+    These are the modules that the adapter has full versions of, except for biases that peft finds
+    by its own `bias` setting. Of nested modules, only the outer ones are listed.
+    """
     find = matcher(model)
     settings, layers = adapter.settings, {place.module for place in adapter.places.values()}
     biases = "all" if isinstance(settings, BitFit) else getattr(settings, "biases", "none")
@@ -205,11 +222,12 @@ def _whole_modules(model: Host, adapter: Adapter) -> list[str]:
 
 
 def _still(model: Host) -> TargetModule:
-    """A layer for peft to stand beside without doing anything."""
+    """Returns a layer for the zero update that peft needs to store biases."""
     return choose(find_target_modules(model), None)[0]
 
 
 def _mask(adapter: Adapter, name: str) -> Tensor:
+    """Returns which ranks of an AdaLoRA layer are still in use, [rank]."""
     part = adapter.parts[name]
     importance = getattr(part, "importance", None)
     assert isinstance(part, LowRank)
@@ -217,7 +235,7 @@ def _mask(adapter: Adapter, name: str) -> Tensor:
 
 
 def task_of(spec: ModelSpec) -> str:
-    """What peft calls the kind of model, by which it knows where virtual tokens go."""
+    """Returns peft's task type of the model, which tells peft where virtual tokens go."""
     if spec.encoder is not None and spec.decoder is not None:
         return "SEQ_2_SEQ_LM"
     head = next((head for head in spec.heads if head.outputs is not None), None)

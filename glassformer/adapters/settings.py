@@ -1,4 +1,4 @@
-"""What can be said about each kind of adapter. Values, no torch."""
+"""Settings of each kind of adapter; plain values without torch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ Places = Literal["both", "ffn"]
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterConfig:
-    """`also` are modules, by the ends of their published names, that are trained whole beside the
-    adapter. None: the output layers of heads that do not predict words, which are often new."""
+    """Base class of adapter settings.
+
+    Attributes:
+        also: Modules that are trained in full along with the adapter, by the ends of their
+            published names. None selects the output layers of heads that do not predict tokens,
+            which are often new.
+    """
 
     also: tuple[str, ...] | None = None
 
@@ -35,8 +40,15 @@ class AdapterConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LowRankConfig(AdapterConfig):
-    """`targets` are linear layers, by the ends of their published names ("q_proj", "c_attn");
-    None: all within the layers of the model."""
+    """Settings common to LoRA and AdaLoRA.
+
+    Attributes:
+        rank: The rank of the update of each layer.
+        alpha: The numerator of the scale of the update.
+        dropout: The dropout probability of the update's input.
+        targets: Linear layers to adapt, by the ends of their published names ("q_proj",
+            "c_attn"). None selects all linear layers in the model's blocks.
+    """
 
     rank: int = 8
     alpha: float = 16.0
@@ -54,9 +66,13 @@ class LowRankConfig(AdapterConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LoRA(LowRankConfig):
-    """W + scale B A with B A of a low rank (Hu et al., 2021). The scale is alpha / rank, or
-    alpha / sqrt(rank) where it is `rank_stable` (Kalajdzievski, 2023). `biases` may learn along:
-    all of the model, or those of the adapted layers."""
+    """LoRA: W + scale B A, where B A has a low rank (Hu et al., 2021).
+
+    Attributes:
+        rank_stable: The scale is alpha / sqrt(rank) instead of alpha / rank (Kalajdzievski, 2023).
+        biases: Which biases are trained too: "none", "all" of the model, or only those of the
+            adapted layers ("lora_only").
+    """
 
     rank_stable: bool = False
     biases: Biases = "none"
@@ -72,10 +88,20 @@ class LoRA(LowRankConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaLoRA(LowRankConfig):
-    """W + scale P diag(e) Q, of which the less important triplets are taken away (Zhang et al.,
-    2023): from `rank` a layer to `target_rank` on average, between the first `warmup` steps and the
-    last `final` of all `steps`, every few steps. `orthogonality` weighs the loss that keeps P and Q
-    orthogonal."""
+    """AdaLoRA: W + scale P diag(e) Q, where unimportant triplets are pruned (Zhang et al., 2023).
+
+    Pruning takes place between the first `warmup` and the last `final` of all `steps`.
+
+    Attributes:
+        rank: The initial rank of each layer.
+        target_rank: The average rank per layer after pruning.
+        warmup: The number of steps before pruning starts.
+        final: The number of steps at the end during which ranks stay fixed.
+        every: The number of steps between two prunings.
+        betas: Decay rates of the moving averages of sensitivity and its variability.
+        orthogonality: The weight of the loss term that keeps P and Q orthogonal.
+        steps: The total number of training steps.
+    """
 
     rank: int = 12
     target_rank: int = 8
@@ -103,13 +129,19 @@ class AdaLoRA(LowRankConfig):
 
     @property
     def scale(self) -> float:
-        return self.alpha / (self.rank + 1e-5)  # as peft has it
+        return self.alpha / (self.rank + 1e-5)  # as in peft
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bottleneck(AdapterConfig):
-    """y + up(activation(down(y))) behind attention and feed-forward of every layer (Houlsby et al.,
-    2019), or behind the feed-forward alone (Pfeiffer et al., 2021)."""
+    """Bottleneck adapter: y + up(activation(down(y))).
+
+    Attributes:
+        width: The output size of the down projection.
+        activation: The activation function.
+        places: "both" adapts attention and feed-forward outputs of every layer (Houlsby et al.,
+            2019), "ffn" only the feed-forward output (Pfeiffer et al., 2021).
+    """
 
     width: int = 64
     activation: Activation = "relu"
@@ -124,8 +156,12 @@ class Bottleneck(AdapterConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Prefix(AdapterConfig):
-    """Keys and values before the text, in every layer (Li and Liang, 2021). With `hidden` they are
-    made by a small network of that width while they are learned."""
+    """Prefix tuning: trained keys and values before the text, in every layer (Li and Liang, 2021).
+
+    Attributes:
+        tokens: The number of prefix positions.
+        hidden: If not 0, a small network of this width computes keys and values during training.
+    """
 
     tokens: int = 20
     hidden: int = 0
@@ -138,8 +174,13 @@ class Prefix(AdapterConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt(AdapterConfig):
-    """Vectors in front of the embedded text (Lester et al., 2021). They start as the tokens of
-    `text`, repeated as often as it takes, or as tokens drawn from the vocabulary."""
+    """Prompt tuning: trained vectors before the embedded text (Lester et al., 2021).
+
+    Attributes:
+        tokens: The number of vectors.
+        text: The vectors start as the embeddings of this text's tokens, repeated as needed. None
+            draws tokens from the vocabulary.
+    """
 
     tokens: int = 20
     text: str | None = None
@@ -151,7 +192,7 @@ class Prompt(AdapterConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class BitFit(AdapterConfig):
-    """The biases alone, of all layers (Ben Zaken et al., 2021)."""
+    """BitFit: only the biases of all layers are trained (Ben Zaken et al., 2021)."""
 
 
 KINDS: dict[str, type[AdapterConfig]] = {
@@ -165,7 +206,12 @@ KINDS: dict[str, type[AdapterConfig]] = {
 
 
 def make(kind: str, options: Mapping[str, Any], steps: int | None = None) -> AdapterConfig:
-    """Settings from a recipe's [adapter]; `steps` are those of the run, for what has a schedule.
+    """Creates settings from the [adapter] section of a recipe.
+
+    Args:
+        kind: A key of `KINDS`.
+        options: The fields of the settings.
+        steps: The number of steps of the run, for adapters with a schedule.
 
     >>> make("lora", {"rank": 4, "targets": ["q_proj", "v_proj"]})
     """
@@ -187,7 +233,7 @@ def scale_of(alpha: float, rank: int, rank_stable: bool) -> float:
 
 
 def nearest(name: str, known: Any) -> str:
-    """What may have been meant, or what there is."""
+    """Returns a suggestion for a misspelled name, or the list of known names."""
     near = get_close_matches(name, known, 1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"there are {_listed(known)}."
 

@@ -1,8 +1,8 @@
-"""Where a published linear layer stands in our net.
+"""Location of published linear layers in the model.
 
-Files name a layer for each of queries, keys and values, or one for all, head by head, or keep it
-transposed. The families' weight rules know; what a rule does to rows is seen by letting it write
-the rows' own numbers.
+Files store one layer for each of query, key and value, or one for all, head by head, or transposed.
+The families' weight rules describe this. What a rule does to the rows is found by letting it write
+a tensor of row numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from glassformer.weights.mapping import tied_names
 
 
 class Host(Protocol):
-    """What is adapted: a `Model`, which a later room knows."""
+    """The model to adapt; implemented by `Model`, which is in a package that imports this one."""
 
     net: Transformer
     config: dict[str, Any]
@@ -37,8 +37,10 @@ class Host(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TargetModule:
-    """The rows `start` to `stop` of one of our linear layers. `order` says of each row of the
-    published layer which of those it is."""
+    """A published linear layer: the rows `start` to `stop` of one of our linear layers.
+
+    `order` gives for each row of the published layer its index within these rows.
+    """
 
     published: str
     module: str
@@ -49,15 +51,19 @@ class TargetModule:
     transposed: bool
 
     def ours(self, theirs: Tensor) -> Tensor:
-        """Rows as the file has them, in our order."""
+        """Reorders rows from the file's order to ours."""
         return theirs[self.order.argsort()]
 
     def theirs(self, ours: Tensor) -> Tensor:
+        """Reorders rows from our order to the file's."""
         return ours[self.order.to(ours.device)]
 
 
 def matcher(model: Host) -> Any:
-    """Which published tensors one of ours is, by its name; None where it has none."""
+    """Returns a function that finds the published counterparts of our tensor names.
+
+    The function returns None for a tensor without counterparts.
+    """
     family = find_family(model.config)
     rules, base = family.weight_rules(model.net.spec), family.CLASSES[model.architecture]
 
@@ -68,9 +74,12 @@ def matcher(model: Host) -> Any:
 
 
 def fresh_names(model: Host) -> set[str]:
-    """Our names of the parameters that were initialized and not read: an adapter trains and saves
-    them, or what it learned would be loaded beside others. What a family's rules call optional is
-    computed, and the same each time."""
+    """Returns our names of the parameters that were initialized and not read from a file.
+
+    An adapter must train and save them, because otherwise its weights would be loaded together with
+    other initial values. Parameters that the family's rules call optional are excluded: they are
+    computed, and the same each time.
+    """
     made, find = set(model.report.made), matcher(model)
     groups = [group for group in tied_names(model.net) if not made.isdisjoint(group)]
     parameters = dict(model.net.named_parameters(remove_duplicate=False))
@@ -82,7 +91,7 @@ def fresh_names(model: Host) -> set[str]:
 
 
 def find_target_modules(model: Host) -> dict[str, TargetModule]:
-    """All linear layers by their published names."""
+    """Returns all linear layers that can be adapted, by their published names."""
     found: dict[str, TargetModule] = {}
     find, unheard = matcher(model), _only_read(model.net)
     for name, linear in model.net.named_modules():
@@ -94,7 +103,7 @@ def find_target_modules(model: Host) -> dict[str, TargetModule]:
         op = where.rule.op
         shapes = op.shapes((linear.out_features, linear.in_features), linear.parts)
         if any(len(shape) != 2 for shape in shapes):
-            continue  # the file has a bare tensor or a convolution there, no linear layer
+            continue  # in the file it is a bare tensor or a convolution, not a linear layer
         written = op.write(torch.arange(linear.out_features)[:, None], linear.parts)
         for their, rows in zip(where.theirs, written, strict=True):
             if not their.endswith(".weight"):
@@ -113,7 +122,10 @@ def find_target_modules(model: Host) -> dict[str, TargetModule]:
 
 
 def choose(places: Mapping[str, TargetModule], targets: Sequence[str] | None) -> list[TargetModule]:
-    """Those whose published names end with one of the targets; None: all within layers."""
+    """Selects the layers whose published names end with one of the targets.
+
+    None selects all layers in the model's blocks.
+    """
     if targets is None:
         return [place for place in places.values() if ".blocks." in place.module]
     for target in targets:
@@ -126,20 +138,22 @@ def choose(places: Mapping[str, TargetModule], targets: Sequence[str] | None) ->
 
 
 def ends(name: str, end: str) -> bool:
-    """As peft compares them: whole words from a dot on."""
+    """Whether `name` ends with `end` at a dot, as peft compares names."""
     return name == end or name.endswith(f".{end}")
 
 
 def shortest(chosen: Sequence[str], known: Mapping[str, Any]) -> list[str]:
-    """The last words of the chosen names, if they choose no others; otherwise the names."""
+    """Returns the last name parts of the chosen layers if they select no others, else all names."""
     words = sorted({name.rpartition(".")[2] for name in chosen})
     picked = {name for name in known if any(ends(name, word) for word in words)}
     return words if picked == set(chosen) else sorted(chosen)
 
 
 def _only_read(net: Transformer) -> set[str]:
-    """Layers whose weight a position reads without calling them, so that nothing beside them
-    would be heard."""
+    """Returns layers whose weight is read without calling them, so that hooks have no effect.
+
+    These are the key projections of relative positions.
+    """
     return {
         f"{name}.attention.position_key"
         for name, block in net.named_modules()

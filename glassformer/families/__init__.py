@@ -1,6 +1,7 @@
-"""One small file a family. A config.json comes in, a ModelSpec goes out.
+"""Model families: one module for each, which converts a config.json to a `ModelSpec`.
 
-A file in this folder that has MODEL_TYPES is a family; nothing else has to be told about it.
+Every module in this package that defines MODEL_TYPES is a family; it need not be registered
+anywhere else.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Protocol
 
-import glassformer.baselines  # noqa: F401  whose layers families may describe
+import glassformer.baselines  # noqa: F401  registers layers that families use
 from glassformer.errors import GlassformerError
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.synonyms import SYNONYMS
@@ -22,12 +23,18 @@ from glassformer.spec import ModelSpec
 
 
 class Family(Protocol):
+    """What a family module defines.
+
+    `spec_from_config` converts a config.json to a `ModelSpec`; `weight_rules` maps the published
+    tensors to those of the model.
+    """
+
     NAME: str
     MODEL_TYPES: tuple[str, ...]
-    CLASSES: Mapping[str, str]  # published class -> where it keeps its body ({base} in rules)
+    CLASSES: Mapping[str, str]  # published class -> prefix of its body ({base} in rules)
     IGNORED: Mapping[str, str]  # config keys without effect, each with the reason
     DROPPED: Mapping[str, str]  # tensors without effect, each with the reason
-    TINY: Sequence[Mapping[str, Any]]  # small configs that the tests make models of
+    TINY: Sequence[Mapping[str, Any]]  # small configs for tests
     PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]]  # name -> class, config
 
     def spec_from_config(self, config: ConfigReader, architecture: str) -> ModelSpec: ...
@@ -37,7 +44,7 @@ class Family(Protocol):
 
 @cache
 def families() -> dict[str, Family]:
-    """All families by the `model_type` of their config files."""
+    """Returns all families by the `model_type` of their config files."""
     modules = (
         import_module(f"{__name__}.{found.name}")
         for found in iter_modules(__path__)
@@ -51,6 +58,7 @@ def families() -> dict[str, Family]:
 
 
 def find_family(config: Mapping[str, Any]) -> Family:
+    """Returns the family of a config.json; raises an error if its model_type is unknown."""
     model_type = config.get("model_type")
     if model_type not in families():
         known = ", ".join(sorted(families()))
@@ -64,7 +72,7 @@ def find_family(config: Mapping[str, Any]) -> Family:
 
 
 def model_type_of(architecture: str) -> str | None:
-    """Which model type a published class belongs to."""
+    """Returns the model type of a published class, or None."""
     for model_type, family in families().items():
         if architecture in classes_of(family, model_type):
             return model_type
@@ -72,7 +80,7 @@ def model_type_of(architecture: str) -> str | None:
 
 
 def classes_of(family: Family, model_type: str) -> list[str]:
-    """The published classes of one model type (a family's file may serve several)."""
+    """Returns the published classes of one model type; a family may have several model types."""
     marks = {kind: kind.replace("-", "").lower() for kind in family.MODEL_TYPES}
     others = [mark for mark in marks.values() if mark != marks[model_type]]
 
@@ -85,7 +93,13 @@ def classes_of(family: Family, model_type: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a config file describes. `unread` are its keys that nothing reads, with their values."""
+    """The result of reading a config.json.
+
+    Attributes:
+        spec: The model it describes.
+        used: The keys that were read.
+        unread: The keys that nothing reads, with their values.
+    """
 
     spec: ModelSpec
     used: frozenset[str]
@@ -93,13 +107,25 @@ class Reading:
 
 
 def reader_of(config: Mapping[str, Any]) -> ConfigReader:
+    """Returns a `ConfigReader` with the family's key synonyms."""
     family = find_family(config)
     return ConfigReader(config, family.NAME, SYNONYMS.get(config["model_type"]))
 
 
 def read(config: Mapping[str, Any], architecture: str) -> Reading:
-    """Reads a config file as one of the published class `architecture`. A key that nothing reads
-    is an error only if the reference computes another model with it."""
+    """Reads a config.json.
+
+    Args:
+        config: The contents of config.json.
+        architecture: The published class to read it as.
+
+    Returns:
+        The model specification, and which keys were read.
+
+    Raises:
+        GlassformerError: The class is unknown, a value is invalid, or the reference implementation
+            computes a different model because of a key that is not read here.
+    """
     family = find_family(config)
     if architecture not in family.CLASSES:
         raise GlassformerError(
@@ -113,12 +139,12 @@ def read(config: Mapping[str, Any], architecture: str) -> Reading:
 
 
 def spec_from_config(config: Mapping[str, Any], architecture: str) -> ModelSpec:
-    """What a config file describes, as the published class `architecture`."""
+    """Returns the `ModelSpec` of a config.json, read as the published class `architecture`."""
     return read(config, architecture).spec
 
 
 def remarks_on(config: Mapping[str, Any], reading: Reading) -> list[str]:
-    """Sentences on keys that nothing reads and that may have been meant."""
+    """Returns sentences about unread keys that may have been meant to have an effect."""
     absent = [key for key in reading.used if config.get(key) is None]
     family = find_family(config).NAME
     return remarks(reading.unread, absent, _keys_of_families(), family) if reading.unread else []
@@ -126,6 +152,7 @@ def remarks_on(config: Mapping[str, Any], reading: Reading) -> list[str]:
 
 @cache
 def _keys_of_families() -> frozenset[str]:
+    """Returns all keys that any family reads."""
     keys: set[str] = set()
     for model_type, family in families().items():
         for tiny in family.TINY:
@@ -136,7 +163,7 @@ def _keys_of_families() -> frozenset[str]:
 
 
 def find_preset(name: str) -> dict[str, Any]:
-    """The config file of a model to create, by its name."""
+    """Returns the config.json contents of a preset by its name."""
     known: dict[str, dict[str, Any]] = {}
     for model_type, family in families().items():
         for preset, (architecture, config) in family.PRESETS.items():

@@ -1,4 +1,4 @@
-"""ALBERT (Lan et al., 2019): BERT with narrow embeddings and few blocks that are run many times."""
+"""ALBERT (Lan et al., 2019): BERT with small embeddings and few blocks that run many times."""
 
 from __future__ import annotations
 
@@ -98,14 +98,17 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def shared(config: ConfigReader) -> spec.StackSpec:
-    """Each group of blocks serves several layers in a row; a layer runs all blocks of its group."""
+    """Builds the stack: each group of blocks is used by several consecutive layers.
+
+    A layer runs all blocks of its group.
+    """
     plain = bert.body(
         config, spec.PositionTableSpec(length=config.integer("max_position_embeddings", 512))
     )
     layers = len(plain.blocks)
     groups = config.integer("num_hidden_groups", 1)
     inner = config.integer("inner_group_num", 1)
-    if inner > 1 and layers <= groups:  # then the spec could not tell groups from blocks
+    if inner > 1 and layers <= groups:  # groups and blocks would be indistinguishable
         raise config.wrong("inner_group_num", "1 where there are as many groups as layers")
     firsts = (int(i / (layers / groups)) * inner for i in range(layers))
     return replace(
@@ -131,7 +134,7 @@ def block_rules(index: int, inner: int) -> tuple[WeightRule, ...]:
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     blocks, order = model.last_stack.blocks, model.last_stack.order
-    inner = order.index(0, 1) if order.count(0) > 1 else 1  # block 0 comes again with its group
+    inner = order.index(0, 1) if order.count(0) > 1 else 1  # block 0 recurs with its group
     return (
         *(rule for index in range(len(blocks)) for rule in block_rules(index, inner)),
         WeightRule("{base}encoder.embedding_hidden_mapping_in", "encoder.embed.project"),

@@ -1,7 +1,9 @@
-"""AWD-LSTM (Merity et al., 2017) as ULMFiT uses it (Howard and Ruder, 2018): three recurrent layers
-that drop whole words, dimensions and weights. Tensors have the names of fastai's files; the sizes
-are fastai's, and `n_hid` was 1150 before 2019. Its classifier pools over the whole text, where
-fastai's leaves out all but the last 1,440 tokens or so."""
+"""AWD-LSTM (Merity et al., 2017) as used by ULMFiT (Howard and Ruder, 2018).
+
+Three recurrent layers with dropout of whole words, dimensions and weights. Tensor names and sizes
+are those of fastai's files; `n_hid` was 1150 before 2019. The classifier pools over the whole text,
+whereas fastai's ignores all but about the last 1,440 tokens.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ PRESETS = {
     "awd-lstm": ("AwdLstmForCausalLM", {"vocab_size": 60_000}),
     "ulmfit": ("AwdLstmForSequenceClassification", {"vocab_size": 60_000}),
 }
-DROPOUTS = {  # of the language model and of the classifier
+DROPOUTS = {  # for the language model and the classifier
     "ForCausalLM": {
         "input_p": 0.25,
         "hidden_p": 0.15,
@@ -103,7 +105,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def classifier(config: ConfigReader, dropout: float) -> spec.HeadSpec:
-    """The last state, the maximum and the mean, then two linear layers, each behind a norm."""
+    """The concatenated last state, maximum and mean, then two linear layers, each after a norm."""
     norm = spec.NormSpec(kind="batch")
     return spec.HeadSpec(
         name="classify",

@@ -1,4 +1,4 @@
-"""BART (Lewis et al., 2019): an encoder-decoder with learned positions and normed embeddings."""
+"""BART (Lewis et al., 2019): an encoder-decoder with learned positions and embedding norms."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ def assemble(
     labels: tuple[str, ...],
     pre: bool = False,
 ) -> spec.ModelSpec:
-    """Both stacks and the head that a class name ends in, with norms before the parts or after."""
+    """Builds the stacks and the head for the class-name ending `kind`.
+
+    `pre` selects pre-norm instead of post-norm.
+    """
     vocabulary = config.integer("vocab_size", 50265)
     positions = spec.PositionTableSpec(
         length=config.integer("max_position_embeddings", 1024), offset=2

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al., 2018): an encoder with learned positions, segments, norm after the sum."""
+"""BERT (Devlin et al., 2018): an encoder with learned positions, segments and post-norm."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def body(config: ConfigReader, positions: spec.PositionTableSpec) -> spec.StackSpec:
+    """Builds the stack of layers."""
     config.only("position_embedding_type", "absolute")
     config.only("pruned_heads", {})
     width = config.integer("hidden_size", 768)
@@ -134,7 +135,7 @@ def assemble(
     chosen: tuple[spec.HeadSpec, ...],
     tokens: spec.SpecialTokens,
 ) -> spec.ModelSpec:
-    """An encoder, or a decoder where the config makes the attention causal."""
+    """Builds the model: an encoder, or a decoder if the config makes attention causal."""
     name = "decoder" if stack.attention_blocks[0].pattern == spec.CAUSAL else "encoder"
     return spec.ModelSpec(
         encoder=stack if name == "encoder" else None,

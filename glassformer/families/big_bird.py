@@ -1,5 +1,7 @@
-"""BigBird (Zaheer et al., 2020): BERT's body, which reads long texts block by block: the nearest
-ones, the first and the last, and some at random."""
+"""BigBird (Zaheer et al., 2020): BERT's body with block-sparse attention for long texts.
+
+A block attends to its neighbors, the first and last blocks, and some random ones.
+"""
 
 from __future__ import annotations
 
@@ -95,8 +97,9 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def body(config: ConfigReader) -> spec.StackSpec:
-    config.only("add_cross_attention", False)  # the reference's self-attention then reads, unlike
-    # any other's, the encoder too, and its cross-attention the encoder's padding
+    # with cross-attention, the reference's self-attention also reads the encoder, unlike in any
+    # other family, and its cross-attention reads the encoder's padding
+    config.only("add_cross_attention", False)
     stack = bert.body(
         config, spec.PositionTableSpec(length=config.integer("max_position_embeddings", 4096))
     )

@@ -1,9 +1,11 @@
-"""The character-level Transformer (Al-Rfou et al., 2018): the layer of 2017, deep, over bytes, with
-a learned position before every layer; trained with classifiers on every layer, for the next
-character and the one after it.
+"""The character-level Transformer (Al-Rfou et al., 2018).
 
-The norm stands after the sum, as in the layer that the paper cites, so that a layer's output is
-what its classifiers read. They share nothing: that gives the paper's 44 and 235 million."""
+A deep stack of the layer of 2017 over bytes, with a learned position before every layer. It is
+trained with classifiers on every layer, for the next character and the one after it.
+
+The norm follows the residual sum, as in the layer that the paper cites, so that the classifiers
+read a layer's output. They share no weights: that gives the paper's 44 and 235 million parameters.
+"""
 
 from __future__ import annotations
 
@@ -96,8 +98,12 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def head(vocabulary: int, depth: int | None, ahead: int) -> spec.HeadSpec:
-    """The last layer's for the next character writes texts; the others help to train it. One that
-    predicts further off counts half (the paper has one, two characters off)."""
+    """Builds one classifier.
+
+    The last layer's classifier for the next character generates text; the others only help in
+    training. A classifier that predicts further ahead has half the weight (the paper has one, for
+    two characters ahead).
+    """
     name = "lm" if depth is None else f"layer{depth}"
     return spec.HeadSpec(
         name=name if ahead == 1 else f"{name}_ahead{ahead}",

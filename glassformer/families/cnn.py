@@ -1,5 +1,7 @@
-"""A CNN encoder (Gehring et al., 2017, in one stack): layers of gated convolutions with residual
-connections, over learned positions: the convolutional baseline."""
+"""A CNN encoder (Gehring et al., 2017, in one stack): the convolutional baseline.
+
+Layers of gated convolutions with residual connections, over learned positions.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    """`hidden_act` is glu, or an activation without gates."""
+    """Builds the model; `hidden_act` is glu, or an activation without gates."""
     kind = architecture.removeprefix("Cnn")
     dropout = config.number("hidden_dropout_prob", 0.1)
     both_ways = baseline.reads_both_ways(config, kind)

@@ -1,5 +1,7 @@
-"""CTRL (Keskar et al., 2019): the decoder of 2017 with the norm before each part; a text starts
-with a control code that says what it is to be like."""
+"""CTRL (Keskar et al., 2019): the decoder of 2017 with pre-norm.
+
+A text starts with a control code that specifies its kind.
+"""
 
 from __future__ import annotations
 

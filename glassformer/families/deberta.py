@@ -1,5 +1,8 @@
-"""DeBERTa (He et al., 2020): content and position score each other, with matrices of their own; a
-head's queries, keys and values stand together in the file, and keys have no bias."""
+"""DeBERTa (He et al., 2020): disentangled attention between content and position.
+
+Content and position have separate projection matrices. In the file, query, key and value are
+interleaved by head. Keys have no bias.
+"""
 
 from __future__ import annotations
 

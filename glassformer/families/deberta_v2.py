@@ -1,5 +1,7 @@
-"""DeBERTa v2 and v3 (He et al., 2021): BERT's layers, with content and position scoring each other
-and, in v2, a convolution beside the first layer."""
+"""DeBERTa v2 and v3 (He et al., 2021): BERT with disentangled attention.
+
+Content and position attend to each other; v2 also has a convolution parallel to the first layer.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +132,7 @@ def with_head(config: ConfigReader, kind: str, stack: spec.StackSpec) -> spec.Mo
     model = bert.assemble(config, stack, chosen, common.special_tokens(config, pad=0))
     if masked.name == "enhanced_lm" and chosen == (masked,):
         return replace(model, tie=(("encoder.embed.token.weight", "heads.enhanced_lm.out.weight"),))
-    return replace(model, heads=()) if kind == "Model" else model  # which has no pooler
+    return replace(model, heads=()) if kind == "Model" else model  # the bare model has no pooler
 
 
 def body(config: ConfigReader) -> spec.StackSpec:
@@ -160,7 +162,7 @@ def body(config: ConfigReader) -> spec.StackSpec:
 def positions(
     config: ConfigReader, longest: int, norm: spec.NormSpec
 ) -> tuple[spec.PositionSpec | None, int]:
-    """The description, and how many position terms the scale of the scores counts."""
+    """Returns the position specification, and how many position terms the score scale counts."""
     written = config.optional("pos_att_type", [])
     kinds = [k.strip() for k in written.lower().split("|")] if isinstance(written, str) else written
     farthest = config.integer("max_relative_positions", -1)

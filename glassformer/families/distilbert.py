@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al., 2019): BERT's layers without segments, in a file layout of its own."""
+"""DistilBERT (Sanh et al., 2019): BERT's layers without segments, in its own file layout."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""ELECTRA (Clark et al., 2020): BERT's body with narrow embeddings. A small generator replaces
-tokens, and the model that is kept tells for every token whether it was replaced."""
+"""ELECTRA (Clark et al., 2020): BERT's body with small embeddings.
+
+A small generator replaces tokens; the main model predicts for each token whether it was replaced.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def choose(config: ConfigReader, width: int) -> spec.HeadSpec:
-    """One vector for each rival text, through a dense layer of this width."""
+    """Multiple choice: a dense layer of this width on the vector of each candidate text."""
     picks: dict[str, Literal["last", "first", "mean"]] = {
         "first": "first",
         "last": "last",

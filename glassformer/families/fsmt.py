@@ -1,5 +1,7 @@
-"""FSMT: fairseq's translators, the Transformer of 2017 with two vocabularies. The decoder carries
-the output layer, in the bare model too, so that both classes give logits."""
+"""FSMT: fairseq's translation models, the Transformer of 2017 with two vocabularies.
+
+The decoder includes the output layer, in the bare model too, so that both classes return logits.
+"""
 
 from __future__ import annotations
 

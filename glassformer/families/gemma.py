@@ -1,6 +1,8 @@
-"""Gemma 1 and 2 (Gemma team, 2024): Llama with scaled embeddings, norms that store their difference
-from one and GeGLU; Gemma 2 norms also after each part, caps scores and logits, and looks far in
-every second layer only."""
+"""Gemma 1 and 2 (Gemma team, 2024): Llama with scaled embeddings and GeGLU.
+
+The norms store their weights as offsets from 1. Gemma 2 also has norms after each sublayer, caps
+scores and logits, and uses a sliding window in every second layer.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     if config.word("model_type") == "gemma2":
         return second(config, architecture)
     model = body(config, architecture.removeprefix("Gemma"), FIRST)
-    if config.optional("hidden_act") == "gelu":  # its first files say so and mean the tanh one
+    if config.optional("hidden_act") == "gelu":  # early files mean the tanh approximation
         model = llama_like.each_layer(
             model, lambda _, b: replace(b, ffn=replace(b.ffn, activation="gelu_tanh"))
         )
@@ -146,7 +148,7 @@ def second(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def body(config: ConfigReader, kind: str, default: llama_like.LlamaDefaults) -> spec.ModelSpec:
-    """What all of Gemma has: scaled embeddings, norms with an offset of one."""
+    """Builds what all Gemma models have: scaled embeddings, and norm weights as offsets from 1."""
     config.only("use_bidirectional_attention", False)
     model = llama_like.llama_like_spec(config, kind, default, unit_offset=True)
     biased = config.flag("attention_bias", False)
@@ -159,7 +161,7 @@ def body(config: ConfigReader, kind: str, default: llama_like.LlamaDefaults) -> 
 
 
 def capped(model: spec.ModelSpec, config: ConfigReader, default: float | None) -> spec.ModelSpec:
-    """What Gemma 2 and 3 have: norms around each part, a scale of their own, capped logits."""
+    """Adds what Gemma 2 and 3 have: norms around each sublayer, their own scale, capped logits."""
     softcap = config.nullable("final_logit_softcapping", default)
     scale = config.number("query_pre_attn_scalar", 256) ** -0.5
     heads = tuple(replace(h, softcap=softcap) if h.name == "lm" else h for h in model.heads)

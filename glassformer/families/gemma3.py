@@ -1,5 +1,7 @@
-"""Gemma 3's text model (Gemma team, 2025): Gemma 2 with normed queries and keys in place of the
-cap, and two rotary positions: one for the layers that look far, one for those with a window."""
+"""Gemma 3's text model (Gemma team, 2025): Gemma 2 with query and key norms instead of the cap.
+
+There are two sets of rotary positions, for layers with full attention and with a sliding window.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,10 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def _positions(config: ConfigReader, dim: int) -> tuple[spec.RotarySpec, spec.RotarySpec]:
-    """For the layers with a window, and for the others, which alone are ever stretched."""
+    """Returns the rotary positions of sliding-window layers and of the others.
+
+    Only the latter can be scaled.
+    """
     longest = config.integer("max_position_embeddings", DEFAULTS.longest)
     by_type = rope_by_layer(config)
     near = {"rope_theta": config.number("rope_local_base_freq", 10_000.0)}
@@ -126,7 +131,7 @@ def _positions(config: ConfigReader, dim: int) -> tuple[spec.RotarySpec, spec.Ro
     near |= by_type.get("sliding_attention") or {}
     far |= by_type.get("full_attention") or {}
     far |= config.optional("rope_scaling", {})
-    stretched = rotary_of(config, far, dim, longest)  # `longest` counts the stretched positions
+    stretched = rotary_of(config, far, dim, longest)  # `longest` includes the scaling
     return rotary_of(config, near, dim, longest), replace(stretched, length=longest)
 
 

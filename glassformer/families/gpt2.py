@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al., 2019): a decoder with learned positions and the norm before each part."""
+"""GPT-2 (Radford et al., 2019): a decoder with learned positions and pre-norm."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ PRESETS = {
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width = config.integer("n_embd", 768)
-    biased = config.flag("bias", True)  # without: as nanoGPT has it; published models read as 0
+    biased = config.flag("bias", True)  # false in nanoGPT; the reference reads missing biases as 0
     norm = spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-5), bias=biased)
     config.only("pruned_heads", {})
     count = config.integer("n_head", 12)

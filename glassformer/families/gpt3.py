@@ -1,5 +1,7 @@
-"""GPT-3 (Brown et al., 2020): GPT-2's layers, of which every other one sees only a band of the
-nearest tokens. No weights were published; the sizes are those of the paper's table 2.1."""
+"""GPT-3 (Brown et al., 2020): GPT-2 where every second layer attends to a local band of tokens.
+
+No weights were published; the sizes are those of the paper's table 2.1.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ TINY: tuple[dict[str, Any], ...] = (
         "eos_token_id": 49,
     },
 )
-TABLE = {  # layers, width, heads, dimensions of a head
+TABLE = {  # layers, width, heads, head size
     "gpt3-small": (12, 768, 12, 64),
     "gpt3-medium": (24, 1024, 16, 64),
     "gpt3-large": (24, 1536, 16, 96),
@@ -61,7 +63,11 @@ PRESETS = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    """The table's heads do not always fill the width, so their size is a setting of its own."""
+    """Builds the model.
+
+    The head size is a separate setting, because in the table the heads do not always add up to the
+    width.
+    """
     dim = config.integer("head_dim", config.integer("n_embd", 768) // config.integer("n_head", 12))
     band = spec.AttentionPattern(left=config.integer("window", 256) - 1, right=0)
     count = config.integer("n_head", 12)

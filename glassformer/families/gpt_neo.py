@@ -123,7 +123,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def _layers(config: ConfigReader) -> list[str]:
-    """`global` or `local` for every layer: [[["global", "local"], 2]] says both, twice."""
+    """Returns `global` or `local` for every layer; [[["global", "local"], 2]] means both, twice."""
     count = config.integer("num_layers", 24)
     types = config.optional("attention_types", [[["global", "local"], 12]])
     expanded = [kind for kinds, times in types for _ in range(times) for kind in kinds]

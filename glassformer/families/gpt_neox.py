@@ -1,5 +1,8 @@
-"""GPT-NeoX (Black et al., 2022), also Pythia (Biderman et al., 2023): attention and feed-forward
-side by side, each with its norm, and rotary positions on a part of each head."""
+"""GPT-NeoX (Black et al., 2022), also Pythia (Biderman et al., 2023).
+
+Attention and feed-forward are parallel, each with its own norm; rotary positions apply to a part of
+each head.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""GPT-J (Wang and Komatsuzaki, 2021): attention and feed-forward side by side behind one norm,
-rotary positions on pairs of neighboring dimensions in a part of each head."""
+"""GPT-J (Wang and Komatsuzaki, 2021): parallel attention and feed-forward after one norm.
+
+Rotary positions apply to pairs of neighboring dimensions in a part of each head.
+"""
 
 from __future__ import annotations
 

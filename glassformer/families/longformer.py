@@ -1,5 +1,7 @@
-"""Longformer (Beltagy et al., 2020): RoBERTa whose layers see a window around each token, but for a
-few global tokens, which see all and are seen by all, by projections of their own."""
+"""Longformer (Beltagy et al., 2020): RoBERTa with sliding-window attention.
+
+A few global tokens attend to all tokens and all tokens attend to them, with separate projections.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def blocks(config: ConfigReader, stack: spec.StackSpec) -> tuple[spec.BlockSpec, ...]:
-    """Every layer has its own window, half of it on either side."""
+    """Returns the blocks; every layer has its own window size, half of it on either side."""
     windows = config.optional("attention_window", 512)
     if isinstance(windows, int):
         windows = [windows] * len(stack.blocks)

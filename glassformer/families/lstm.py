@@ -1,4 +1,7 @@
-"""An LSTM encoder, one way or both: the recurrent baseline. Tensors have torch's names."""
+"""An LSTM encoder, unidirectional or bidirectional: the recurrent baseline.
+
+Tensors have torch's names.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""M2M-100 (Fan et al., 2020) and NLLB-200 (NLLB Team, 2022): translators between any two of many
-languages. Norms before the parts; sinusoid positions of which padding takes none."""
+"""M2M-100 (Fan et al., 2020) and NLLB-200 (NLLB Team, 2022): many-to-many translation models.
+
+Pre-norm; sinusoidal positions that skip padding.
+"""
 
 from __future__ import annotations
 

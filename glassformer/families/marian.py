@@ -1,5 +1,7 @@
-"""The Transformer of 2017 (Vaswani et al.), in the layout of Marian's published translators:
-sinusoid positions, norm after the sum, one matrix for both inputs and the output."""
+"""The Transformer of 2017 (Vaswani et al.), in the layout of Marian's published translation models.
+
+Sinusoidal positions, post-norm, one matrix for both inputs and the output.
+"""
 
 from __future__ import annotations
 

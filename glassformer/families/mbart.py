@@ -1,5 +1,7 @@
-"""mBART (Liu et al., 2020): BART for many languages, with norms before the parts. A text ends with
-its language, and the decoder starts from it."""
+"""mBART (Liu et al., 2020): BART for many languages, with pre-norm.
+
+A text ends with its language token, and the decoder starts with it.
+"""
 
 from __future__ import annotations
 

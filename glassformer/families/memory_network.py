@@ -1,5 +1,8 @@
-"""End-to-end memory network (Sukhbaatar et al., 2015): a question (`tokens`) is asked of a story
-(`source`, [batch, sentence, word]) in several hops, and one word is the answer."""
+"""End-to-end memory network (Sukhbaatar et al., 2015).
+
+The model answers a question (`tokens`) about a story (`source`, [batch, sentence, word]) with one
+word, in several hops.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    """`memory_size` null: sentences do not know when they were said."""
+    """Builds the model; with `memory_size` null, sentences have no temporal encoding."""
     vocabulary = config.integer("vocab_size")
     bag: Literal["ordered", "plain"]
     bag = "ordered" if config.flag("position_encoding", True) else "plain"
@@ -65,8 +68,12 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def ties(hops: int, adjacent: bool, timed: bool, answers: bool) -> Iterator[tuple[str, str]]:
-    """Adjacent: a hop's values are the next one's keys, the question is embedded as the first
-    keys, and answers as the last values. Layer-wise: all hops are one."""
+    """Yields the tied weights.
+
+    Adjacent: a hop's values are the next hop's keys, the question embedding is the first hop's key
+    table, and the answer matrix the last hop's value table. Layer-wise: all hops share their
+    weights.
+    """
     tables = ("token", "position") if timed else ("token",)
     for hop in range(1, hops):
         here, before = (f"encoder.blocks.{i}." for i in (hop, hop - 1))

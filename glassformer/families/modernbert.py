@@ -1,5 +1,7 @@
-"""ModernBERT (Warner et al., 2024): an encoder with rotary positions, most of whose layers see a
-window and every third one all; gated, norms before the parts, hardly any bias."""
+"""ModernBERT (Warner et al., 2024): an encoder with rotary positions and gated feed-forward.
+
+Every third layer has full attention, the others a sliding window. Pre-norm, hardly any bias.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +151,7 @@ def body(config: ConfigReader) -> spec.StackSpec:
 def block(
     config: ConfigReader, layer: int, kind: str, width: int, norm: spec.NormSpec
 ) -> spec.BlockSpec:
-    """The first one reads the embedding, which is normed already."""
+    """Builds one layer; the first has no attention norm: its input is already normalized."""
     heads, bias = config.integer("num_attention_heads", 12), config.flag("attention_bias", False)
     dim = common.head_dim(config, width, heads, "head_dim")
     reach = config.integer("sliding_window", config.integer("local_attention", 128) // 2)

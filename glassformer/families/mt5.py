@@ -1,4 +1,4 @@
-"""mT5 (Xue et al., 2020): T5 for a hundred languages, gated with gelu, its output not scaled."""
+"""mT5 (Xue et al., 2020): T5 for a hundred languages, gated GELU, output not scaled."""
 
 from __future__ import annotations
 

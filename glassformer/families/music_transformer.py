@@ -1,8 +1,11 @@
-"""Music Transformer (Huang et al., 2018): a decoder of MIDI events (`signals.midi`) whose
-attention also scores the distance, with a learned vector per head and distance, by skewing.
+"""Music Transformer (Huang et al., 2018): a decoder of MIDI events (`signals.midi`).
 
-The settings are those that Magenta published with it (score2perf), of the widths where keys and
-values are as wide as the stream. Distances beyond the last that has a vector share that one."""
+Attention also scores the distance, with a learned vector per head and distance, by skewing.
+
+The settings are those that Magenta published with it (score2perf), with the widths where keys and
+values are as wide as the residual stream. Distances beyond the largest learned one share its
+vector.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ PRESETS = {
     name: ("MusicTransformerForCausalLM", {"num_hidden_layers": layers})
     for name, layers in (("music-transformer", 6), ("music-transformer-8", 8))
 }
-DEFAULTS = {  # 388 events and the three tokens around them
+DEFAULTS = {  # 388 events and three special tokens
     "vocab_size": 391,
     "pad_token_id": 388,
     "bos_token_id": 389,

@@ -1,4 +1,4 @@
-"""Models of no published family: the config file is the spec itself, the tensors keep our names."""
+"""Models without a published family: config.json contains the spec, tensors keep our names."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
 
 
 def config_of(model: spec.ModelSpec) -> dict[str, Any]:
+    """Returns the config.json contents of a model."""
     return {"model_type": "glassformer", "architectures": ["Glassformer"], "spec": to_plain(model)}
 
 
 def to_plain(value: Any) -> Any:
-    """A spec as JSON; which kind of position it is stands under "is"."""
+    """Converts a spec to JSON values; "is" holds the class name of each dataclass."""
     if is_dataclass(value):
         plain = {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
         return {"is": type(value).__name__, **plain}
@@ -48,7 +49,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(value: Any, hint: Any) -> Any:
-    """The inverse of `to_plain`, by the types that the fields declare."""
+    """Inverse of `to_plain`; `hint` is the declared type of the value."""
     origin, options = get_origin(hint), get_args(hint)
     if origin is tuple:
         return tuple(from_plain(item, options[0]) for item in value)

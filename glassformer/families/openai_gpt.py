@@ -1,4 +1,4 @@
-"""GPT (Radford et al., 2018): GPT-2's layers with the norm after the sum and no final norm."""
+"""GPT (Radford et al., 2018): GPT-2's layers with post-norm and no final norm."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             head_dim=common.head_dim(config, width, count),
             dropout=config.number("attn_pdrop", 0.1),
         ),
-        # its files say "gelu" and mean the approximation by tanh
+        # "gelu" in its files means the tanh approximation
         ffn=spec.FeedForwardSpec(width=4 * width, activation="gelu_tanh" if act == "gelu" else act),
         norm=norm,
         placement="post",

@@ -1,5 +1,7 @@
-"""OPT (Zhang et al., 2022): GPT-2's kind of decoder in fairseq's words; positions start at row 2,
-and the 350m model has narrow embeddings and the norm after the sum."""
+"""OPT (Zhang et al., 2022): a GPT-2-like decoder with fairseq's names.
+
+Positions start at row 2; the 350m model has small embeddings and post-norm.
+"""
 
 from __future__ import annotations
 

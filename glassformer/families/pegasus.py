@@ -1,5 +1,7 @@
-"""PEGASUS (Zhang et al., 2019): a summarizer, pre-trained to write the sentences that were taken
-out of a text. Sinusoid positions, norms before the parts."""
+"""PEGASUS (Zhang et al., 2019): a summarization model, pre-trained to generate removed sentences.
+
+Sinusoidal positions, pre-norm.
+"""
 
 from __future__ import annotations
 

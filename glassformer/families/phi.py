@@ -1,5 +1,7 @@
-"""Phi 1 to 2 (Gunasekar et al., 2023): attention and feed-forward side by side behind one norm,
-rotary positions on a part of each head, bias everywhere."""
+"""Phi 1 to 2 (Gunasekar et al., 2023): parallel attention and feed-forward after one norm.
+
+Rotary positions on a part of each head, bias everywhere.
+"""
 
 from __future__ import annotations
 

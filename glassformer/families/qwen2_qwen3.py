@@ -1,5 +1,7 @@
-"""Qwen 2 and 3 (Qwen team, 2024 and 2025): Llama with bias on queries, keys and values, or, in
-Qwen 3, with queries and keys normed head by head."""
+"""Qwen 2 and 3 (Qwen team, 2024 and 2025): Llama with query, key and value bias or norms.
+
+Qwen 2 has a bias on queries, keys and values; Qwen 3 normalizes queries and keys per head.
+"""
 
 from __future__ import annotations
 

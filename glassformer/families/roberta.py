@@ -1,5 +1,8 @@
-"""RoBERTa (Liu et al., 2019) and XLM-RoBERTa (Conneau et al., 2019): BERT's body, with positions
-that count from behind the padding token's id and a classification head of its own."""
+"""RoBERTa (Liu et al., 2019) and XLM-RoBERTa (Conneau et al., 2019).
+
+BERT's body, with positions that start after the padding token's id, and its own classification
+head.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""T5 (Raffel et al., 2019): an encoder-decoder with bucketed relative positions, norms that do not
-center, no bias anywhere, and scores that are not scaled."""
+"""T5 (Raffel et al., 2019): an encoder-decoder with bucketed relative positions.
+
+Norms do not center, there is no bias anywhere, and attention scores are not scaled.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ TINY = (
     },
     {**SMALL, "feed_forward_proj": "gated-silu", "num_heads": 6},
 )
-GELU = {"gated-gelu": "gelu_new"}  # what its files mean by gelu
+GELU = {"gated-gelu": "gelu_new"}  # the activation that T5 files mean by gelu
 SIZES = {"t5-small": (512, 6, 8), "t5-base": (768, 12, 12), "t5-large": (1024, 24, 16)}
 PRESETS = {
     name: (
@@ -76,7 +78,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def assemble(config: ConfigReader, kind: str, scaled: bool) -> spec.ModelSpec:
-    """Both stacks or the encoder alone, and the head that a class name ends in."""
+    """Builds both stacks or only the encoder, and the head for the class-name ending `kind`."""
     encoder = stack(config, "encoder", config.integer("num_layers", 6))
     decoder = stack(config, "decoder", config.integer("num_decoder_layers", len(encoder.blocks)))
     count, dropout = len(common.labels(config)), config.number("classifier_dropout", 0.0)
@@ -90,7 +92,7 @@ def assemble(config: ConfigReader, kind: str, scaled: bool) -> spec.ModelSpec:
         "ForQuestionAnswering": (heads.span(),),
     }[kind]
     alone = kind in ("EncoderModel", "ForTokenClassification")
-    config.only("is_decoder", False, *() if alone else (True,))  # which makes an encoder causal
+    config.only("is_decoder", False, *() if alone else (True,))  # true would make an encoder causal
     token, output = "encoder.embed.token.weight", "heads.lm.out.weight"
     tie = ((token, "decoder.embed.token.weight"), (token, output))
     return spec.ModelSpec(
@@ -161,7 +163,11 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
 
 
 def stack_rules(stack: str, last: int, gated: bool) -> tuple[WeightRule, ...]:
-    """A block's parts are numbered: attention 0, in a decoder cross-attention 1, then the rest."""
+    """Returns the rules of one stack.
+
+    The parts of a block are numbered: attention 0, cross-attention 1 in a decoder, then
+    feed-forward.
+    """
     theirs, ours = f"{{base}}{stack}.block.{{i}}.layer.", f"{stack}.blocks.{{i}}."
     dense, first = f"{theirs}{last}.DenseReluDense.", f"{{base}}{stack}.block.0.layer.0"
     up = WeightRule((f"{dense}wi_0", f"{dense}wi_1"), f"{ours}ffn.up", JOINED)

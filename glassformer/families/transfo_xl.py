@@ -1,5 +1,8 @@
-"""Transformer-XL (Dai et al., 2019): a decoder that remembers earlier segments, scores distances,
-and gives rare words narrow vectors and a softmax in clusters."""
+"""Transformer-XL (Dai et al., 2019): a decoder with a memory of earlier segments.
+
+Relative positions, and adaptive embeddings and softmax: rare words are in clusters with smaller
+vectors.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +153,10 @@ def body(config: ConfigReader, clusters: spec.AdaptiveSpec) -> spec.StackSpec:
 
 
 def tied(config: ConfigReader, clusters: spec.AdaptiveSpec) -> tuple[tuple[str, str], ...]:
-    """The softmax has the embedding's tables, and its matrices but for the first cluster's."""
+    """Returns the ties between softmax and embedding.
+
+    They share their tables, and by default the projections of all clusters but the first.
+    """
     config.only("tie_weight", True)
     tables, projects = ("decoder.embed.token.tables.{}", "decoder.embed.token.projects.{}")
     several = range(len(clusters.cutoffs) + 1)
@@ -179,7 +185,7 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
         WeightRule(f"{LAYER}.dec_attn.{theirs}", f"decoder.positions.{{i}}.{ours}")
         for theirs, ours in BIASES.items()
     ]
-    if position.shared:  # named once, and in files of the older format again in every layer
+    if position.shared:  # stored once; older files repeat it in every layer
         biases = [
             WeightRule(
                 f"{{base}}{theirs}",

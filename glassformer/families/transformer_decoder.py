@@ -1,10 +1,14 @@
-"""The Transformer-Decoder (Liu et al., 2018): one stream of source, separator and target, read from
-left to right, so that a summary is the continuation of what it summarizes.
+"""The Transformer-Decoder (Liu et al., 2018).
+
+Source, separator and target form one sequence, read from left to right, so that a summary is the
+continuation of its source text.
 
 T-D is the decoder of 2017 without cross-attention, with tensor2tensor's first settings
-(transformer_base_v1: the norm after the sum). T-DMCA reads further by alternating local layers,
-where a token sees its own block, and layers that see all through compressed keys; its settings
-(transformer_moe) have the norm before the parts. Without the mixture of experts of the largest."""
+(transformer_base_v1: post-norm). T-DMCA handles longer texts by alternating local layers, where a
+token attends to its own block, and layers that attend to all tokens through compressed keys; its
+settings (transformer_moe) have pre-norm. The mixture of experts of the largest model is not
+included.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""ViT (Dosovitskiy et al., 2020): an encoder of images. Patches are its words; norms before the
-parts, learned positions, and a first vector that heads read."""
+"""ViT (Dosovitskiy et al., 2020): an image encoder with patches as tokens.
+
+Pre-norm, learned positions, and a first vector that the heads read.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +134,7 @@ def body(config: ConfigReader, blank: bool) -> spec.StackSpec:
 
 
 def extent(config: ConfigReader, key: str, default: int) -> tuple[int, int]:
-    """Height and width, which may be one number."""
+    """Reads height and width, which may be one number."""
     value = config.optional(key, default)
     height, width = value if isinstance(value, list) and len(value) == 2 else (value, value)
     if not all(type(side) is int and side > 0 for side in (height, width)):

@@ -1,5 +1,7 @@
-"""Whisper (Radford et al., 2022): an encoder of sound, and a decoder that writes what was said.
-Norms before the parts, keys without bias; sinusoid positions for sound, learned ones for text."""
+"""Whisper (Radford et al., 2022): an audio encoder and a decoder that writes the transcript.
+
+Pre-norm; keys without bias; sinusoidal positions for audio, learned ones for text.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +152,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def listener(config: ConfigReader) -> spec.StackSpec:
-    """The encoder: a stack like the decoder's, except that it reads a spectrogram."""
+    """Builds the encoder: a stack like the decoder's that reads a spectrogram."""
     length = config.integer("max_source_positions", 1500)
     table = spec.PositionTableSpec(length=length, layout="inclusive")
     plain = stack(config, "encoder", 0, table)
@@ -163,8 +165,11 @@ def listener(config: ConfigReader) -> spec.StackSpec:
 def stack(
     config: ConfigReader, side: str, vocabulary: int, positions: spec.PositionTableSpec
 ) -> spec.StackSpec:
-    """Keys have no bias, neither in self-attention nor across; and the published code reads
-    scale_embedding but never scales."""
+    """Builds the encoder or decoder.
+
+    Keys have no bias in self-attention and cross-attention. The published code reads
+    scale_embedding but never scales.
+    """
     plain = fairseq_like.stack(config, side, vocabulary, positions, norm=None, pre=True)
     block = plain.attention_blocks[0]
     attention = replace(block.attention, key_bias=False)

@@ -1,5 +1,7 @@
-"""XLM (Lample and Conneau, 2019): BERT across languages. Every token may carry its language's
-vector; trained to fill in masks or, causal, to go on."""
+"""XLM (Lample and Conneau, 2019): cross-lingual BERT.
+
+Each token may have a language embedding. Trained for masked or causal language modeling.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,8 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     stack = body(config)
     count, dropout = len(common.labels(config)), config.number("dropout", 0.1)
     config.only("summary_proj_to_labels", True)
-    choose = electra.choose(config.assuming(SUMMARY), count)  # the labels of a rival, weighed
+    # a candidate's score is a weighted sum of its label scores
+    choose = electra.choose(config.assuming(SUMMARY), count)
     assert choose.transform is not None
     classify = spec.HeadSpec(
         name="classify",

@@ -1,5 +1,8 @@
-"""XLNet (Yang et al., 2019): Transformer-XL's attention to both sides. It learns to read a text in
-any order, asked for a token by a second stream that knows the place and not the word."""
+"""XLNet (Yang et al., 2019): Transformer-XL's attention in both directions.
+
+It is trained to predict tokens in any order, with a second stream that knows a token's position but
+not its content.
+"""
 
 from __future__ import annotations
 

@@ -1,2 +1,5 @@
-"""Checkpoints in and out. A folder in the published layout becomes a net, and a
-net becomes such a folder; every tensor on both sides is accounted for."""
+"""Loading and saving of checkpoints in the published folder layout.
+
+Every tensor, in the files and in the model, is accounted for: read, tied, made, or dropped with
+a reason.
+"""

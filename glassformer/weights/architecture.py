@@ -1,5 +1,8 @@
-"""Which family and which class a folder holds. config.json says it; where it says
-nothing, or names a class that the family does not have, the tensors say it."""
+"""Detection of the model family and model class of a checkpoint folder.
+
+config.json decides. Where it names no class, or a class that the family does not have, the
+tensors decide.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from glassformer.weights.mapping import LoadPlan, check_shapes, make_load_plan
 from glassformer.weights.tensor_files import TensorFiles
 from glassformer.weights.unused_tensors import explained
 
-GOOGLE_BERT = {  # bert_config.json of 2018 has these keys, and no model_type
+GOOGLE_BERT = {  # keys of bert_config.json (2018), which has no model_type
     "attention_probs_dropout_prob",
     "hidden_act",
     "hidden_dropout_prob",
@@ -26,7 +29,7 @@ GOOGLE_BERT = {  # bert_config.json of 2018 has these keys, and no model_type
     "type_vocab_size",
     "vocab_size",
 }
-GOOGLE_POOLER = {  # and the multilingual and Chinese ones also these
+GOOGLE_POOLER = {  # further keys of the multilingual and Chinese models
     "directionality",
     "pooler_fc_size",
     "pooler_num_attention_heads",
@@ -37,7 +40,7 @@ GOOGLE_POOLER = {  # and the multilingual and Chinese ones also these
 
 
 def named_class(config: Mapping[str, Any]) -> str | None:
-    """The class that config.json names, as its family spells it; None where there is no name."""
+    """Returns the class that config.json names, spelled as in its family, or None."""
     names = config.get("architectures")
     if not isinstance(names, list) or not names:
         return None
@@ -46,13 +49,24 @@ def named_class(config: Mapping[str, Any]) -> str | None:
 
 
 def _plain(name: str) -> str:
-    """Files that were converted from TensorFlow or Flax may keep that library's prefix."""
+    """Strips the TF or Flax prefix, which files converted from those libraries may keep."""
     return name.removeprefix("TF").removeprefix("Flax").lower()
 
 
 def find_class(config: Mapping[str, Any], files: TensorFiles) -> str:
-    """The class that config.json names; of no class, or of one that the family does not have, the
-    class that the tensors are of."""
+    """Determines the class to load.
+
+    Args:
+        config: The contents of config.json.
+        files: The tensors of the checkpoint.
+
+    Returns:
+        The class named in config.json if the family has it, otherwise the class that fits the
+        tensors.
+
+    Raises:
+        GlassformerError: No class of the family fits the tensors.
+    """
     family, named = find_family(config), named_class(config)
     if named is not None and named in family.CLASSES:
         return named
@@ -69,8 +83,11 @@ def find_class(config: Mapping[str, Any], files: TensorFiles) -> str:
 
 
 def fitting_class(config: Mapping[str, Any], files: TensorFiles) -> str | None:
-    """Of the classes that lack nothing and leave nothing over without a reason, the one that uses
-    most of the tensors; of several, the one that has most heads."""
+    """Returns the class of the family that fits the tensors best, or None if none fits.
+
+    A class fits if no tensor is missing and every unused tensor has a known reason. Among the
+    fitting classes, the one that uses most of the tensors wins; ties go to the one with most heads.
+    """
     fitting: list[tuple[int, int, str]] = []
     for architecture in classes_of(find_family(config), config["model_type"]):
         plan = make_load_plan(config, architecture, files)
@@ -80,6 +97,7 @@ def fitting_class(config: Mapping[str, Any], files: TensorFiles) -> str | None:
 
 
 def fits(plan: LoadPlan) -> bool:
+    """Whether the plan lacks no tensor, explains every unused one, and all shapes agree."""
     if plan.missing() or len(explained(plan)) < len(plan.unused()):
         return False
     try:
@@ -90,7 +108,7 @@ def fits(plan: LoadPlan) -> bool:
 
 
 def type_by_config(config: Mapping[str, Any]) -> str | None:
-    """The model type of a config.json without one, by its class or by Google's keys."""
+    """Infers a missing model_type from the class name or from the keys of Google's BERT config."""
     for name in config.get("architectures") or ():
         for model_type, family in families().items():
             if _plain(name) in map(str.lower, classes_of(family, model_type)):
@@ -100,8 +118,13 @@ def type_by_config(config: Mapping[str, Any]) -> str | None:
 
 
 def find_type(config: Mapping[str, Any], files: TensorFiles) -> str | None:
-    """As `type_by_config`, or else by the one family that has a class for the tensors; of several,
-    the one whose own prefix they have."""
+    """Infers a missing model_type from config.json or, failing that, from the tensors.
+
+    Returns:
+        The result of `type_by_config` if there is one; otherwise the model type of the only family
+        with a class that fits the tensors, where families whose own prefix occurs in the tensor
+        names take precedence. None if no family or more than one remains.
+    """
     found = type_by_config(config)
     if found is not None:
         return found
@@ -115,7 +138,7 @@ def find_type(config: Mapping[str, Any], files: TensorFiles) -> str | None:
 def _fits_type(config: Mapping[str, Any], files: TensorFiles, model_type: str) -> bool:
     try:
         return fitting_class({**config, "model_type": model_type}, files) is not None
-    except GlassformerError:  # this config.json cannot be of that family
+    except GlassformerError:  # config.json is invalid for that family
         return False
 
 

@@ -1,4 +1,4 @@
-"""The types of numbers that are computed with, by name."""
+"""The dtypes available for computation, by name."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ DTYPES = {
 
 
 def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    """Converts a dtype name to a `torch.dtype` and checks that computation supports it."""
     found = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if dtype is None or found in DTYPES.values():
         return found
@@ -23,5 +24,5 @@ def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
 
 
 def is_float8(dtype: torch.dtype) -> bool:
-    """Numbers that are stored, and never computed with."""
+    """Whether this is an 8-bit float, which is only stored and never computed with."""
     return dtype.is_floating_point and dtype.itemsize == 1

@@ -1,4 +1,4 @@
-"""What a folder holds: a model, an adapter, or a run that has trained either."""
+"""Detection of what a folder contains: a model, an adapter, or a training run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ RECIPE = "recipe.toml"
 
 
 def holds_adapter(folder: Path) -> bool:
-    """An adapter alone; its folder may have the config.json of its base, but not the weights."""
+    """Whether the folder contains only an adapter.
+
+    Such a folder may include the config.json of the base model, but not its weights.
+    """
     if not (folder / ADAPTER_CONFIG).is_file():
         return False
     files = [*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]
@@ -19,14 +22,21 @@ def holds_adapter(folder: Path) -> bool:
 
 
 def is_run_alone(folder: Path) -> bool:
-    """The folder of a training run, which is not a model itself."""
+    """Whether the folder belongs to a training run and is not itself a model or an adapter."""
     own = ("config.json", ADAPTER_CONFIG)
     return (folder / RECIPE).is_file() and not any((folder / name).is_file() for name in own)
 
 
 def published(folder: Path) -> Path:
-    """The folder itself, or of a run the folder of the model that it has published: the one of the
-    end, or while the run is not over the best one, or the newest one that was kept."""
+    """Resolves a folder to the folder of the model to load.
+
+    Returns:
+        `folder` itself, unless it is the folder of a training run. For a run, the folder of the
+        final model; while the run is unfinished, the best model or else the newest one kept.
+
+    Raises:
+        GlassformerError: The run has saved no model yet.
+    """
     if not is_run_alone(folder):
         return folder
     found = [path for path in (folder / "model", folder / "best") if path.is_dir()]
@@ -40,7 +50,7 @@ def published(folder: Path) -> Path:
 
 
 def has_checkpoints_alone(folder: Path) -> bool:
-    """A run that has published no model, and can be asked for what it would go on from."""
+    """Whether a run has saved training checkpoints to resume from, but no model yet."""
     names = ("model", "best", "steps")
     begun = is_run_alone(folder) and bool(_steps(folder / "state"))
     return begun and not any((folder / name).is_dir() for name in names)

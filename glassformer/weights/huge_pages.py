@@ -1,5 +1,7 @@
-"""Memory in large pages, for what is read as a whole for every token; to look up
-one small page after the other takes a tenth of the time."""
+"""Memory in huge pages, for data that is read completely for every token.
+
+Address translation for small pages takes about a tenth of the time of such a read.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,15 @@ import torch
 from torch import Tensor
 
 PAGE = 2**21
-SLAB = 16 * PAGE  # is asked for at once; what is not written to costs nothing
+SLAB = 16 * PAGE  # allocated at once; pages that are never written cost nothing
 LINE = 64
 
 
 class HugeBuffer:
-    """Memory that tensors take one after the other; they hold it for as long as they live."""
+    """Memory from which tensors are allocated one after the other.
+
+    The tensors keep the memory alive.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = -(-size // SLAB) * SLAB + PAGE
@@ -24,7 +29,7 @@ class HugeBuffer:
         self.at = -torch.frombuffer(self.memory, dtype=torch.uint8).data_ptr() % PAGE
 
     def take(self, size: int) -> Tensor | None:
-        """None where so many bytes are not left."""
+        """Allocates `size` bytes, or returns None if fewer are left."""
         begin = self.at
         if begin + size > self.size:
             return None
@@ -36,7 +41,7 @@ _last: list[HugeBuffer] = []
 
 
 def empty(size: int) -> Tensor:
-    """So many bytes."""
+    """Returns an uninitialized uint8 tensor of `size` bytes, in huge pages on Linux."""
     if not sys.platform.startswith("linux"):
         return torch.empty(size, dtype=torch.uint8)
     taken = _last[0].take(size) if _last else None

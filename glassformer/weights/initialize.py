@@ -1,4 +1,7 @@
-"""A fresh model's first values, each tensor drawn from the seed and its name."""
+"""Initial parameter values of a new model.
+
+Each tensor is drawn from a generator seeded with the seed and the tensor's name.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +36,23 @@ DRAWN = (
 
 @runtime_checkable
 class Uniform(Protocol):
-    """A module that says itself how far from zero its first values reach."""
+    """A module that defines the bound of the uniform distribution of its initial values."""
 
     first_reach: float
 
 
 @torch.no_grad()
 def initial_value(net: Transformer, name: str, seed: int) -> Tensor:
-    """The float32 values with which the tensor `name` of this net starts, wherever the net is."""
+    """Computes the initial value of one tensor.
+
+    Args:
+        net: The model, which may be on any device, including meta.
+        name: The tensor's name in the model's state dict.
+        seed: Together with `name`, determines the random values.
+
+    Returns:
+        The initial values on the CPU; random ones are float32.
+    """
     owner, _, leaf = name.rpartition(".")
     module = net.get_submodule(owner)
     tensor: Tensor = getattr(module, leaf)
@@ -68,7 +80,7 @@ def _constant(module: nn.Module, leaf: str) -> float:
 
 
 def _deviation(net: Transformer, owner: str, module: nn.Module, leaf: str) -> float | None:
-    """The standard deviation to draw with; None for what starts as a constant."""
+    """Returns the standard deviation to draw with, or None if the initial value is constant."""
     rule = net.spec.init
     if isinstance(module, Linear | nn.Conv1d) and leaf == "weight":
         rows, columns = module.weight.flatten(1).shape

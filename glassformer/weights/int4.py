@@ -1,4 +1,4 @@
-"""Codes of 4 bits as int4.h reads them, and products with them."""
+"""4-bit quantized weights in the memory layout of int4.h, and products with them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from glassformer.weights.int8 import multiplied
 
 SOURCE = Path(__file__).with_name("int4.cpp")
 HEADERS = SOURCE.with_suffix(".h"), SOURCE.with_name("bytes.h")
-GROUP = 32  # numbers of a row that share a scale and a zero
-ABREAST = 16  # outputs that are computed together
+GROUP = 32  # values of a row that share a scale and a zero
+ABREAST = 16  # output rows that are computed together
 
 
 def library() -> ctypes.CDLL | None:
-    """None where there is no compiler, or where it fails."""
+    """Returns the compiled kernel library, or None if there is no compiler or compilation fails."""
     return native.library(SOURCE, *HEADERS)
 
 
 class Int4Weight:
-    """[out, in] codes, two a byte, with scale and zero of each group: all in one stream, in the
-    order in which a product reads it."""
+    """A 4-bit weight of shape [out, in].
+
+    The codes, two per byte, and the scale and zero of each group are stored in one buffer, in the
+    order in which a product reads them.
+    """
 
     def __init__(self, codes: Tensor, scale: Tensor, zero: Tensor) -> None:
         self.shape = len(codes), 2 * codes.shape[1]
@@ -37,8 +40,8 @@ class Int4Weight:
         )
         first, second = codes.view(-1, groups, 2, GROUP // 4).unbind(2)  # halves of a group
         both = torch.stack((first & 15 | second << 4, first >> 4 | second & 240), -1)
-        factors = torch.stack((zero, scale), -1).bfloat16()  # which they are numbers of
-        size = GROUP // 2 * ABREAST  # bytes of codes
+        factors = torch.stack((zero, scale), -1).bfloat16()  # exact: both fit bfloat16
+        size = GROUP // 2 * ABREAST  # bytes of codes per block and group
         self.blocks = huge_pages.empty(blocks * groups * (size + 4 * ABREAST)).view(
             blocks, groups, -1
         )
@@ -50,5 +53,5 @@ class Int4Weight:
         )
 
     def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """x of [..., in], every group rounded to 8 bits, times the weights, plus bias."""
+        """Computes x [..., in] times the weight, plus bias; x is rounded to 8 bits per group."""
         return multiplied(library(), self.shape, x, bias, {"codes": self.blocks})

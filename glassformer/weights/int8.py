@@ -1,4 +1,4 @@
-"""Codes of 8 bits as int8.cpp reads them, and products with them."""
+"""8-bit quantized weights in the memory layout of int8.cpp, and products with them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = 64
 
 
 class Int8Product(ctypes.Structure):
-    """As in int8.cpp."""
+    """Arguments of a product; must match the struct in int8.cpp."""
 
     _fields_ = (
         *((name, c_int64) for name in ("rows", "in_", "out")),
@@ -27,12 +27,12 @@ class Int8Product(ctypes.Structure):
 
 
 def library() -> ctypes.CDLL | None:
-    """None where there is no compiler, or where it fails."""
+    """Returns the compiled kernel library, or None if there is no compiler or compilation fails."""
     return native.library(SOURCE, HEADER)
 
 
 class Int8Weight:
-    """[out, in] codes, laid out so that a product reads them in the order in which they lie."""
+    """An 8-bit weight of shape [out, in], stored in the order in which a product reads it."""
 
     def __init__(self, codes: Tensor, scale: Tensor) -> None:
         height, width = codes.shape
@@ -44,7 +44,7 @@ class Int8Weight:
         self.shape = height, width
 
     def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """x of [..., in], each row rounded to 8 bits, times codes * scale, plus bias."""
+        """Computes x [..., in] times (codes * scale), plus bias; rounds each row of x to 8 bits."""
         given = {"codes": self.blocks, "sums": self.sums, "scale": self.scale}
         return multiplied(library(), self.shape, x, bias, given)
 
@@ -56,7 +56,18 @@ def multiplied(
     bias: Tensor | None,
     given: dict[str, Tensor],
 ) -> Tensor:
-    """What a library makes of x of [..., in] and the tensors that it is given."""
+    """Calls a kernel library's `multiply`.
+
+    Args:
+        made: The compiled library.
+        shape: [out, in] of the weight.
+        x: The input, [..., in].
+        bias: The bias, [out], or None.
+        given: Further tensors, by the names of their fields in `Int8Product`.
+
+    Returns:
+        The product in float32, [..., out].
+    """
     height, width = shape
     rows = x.float().contiguous()
     out = torch.empty(*x.shape[:-1], height)

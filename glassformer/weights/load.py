@@ -1,4 +1,7 @@
-"""A folder becomes a net, tensor by tensor, and nothing is dropped in silence."""
+"""Loading of a checkpoint folder into a `Transformer`.
+
+Tensors are loaded one at a time, and none is dropped silently.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +35,21 @@ from glassformer.weights.quantization import KINDS, QuantizedLinear, quantize
 from glassformer.weights.tensor_files import SINGLE, TensorFiles, is_single
 from glassformer.weights.unused_tensors import explained
 
-CONFIGS = ("config.json", "bert_config.json")  # the second is Google's, of 2018
+CONFIGS = ("config.json", "bert_config.json")  # the second is the name Google used in 2018
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions:
-    """How to load, and which differences between config and file are intended.
+    """How to load a checkpoint, and which differences between config and files are intended.
 
-    `architecture`: another class than the config names. `make`: tensors, by the beginning of
-    their published names, that the file lacks and that start fresh, drawn from `seed`. `drop`:
-    tensors of the file to leave out.
+    Attributes:
+        device: The device to load to.
+        dtype: Converts floating-point tensors to this dtype; None keeps the stored dtype.
+        architecture: Loads this class instead of the one that config.json names.
+        make: Prefixes of published tensor names. Tensors with such names that the files lack are
+            initialized randomly.
+        drop: Prefixes of published tensor names. Unused tensors with such names are ignored.
+        seed: The seed for the tensors in `make`.
     """
 
     device: str | torch.device = "cpu"
@@ -54,12 +62,15 @@ class LoadOptions:
 
 @dataclass
 class LoadResult:
+    """A loaded model, its class name, and the report on its tensors."""
+
     net: Transformer
     architecture: str
     report: LoadReport
 
 
 def read_config(folder: Path) -> dict[str, Any]:
+    """Reads the config of a checkpoint folder, or of a checkpoint in a single file."""
     if is_single(folder):
         return SINGLE[folder.suffix](folder).config
     complete_pending_save(folder)
@@ -76,6 +87,19 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def load_transformer(folder: Path, config: Mapping[str, Any], request: LoadOptions) -> LoadResult:
+    """Loads a model from a checkpoint.
+
+    Args:
+        folder: The checkpoint folder, or a checkpoint in a single file.
+        config: Its config, as returned by `read_config`.
+        request: How to load.
+
+    Returns:
+        The model, its class, and the report on every tensor.
+
+    Raises:
+        GlassformerError: Config and files differ in a way that `request` does not allow.
+    """
     begin = time.perf_counter()
     check_readable(config, request)
     files = TensorFiles(folder)
@@ -99,7 +123,7 @@ def load_transformer(folder: Path, config: Mapping[str, Any], request: LoadOptio
 
 
 def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
-    """Not those that only another program unpacks, nor those that only their own code computes."""
+    """Rejects weights quantized by other programs, and models that need their own code to run."""
     for key in ("quantization_config", "compression_config", "quantization"):
         ours = key == "quantization" and config.get(key) in KINDS
         if config.get(key) is not None and not ours:
@@ -120,6 +144,7 @@ def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
 
 
 def make_report(files: TensorFiles, config: Mapping[str, Any], architecture: str) -> LoadReport:
+    """Creates a report with the files and the config keys, but no tensors yet."""
     reading = read(config, architecture)
     return LoadReport(
         files=tuple(path.name for path in files.paths),
@@ -133,7 +158,7 @@ def make_report(files: TensorFiles, config: Mapping[str, Any], architecture: str
 def load_quantized(
     files: TensorFiles, config: Mapping[str, Any], request: LoadOptions
 ) -> LoadResult:
-    """Codes, and what was not quantized, stand in the files under our own names."""
+    """Loads a quantized checkpoint, whose tensors are stored under Glassformer's own names."""
     begin, architecture = time.perf_counter(), named_class(config)
     if architecture is None or request != LoadOptions(device=request.device):
         raise GlassformerError(
@@ -160,6 +185,13 @@ def load_quantized(
 
 
 def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOptions) -> None:
+    """Raises an error for missing or unexpected tensors that `request` does not allow.
+
+    Args:
+        plan: The load plan.
+        reasons: The unused tensors with a known reason, as returned by `explained`.
+        request: Its `make` and `drop` name the differences that are allowed.
+    """
     lacking = {
         their: source.name
         for source in plan.missing()
@@ -194,7 +226,7 @@ def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOp
 
 
 def check_dtypes(plan: LoadPlan, request: LoadOptions) -> None:
-    """Numbers can be computed with as they are stored, or as they were asked for."""
+    """Checks that each tensor has a dtype to compute with, as stored or as requested."""
     ours = plan.net.state_dict()
     for source in plan.sources:
         for their in () if source.found is None else source.found.theirs:
@@ -214,8 +246,11 @@ def check_dtypes(plan: LoadPlan, request: LoadOptions) -> None:
 
 
 def fill(plan: LoadPlan, request: LoadOptions, report: LoadReport) -> None:
-    """Each tensor in turn: read, or left mapped into memory, brought to dtype and device. What is
-    made comes last and takes the dtype of what was read."""
+    """Loads every tensor of the plan into the model and records it in the report.
+
+    Each tensor is read, or left memory-mapped, and converted to the requested dtype and device.
+    Newly initialized tensors come last and take the dtype of the tensors that were read.
+    """
     casts = request.dtype is not None or torch.device(request.device).type != "cpu"
     dtypes: set[str] = set()
     newest = request.dtype
@@ -241,7 +276,7 @@ def fill(plan: LoadPlan, request: LoadOptions, report: LoadReport) -> None:
 
 
 def assign_tensor(net: Transformer, name: str, tensor: Tensor) -> None:
-    """Gives a parameter or buffer its storage."""
+    """Replaces the storage of the parameter or buffer `name`."""
     owner, _, leaf = name.rpartition(".")
     module = net.get_submodule(owner)
     if leaf in module._parameters:
@@ -251,10 +286,11 @@ def assign_tensor(net: Transformer, name: str, tensor: Tensor) -> None:
 
 
 def tie_weights(net: Transformer) -> None:
+    """Makes tied parameters the same object, as `net.spec.tie` lists them."""
     for kept, follower in net.spec.tie:
         owner, _, leaf = follower.rpartition(".")
         module = net.get_submodule(owner)
-        if not isinstance(module, QuantizedLinear):  # it has codes of its own
+        if not isinstance(module, QuantizedLinear):  # a quantized layer keeps its own codes
             module._parameters[leaf] = net.get_parameter(kept)
 
 

@@ -1,4 +1,4 @@
-"""What happened to every tensor when a model was loaded."""
+"""Report on what happened to each tensor during loading."""
 
 from __future__ import annotations
 
@@ -8,10 +8,20 @@ from typing import Any
 
 @dataclass
 class LoadReport:
-    """`read`: our tensor from these of the file. `made`: fresh, because it was asked for or is
-    computed. `tied`: one with another. `dropped`: entries of the file that are not used, and why.
-    `renamed`: names in the file -> the published names. `unread`: keys of config.json that nothing
-    reads, with their values; `notes` are sentences on what deserves a look.
+    """What happened to each tensor during loading.
+
+    Attributes:
+        files: Names of the files that were read.
+        read: Model tensor -> the file tensors it was read from.
+        made: Model tensors that were initialized, because that was requested or they are computed.
+        tied: Model tensor -> the tensor it shares its storage with.
+        dropped: File entries that are not used -> the reason.
+        renamed: Names in the file -> the published names.
+        unread: Keys of config.json that nothing reads, with their values.
+        notes: Sentences about anything the user should check.
+        bytes: Total size of the loaded tensors.
+        dtypes: The dtypes of the loaded tensors, or the kind of quantization.
+        seconds: Loading time.
     """
 
     files: tuple[str, ...] = ()

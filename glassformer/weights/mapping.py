@@ -1,5 +1,8 @@
-"""What comes from where. Config and file are laid side by side before any tensor
-is read, and every difference between them that was not asked for is an error."""
+"""Mapping between the tensors of a model and the tensors of a checkpoint.
+
+Config and files are compared before any tensor is read. Any difference that was not requested is
+an error.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,18 @@ from glassformer.weights.tensor_files import TensorFiles
 
 @dataclass
 class TensorSource:
-    """One of our tensors, and where the file holds it."""
+    """One tensor of the model, and where the files hold it."""
 
     name: str
-    followers: list[str]  # its other names, where it is tied
-    expected: WeightMatch  # where it should be
-    found: WeightMatch | None  # where it is; None: it has to be made
-    copies: list[WeightMatch]  # further places that hold the same tensor
+    followers: list[str]  # further names of the same tensor, if it is tied
+    expected: WeightMatch  # the file tensors it should come from
+    found: WeightMatch | None  # the file tensors it comes from; None if they are missing
+    copies: list[WeightMatch]  # further file tensors that hold the same values
 
 
 @dataclass
 class LoadPlan:
-    """A net without storage, and the sources of all its tensors."""
+    """A model on the meta device, and the sources of all its tensors."""
 
     net: Transformer
     config: Mapping[str, Any]
@@ -42,6 +45,7 @@ class LoadPlan:
     sources: list[TensorSource]
 
     def unused(self) -> list[str]:
+        """Returns the file tensors that the model does not use."""
         used = {
             their
             for source in self.sources
@@ -52,16 +56,22 @@ class LoadPlan:
         return [name for name in self.files if name not in used]
 
     def missing(self) -> list[TensorSource]:
+        """Returns the required tensors that the files lack."""
         return [s for s in self.sources if s.found is None and not s.expected.rule.optional]
 
 
 def build_transformer(spec: ModelSpec) -> Transformer:
-    """Without storage: the tensors are put in one by one."""
+    """Builds a model on the meta device; its tensors are assigned one at a time."""
     with torch.device("meta"):
         return Transformer(spec).eval()
 
 
 def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) -> LoadPlan:
+    """Matches the tensors of the class `architecture` with those in the files.
+
+    Ties that `spec.loose` lists are dissolved if the files hold different values for the tied
+    tensors.
+    """
     family = find_family(config)
     spec = spec_from_config(config, architecture)
     net = build_transformer(spec)
@@ -89,10 +99,16 @@ def _plan(
 def find_base(
     family: Family, architecture: str, net: Transformer, files: TensorFiles
 ) -> tuple[TensorFiles, str]:
-    """A body may stand in the file under another prefix than its class writes, and the whole class
-    under the prefix of a module that held it in training."""
+    """Finds the prefix of the model body's tensor names.
+
+    The body may have another prefix than its class writes, and all tensors may have the prefix of a
+    module that wrapped the model during training.
+
+    Returns:
+        The files, without the wrapper's prefix, and the prefix of the body.
+    """
     own = family.CLASSES[architecture]
-    first = next(iter(net.state_dict()))  # of the embedding
+    first = next(iter(net.state_dict()))  # a tensor of the embedding
     places = [
         (base, their)
         for base in dict.fromkeys((own, *family.CLASSES.values(), ""))
@@ -112,6 +128,7 @@ def find_base(
 def find_sources(
     net: Transformer, rules: Sequence[WeightRule], files: TensorFiles, base: str
 ) -> Iterator[TensorSource]:
+    """Yields the source of each tensor of the model; tied tensors count as one."""
     for names in tied_names(net):
         matches = [matched(rules, name, base) for name in names]
         places = [
@@ -119,7 +136,7 @@ def find_sources(
             for found in matches
             for option in (found, *(replace(found, theirs=(also,)) for also in found.also))
         ]
-        named = [place for place in places if place.theirs]  # a computed table has no name
+        named = [place for place in places if place.theirs]  # a computed table has none
         present = [place for place in named if all(their in files for their in place.theirs)]
         distinct = list({place.theirs: place for place in present}.values())
         found = distinct[0] if distinct else None
@@ -127,16 +144,17 @@ def find_sources(
 
 
 def matched(rules: Sequence[WeightRule], name: str, base: str) -> WeightMatch:
+    """Like `match`, for names that are known to have a rule."""
     found = match(rules, name, base)
     assert found is not None, f"no rule for {name}"
     return found
 
 
-ADDED = {"adapters", "around"}  # where adapters stand, whose tensors are not the model's
+ADDED = {"adapters", "around"}  # submodules with adapter tensors, not the model's own
 
 
 def tied_names(net: Transformer) -> list[list[str]]:
-    """Our tensors, each with all the names it has, the one that is kept first."""
+    """Returns the names of each distinct tensor; the name that a tie keeps comes first."""
     kept = {name for name, _ in net.spec.tie}
     groups: dict[int, list[str]] = {}
     for name, tensor in net.state_dict(keep_vars=True).items():
@@ -146,7 +164,7 @@ def tied_names(net: Transformer) -> list[list[str]]:
 
 
 def parts_of(net: Transformer, name: str) -> tuple[int, ...]:
-    """The row blocks of a tensor that joins several."""
+    """Returns the heights of the row blocks of a joined tensor; empty for other tensors."""
     owner, _, leaf = name.rpartition(".")
     module = net.get_submodule(owner)
     if not isinstance(module, Linear):
@@ -156,6 +174,7 @@ def parts_of(net: Transformer, name: str) -> tuple[int, ...]:
 
 
 def check_shapes(plan: LoadPlan) -> None:
+    """Raises an error if a file tensor does not have the shape that config.json implies."""
     ours: dict[str, Tensor] = plan.net.state_dict()
     for source in plan.sources:
         for place in (source.found, *source.copies):
@@ -172,6 +191,7 @@ def check_shapes(plan: LoadPlan) -> None:
 
 
 def check_copies(plan: LoadPlan) -> None:
+    """Raises an error if file tensors that are tied by config.json differ."""
     for source in plan.sources:
         for copy in source.copies:
             if source.found is not None and not equal(source, copy, plan.files):
@@ -182,6 +202,7 @@ def check_copies(plan: LoadPlan) -> None:
 
 
 def equal(source: TensorSource, copy: WeightMatch, files: TensorFiles) -> bool:
+    """Whether `copy` holds the same values as the tensor at `source.found`."""
     assert source.found is not None
     mine, other = (
         place.rule.op.read([files.read(their, mapped=True) for their in place.theirs])

@@ -1,5 +1,7 @@
-"""Products with codes that torch computes, for machines without a compiler. Inputs
-are rounded, and sums of integers exact, as in int8.cpp and int4.h."""
+"""Quantized products computed by torch, for machines without a compiler.
+
+Inputs are rounded, and integer sums are exact, as in int8.cpp and int4.h.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,27 @@ import warnings
 import torch
 from torch import Tensor
 
-EXACT = 1024  # products of 8 bits, whose sum is below 2^24: float32 has it, in whatever order
+EXACT = 1024  # so many 8-bit products sum to less than 2^24, exact in float32 in any order
 
 
 def rounded(x: Tensor, share: int) -> tuple[Tensor, Tensor]:
-    """x of [row, in] as integers from -127 to 127, [row, in], and the number that each stands for,
-    [row, in / share]: as many are rounded by the largest of them."""
+    """Quantizes x [row, in] to 8 bits, with one scale for every `share` values of a row.
+
+    Returns:
+        Integers from -127 to 127, [row, in], and the scales, [row, in / share]. A scale is the
+        largest magnitude of its group divided by 127.
+    """
     groups = x.view(len(x), -1, share)
     largest = groups.abs().amax(-1, keepdim=True).clamp_(min=1e-30)
     return (groups / largest).mul_(127).round_().view_as(x), largest[..., 0] / 127
 
 
 class BlockwiseProduct:
-    """[out, in] codes of either kind, in blocks of columns. Weights are code * scale + zero, with
-    one scale and zero for `share` numbers of a row, and inputs are rounded by as many."""
+    """A product with [out, in] codes of 8 or 4 bits, computed in blocks of columns.
+
+    The weights are code * scale + zero, with one scale and zero for every `share` values of a row;
+    inputs are rounded in groups of the same size.
+    """
 
     def __init__(
         self, codes: Tensor, scale: Tensor, zero: Tensor | None = None, share: int | None = None
@@ -48,12 +57,12 @@ class BlockwiseProduct:
 
 
 class PackedProduct:
-    """[out, in] codes of 8 bits for torch's kernel, which is exact on machines with VNNI."""
+    """A product with 8-bit [out, in] codes by torch's kernel, which is exact on CPUs with VNNI."""
 
     def __init__(self, codes: Tensor, scale: Tensor) -> None:
         zeros = torch.zeros(len(codes), dtype=torch.long)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch says that it will once be done otherwise
+            warnings.simplefilter("ignore")  # torch warns that this API is deprecated
             matrix = torch._make_per_channel_quantized_tensor(codes, scale[:, 0].double(), zeros, 0)
         self.matrix = torch.ops.quantized.linear_prepack(matrix, None)
 
@@ -63,6 +72,6 @@ class PackedProduct:
         y: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
             inputs, 1.0, 128, self.matrix
         )
-        y = y.mul_(sizes)  # in place: a new tensor of all words costs more than the product
+        y = y.mul_(sizes)  # in place: a new tensor of vocabulary size costs more than the product
         y = y if bias is None else y.add_(bias)
         return y.view(*x.shape[:-1], -1)

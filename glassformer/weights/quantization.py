@@ -1,4 +1,4 @@
-"""Linear layers that hold codes of 8 or 4 bits, for inference."""
+"""Linear layers with 8-bit or 4-bit weights, for inference."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ Kernel = Int8Weight | Int4Weight | PackedProduct | BlockwiseProduct
 
 
 class QuantizedLinear(Linear):
-    """`weight` is the definition. With 8 bits it is codes * scale, and the kernel also rounds
-    each row of the input to 8 bits; with 4 bits (code - 8) * scale + zero, two codes a byte, one
-    scale and zero for each group of a row, and the kernel rounds each group of the input to 8
-    bits. No row depends on the others of its batch."""
+    """A linear layer with quantized weights.
+
+    With 8 bits, the weight is codes * scale, with one scale per row, and the kernel also rounds
+    each row of the input to 8 bits. With 4 bits, it is (code - 8) * scale + zero, with two codes
+    per byte and one scale and zero for each group of a row, and the kernel rounds each group of the
+    input to 8 bits. The result for a row does not depend on the other rows of its batch.
+    """
 
     codes: Tensor
     scale: Tensor
@@ -52,14 +55,16 @@ class QuantizedLinear(Linear):
 
     @property
     def whole_codes(self) -> Tensor:
-        """One a byte, [out, in]; of 4 bits from -8 to 7."""
+        """The codes as one int8 each, [out, in]; 4-bit codes are shifted to -8 to 7."""
         if self.kind == "int8":
             return self.codes
         return (torch.stack((self.codes & 15, self.codes >> 4), -1).flatten(1) - 8).to(torch.int8)
 
     def pack(self) -> None:
-        """Codes as the kernels want them; done at the first forward on a CPU. All kernels compute
-        the same."""
+        """Builds the kernel for this machine; called at the first forward pass on a CPU.
+
+        All kernels compute the same result.
+        """
         kernel: Kernel
         if self.kind == "int8" and int8.library() is not None:
             kernel = Int8Weight(self.codes, self.scale)
@@ -74,6 +79,7 @@ class QuantizedLinear(Linear):
         self._packed = kernel, TensorVersion(self.codes, self.scale)
 
     def kernel(self) -> Any:
+        """Returns the kernel, rebuilt if codes or scale have changed."""
         if self._packed is None or not self._packed[1].holds(self.codes, self.scale):
             self.pack()
         assert self._packed is not None
@@ -82,7 +88,8 @@ class QuantizedLinear(Linear):
     def forward(self, x: Tensor) -> Tensor:
         bias = self.whole_bias
         here = x.device.type == "cpu" and not torch.compiler.is_compiling()
-        learns = x.requires_grad and torch.is_grad_enabled()  # an adapter below; kernels forget how
+        # an adapter in an earlier layer may need gradients; the kernels have no backward pass
+        learns = x.requires_grad and torch.is_grad_enabled()
         if not here or learns:
             return F.linear(x, self.weight.to(x.dtype), bias)
         y: Tensor = self.kernel().multiply(x, bias)
@@ -90,12 +97,16 @@ class QuantizedLinear(Linear):
 
 
 def quantize_int8(weight: Tensor) -> dict[str, Tensor]:
+    """Quantizes a weight [out, in] symmetrically to 8 bits, with one scale per row."""
     scale = (weight.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
     return {"codes": (weight / scale).round().to(torch.int8), "scale": scale}
 
 
 def quantize_int4(weight: Tensor) -> dict[str, Tensor]:
-    """From the smallest to the largest of a group in 15 steps, in numbers that the kernel has."""
+    """Quantizes a weight [out, in] to 4 bits: 15 steps from the minimum to the maximum of a group.
+
+    Scale and zero are rounded to bfloat16, the precision in which the kernel stores them.
+    """
     groups = weight.view(len(weight), -1, GROUP)
     low, high = groups.amin(-1), groups.amax(-1)
     scale = ((high - low) / 15).clamp(min=1e-30).bfloat16().float()
@@ -110,8 +121,14 @@ def is_quantized(net: nn.Module) -> bool:
 
 
 def quantize(net: nn.Module, kind: str) -> None:
-    """In place. Embeddings and norms stay; a head that shared its weight with an embedding gets
-    codes of its own."""
+    """Replaces the linear layers of a model by quantized ones, in place.
+
+    Embeddings and norms stay as they are. A head that was tied to an embedding gets its own codes.
+
+    Args:
+        net: The model.
+        kind: "int8" or "int4". Layers whose input size does not fit "int4" groups become "int8".
+    """
     if kind not in KINDS:
         raise GlassformerError(f"There is no quantization {kind!r}; choose of {', '.join(KINDS)}.")
     if is_quantized(net):
@@ -127,7 +144,10 @@ def quantize(net: nn.Module, kind: str) -> None:
 
 
 def count_parameters(net: Transformer) -> int:
-    """Tied parameters once, fixed tables not at all; codes for the numbers that they stand for."""
+    """Counts the parameters, including the weights that quantized codes represent.
+
+    Tied parameters count once, fixed tables not at all.
+    """
     tied = {net.get_submodule(follower.rpartition(".")[0]) for _, follower in net.spec.tie}
     coded = (m for m in net.modules() if isinstance(m, QuantizedLinear) and m not in tied)
     plain = sum(parameter.numel() for parameter in net.parameters())

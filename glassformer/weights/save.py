@@ -1,4 +1,4 @@
-"""A net becomes a folder in the published layout."""
+"""Saving of a `Transformer` as a checkpoint folder in the published layout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from glassformer.weights.quantization import is_quantized
 SHARD_BYTES = 5_000_000_000
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
-WEIGHT_KEYS = (WEIGHTS, INDEX)  # of which a program reads one first
+WEIGHT_KEYS = (WEIGHTS, INDEX)  # programs look for one of these first
 SHARD = re.compile(r".+-\d+-of-\d+\.safetensors")
 
 
@@ -35,7 +35,17 @@ def save_transformer(
     shard_bytes: int = SHARD_BYTES,
     dtype: torch.dtype | None = None,
 ) -> None:
-    """Writes config.json and the weights into an existing folder; of `dtype`, if one is given."""
+    """Writes config.json and the weights into an existing folder.
+
+    Args:
+        folder: The folder to write to.
+        net: The model.
+        family: The model's family, which defines the published tensor names.
+        config: The contents of config.json.
+        architecture: The published class name.
+        shard_bytes: The maximum size of a weight file; larger models are split into shards.
+        dtype: Converts floating-point tensors to this dtype; None keeps theirs.
+    """
     shards = split(in_dtype(published(net, family, architecture), dtype), shard_bytes)
     total = sum(tensor.nbytes for shard in shards for tensor in shard.values())
     where: dict[str, str] = {}
@@ -53,10 +63,12 @@ def save_transformer(
 
 
 def published(net: Transformer, family: Family, architecture: str) -> dict[str, Tensor]:
-    """Our tensors under their published names and in their published form, as views if possible;
-    codes and what goes with them under our own names."""
+    """Returns the tensors with their published names and layouts, as views where possible.
+
+    The tensors of a quantized model keep Glassformer's own names.
+    """
     state = net.state_dict()
-    if is_quantized(net):  # no published layout has these
+    if is_quantized(net):  # no published layout has quantized tensors
         return {name: state[name] for name, *_ in tied_names(net)}
     rules, base = family.weight_rules(net.spec), family.CLASSES[architecture]
     tensors: dict[str, Tensor] = {}
@@ -77,6 +89,7 @@ def in_dtype(tensors: Mapping[str, Tensor], dtype: torch.dtype | None) -> Mappin
 
 
 def split(tensors: Mapping[str, Tensor], limit: int) -> list[dict[str, Tensor]]:
+    """Splits the tensors into shards of at most `limit` bytes; a larger tensor is its own shard."""
     shards: list[dict[str, Tensor]] = [{}]
     size = 0
     for name, tensor in tensors.items():
@@ -89,7 +102,7 @@ def split(tensors: Mapping[str, Tensor], limit: int) -> list[dict[str, Tensor]]:
 
 
 def old_weights(folder: Path) -> set[str]:
-    """The files that an earlier save has its weights in, which a new one takes the place of."""
+    """Returns the names of the weight files of an earlier save, which a new save replaces."""
     index = folder / INDEX
     try:
         shards = json.loads(index.read_text("utf-8"))["weight_map"].values()
@@ -99,7 +112,7 @@ def old_weights(folder: Path) -> set[str]:
 
 
 def dtype_of(net: Transformer, stored: torch.dtype | None = None) -> str:
-    """The name of that of a net's numbers, or of those that are written in their place."""
+    """Returns the name of `stored`, or of the widest floating-point dtype of the parameters."""
     if stored is not None:
         return str(stored).removeprefix("torch.")
     floating = {p.dtype for p in net.parameters() if p.is_floating_point()}

@@ -1,8 +1,9 @@
-"""The tensors of a folder by name, unread until they are asked for.
+"""Lazy access by name to the tensors of a checkpoint.
 
-safetensors files, in one piece or in shards, are mapped into memory. A legacy pytorch_model.bin is
-a pickle: it goes through PyTorch's restricted reader, which can build tensors and nothing else.
-A GGUF file (see `gguf.py`), llama2.c's .bin, or OpenAI's .pt of Whisper, is a folder in one piece.
+safetensors files, single or sharded, are memory-mapped. A legacy pytorch_model.bin is a pickle and
+is read by PyTorch's restricted unpickler, which can build tensors and nothing else. A GGUF file
+(see `gguf.py`), a llama2.c .bin file, or OpenAI's .pt file of Whisper contains a whole checkpoint,
+including its config.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from glassformer.weights.formats.gguf_names import SCALED_FREQUENCIES, published
 from glassformer.weights.tensor_names import inside, published_names, whole_weight
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
-HOLDERS = ("state_dict", "model_state_dict", "model", "module")  # in a training checkpoint
+HOLDERS = ("state_dict", "model_state_dict", "model", "module")  # keys of training checkpoints
 DTYPES = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -51,17 +52,22 @@ DTYPES = {
 
 
 class TensorFile(ABC):
-    """One file: shapes by name, and the tensors."""
+    """One file: shapes by tensor name, and access to the tensors."""
 
     shapes: dict[str, tuple[int, ...]]
     others: tuple[str, ...] = ()  # entries that are not tensors
 
     @abstractmethod
     def read(self, name: str, mapped: bool) -> Tensor:
-        """A tensor; `mapped` leaves it in the file until it is used, otherwise it is a copy."""
+        """Reads a tensor.
+
+        Args:
+            name: The tensor's name in the file.
+            mapped: Leaves the data memory-mapped until it is used; otherwise the tensor is a copy.
+        """
 
     def dtype(self, name: str) -> torch.dtype:
-        """That of the numbers as they are stored, or as a quantized tensor is read."""
+        """Returns the dtype in which a tensor is stored, or is read if it is quantized."""
         return torch.float32
 
 
@@ -79,7 +85,7 @@ class SafetensorsFile(TensorFile):
             size = int.from_bytes(file.read(8), "little")
             self.header: dict[str, Any] = json.loads(file.read(size))
             self.start = 8 + size
-            # private: what a program writes into a mapped weight never reaches the file
+            # a private mapping: writes to a mapped weight never reach the file
             self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         self.header.pop("__metadata__", None)
         for name, entry in self.header.items():
@@ -117,7 +123,7 @@ def _fill(file: Any, buffer: memoryview, path: Path) -> None:
 
 
 class PickleFile(TensorFile):
-    """Read with `weights_only`: an unpickler that knows tensors, storages and dictionaries."""
+    """A pickle, read with `weights_only`: only tensors, storages and dictionaries are unpickled."""
 
     def __init__(self, path: Path) -> None:
         state = _unwrapped(_unpickled(path))
@@ -155,7 +161,7 @@ def _unpickled(path: Path) -> Any:
 
 
 def _unwrapped(state: Any) -> dict[Any, Any]:
-    """A training checkpoint keeps the model's tensors beside those of the optimizer."""
+    """Finds the model's tensors in a training checkpoint, which also holds the optimizer's."""
     if not isinstance(state, dict):
         return {}
     inner = next((state[key] for key in HOLDERS if isinstance(state.get(key), dict)), None)
@@ -167,8 +173,10 @@ def _is_table(state: Any) -> TypeGuard[dict[str, Tensor]]:
 
 
 class SingleFile(TensorFile):
-    """One file with everything: `config` is the config.json that it would have as a folder, and
-    tensors have their published names and form."""
+    """A checkpoint in a single file.
+
+    `config` is the equivalent of config.json; tensors have their published names and layouts.
+    """
 
     config: dict[str, Any]
 
@@ -214,7 +222,7 @@ class Llama2cFile(SingleFile):
 
 
 class OpenAIFile(SingleFile, PickleFile):
-    """Whisper's {dims, model_state_dict}."""
+    """OpenAI's Whisper file: a dictionary of `dims` and `model_state_dict`."""
 
     def __init__(self, path: Path) -> None:
         state = _unpickled(path)
@@ -231,7 +239,7 @@ class OpenAIFile(SingleFile, PickleFile):
 
 
 class GgufFile(SingleFile):
-    """Quantized tensors are read as float32."""
+    """A GGUF file; quantized tensors are read as float32."""
 
     def __init__(self, path: Path) -> None:
         self.file = GgufTensors(path)
@@ -263,21 +271,20 @@ READERS: dict[str, Callable[[Path], TensorFile]] = {".safetensors": SafetensorsF
 
 
 def is_single(path: Path) -> bool:
-    """A model in one file, instead of a folder."""
+    """Whether the path is a checkpoint in a single file rather than a folder."""
     return path.suffix in SINGLE and path.is_file()
 
 
 def is_openai(path: Path) -> bool:
-    """Whether it is OpenAI's one file of a Whisper model."""
+    """Whether the path is OpenAI's single-file format of a Whisper model."""
     return is_single(path) and SINGLE[path.suffix] is OpenAIFile
 
 
 class TensorFiles:
-    """All tensors of a folder, whatever files they are in, or those of a single file, by their
-    published names."""
+    """All tensors of a checkpoint folder or single file, by their published names."""
 
     def __init__(self, folder: Path) -> None:
-        self.place: dict[str, TensorFile] = {}  # by the names in the files
+        self.place: dict[str, TensorFile] = {}  # by their names in the files
         self.paths: list[Path] = []
         self.single = is_single(folder)
         self._open(folder)
@@ -314,20 +321,28 @@ class TensorFiles:
         return self.place[held].dtype(held)
 
     def read(self, name: str, mapped: bool) -> Tensor:
-        """As stored; numbers of 8 bits, with which nothing can be computed, as float32."""
+        """Reads a tensor by its published name.
+
+        Tensors keep their stored dtype, except that 8-bit floats become float32, because they
+        cannot be computed with.
+
+        Args:
+            name: The published name.
+            mapped: Leaves the data memory-mapped until it is used; otherwise the tensor is a copy.
+        """
         parts = [self.place[held].read(held, mapped) for held in self.names[name]]
         tensor = whole_weight(*parts) if len(parts) > 1 else parts[0]
         return tensor.float() if is_float8(tensor.dtype) else tensor
 
     def inside(self, prefix: str) -> TensorFiles:
-        """The same, with the names that they have without this prefix."""
+        """Returns a view of the same files in which `prefix` is removed from the names."""
         other = copy(self)
         other.names = inside(prefix, self.names)
         return other
 
     @property
     def renamed(self) -> dict[str, str]:
-        """The file's name -> the published name, of the tensors that have two."""
+        """Name in the file -> published name, for the tensors where they differ."""
         return {held: name for name, parts in self.names.items() for held in parts if held != name}
 
     @property

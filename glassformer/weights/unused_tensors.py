@@ -1,6 +1,9 @@
-"""Why a tensor of the file is not needed. A file holds more than its class reads
-where it was saved by another class of the family, by an older version, or with parts that
-config.json turns off. Each such tensor is dropped with the reason; any other is an error."""
+"""Known reasons for tensors in a file that the model does not use.
+
+A file contains more tensors than its class reads if it was saved by another class of the family,
+by an older version, or with parts that config.json disables. Each such tensor is dropped with a
+reason; any other unused tensor is an error.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from glassformer.errors import GlassformerError
 from glassformer.families import classes_of, spec_from_config
 from glassformer.weights.mapping import LoadPlan, build_transformer, matched, tied_names
 
-BUFFERS = {  # of any family, by the end of the name
+BUFFERS = {  # in any family, by the end of the name
     re.compile(rf"(.*\.)?({names})"): why
     for names, why in {
         r"position_ids": "counts from 0, which is computed",
@@ -26,7 +29,7 @@ FURTHER = "predicts further tokens for faster generation; the class does not rea
 
 
 def explained(plan: LoadPlan) -> dict[str, str]:
-    """The tensors of the file that are not needed, each with the reason."""
+    """Returns the unused tensors that have a known reason, with the reason."""
     named = [
         (_name_pattern(name.replace("{base}", plan.base)), why)
         for name, why in plan.family.DROPPED.items()
@@ -43,12 +46,12 @@ def explained(plan: LoadPlan) -> dict[str, str]:
 
 
 def _owned(plan: LoadPlan, names: Iterable[str]) -> dict[str, str]:
-    """Those that another class of the family has."""
+    """Returns those tensors that belong to another class of the family, with the reason."""
     owners: dict[str, str] = {}
     for architecture in classes_of(plan.family, plan.config["model_type"]):
         try:
             net = build_transformer(spec_from_config(plan.config, architecture))
-        except GlassformerError:  # this config.json cannot be of that class
+        except GlassformerError:  # config.json is invalid for that class
             continue
         rules = plan.family.weight_rules(net.spec)
         for group in tied_names(net):
@@ -64,7 +67,10 @@ def _owned(plan: LoadPlan, names: Iterable[str]) -> dict[str, str]:
 
 
 def _is_further(plan: LoadPlan, name: str) -> bool:
-    """Of layers that predict several tokens ahead: by their name, or behind the last layer."""
+    """Whether the tensor belongs to a layer that predicts several tokens ahead.
+
+    Such layers have a distinctive name, or come after the last layer of the model.
+    """
     if re.match(r"(model\.)?mtp\.", name):
         return True
     found = re.match(rf"{re.escape(plan.base)}layers\.(\d+)\.", name)
@@ -74,5 +80,5 @@ def _is_further(plan: LoadPlan, name: str) -> bool:
 
 
 def _name_pattern(name: str) -> re.Pattern[str]:
-    """`{i}` stands for a layer's number, `{any}` for the rest of a name."""
+    """Compiles a name pattern: `{i}` matches a layer number, `{any}` the rest of a name."""
     return re.compile(re.escape(name).replace(r"\{i\}", r"\d+").replace(r"\{any\}", ".+"))

@@ -1,1 +1,1 @@
-"""Parts that several families share."""
+"""Helpers shared by several families."""

@@ -1,4 +1,4 @@
-"""What the recurrent and the convolutional baseline share: heads, and names."""
+"""Heads and weight names shared by the recurrent and convolutional baselines."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ RULES = (
 
 
 def reads_both_ways(config: ConfigReader, kind: str) -> bool:
-    """What writes text cannot."""
+    """Whether the model is bidirectional; a causal language model cannot be."""
     return config.flag("bidirectional", True) and kind != "ForCausalLM"
 
 
 def assemble(config: ConfigReader, kind: str, stack: StackSpec, init: InitSpec) -> ModelSpec:
-    """An encoder, or a decoder where it reads from left to right alone. The classifier reads the
-    maximum over time (Kim, 2014; Conneau et al., 2017)."""
+    """Builds a model: an encoder if bidirectional, otherwise a decoder.
+
+    The classifier reads the maximum over time (Kim, 2014; Conneau et al., 2017).
+    """
     count, dropout = len(common.labels(config)), config.number("classifier_dropout", 0.1)
     chosen: tuple[HeadSpec, ...] = {
         "Model": (),

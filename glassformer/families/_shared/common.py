@@ -1,4 +1,4 @@
-"""What several families' config files have in common."""
+"""Config keys that several families have in common."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ ACTIVATION_NAMES: dict[str, Activation] = {
 
 
 def activation(config: ConfigReader, key: str, default: str) -> Activation:
+    """Reads the name of an activation function."""
     name = config.word(key, default)
     if name not in ACTIVATION_NAMES:
         raise GlassformerError(
@@ -37,7 +38,14 @@ def activation(config: ConfigReader, key: str, default: str) -> Activation:
 
 
 def head_dim(config: ConfigReader, width: int, heads: int, key: str | None = None) -> int:
-    """The width over the heads. `key` is the family's word for it, which may say nothing else."""
+    """Returns width / heads.
+
+    Args:
+        config: The config.
+        width: The model width.
+        heads: The number of attention heads.
+        key: The family's config key for the head size, which must agree if it is present.
+    """
     if heads < 1 or width % heads:
         raise GlassformerError(
             f"config.json asks for {heads} heads over a width of {width}, which is not a multiple."
@@ -48,11 +56,11 @@ def head_dim(config: ConfigReader, width: int, heads: int, key: str | None = Non
 
 
 def labels(config: ConfigReader, default: int = 2) -> tuple[str, ...]:
-    """The classes of a classification head, by `id2label` or just counted."""
+    """Returns the classes of a classification head, from `id2label` or numbered."""
     names = config.optional("id2label")
     config.optional("label2id")
     count = config.optional("num_labels")
-    if names is None or count not in (None, len(names)):  # old files counted and did not name
+    if names is None or count not in (None, len(names)):  # old files give the count without names
         return tuple(f"LABEL_{i}" for i in range(default if count is None else count))
     try:
         by_id = {int(key): str(name) for key, name in names.items()}
@@ -62,6 +70,7 @@ def labels(config: ConfigReader, default: int = 2) -> tuple[str, ...]:
 
 
 def special_tokens(config: ConfigReader, **defaults: int | None) -> SpecialTokens:
+    """Reads the ids of the special tokens."""
     return SpecialTokens(
         pad=config.id("pad_token_id", defaults.get("pad")),
         bos=config.id("bos_token_id", defaults.get("bos")),

@@ -1,4 +1,4 @@
-"""Reading a config.json so that every key is accounted for."""
+"""A reader for config.json that tracks which keys were read."""
 
 from __future__ import annotations
 
@@ -35,9 +35,14 @@ WITHOUT_EFFECT = {
 
 
 class ConfigReader:
-    """A config.json that notices which of its keys were read, and of what type they are. A key of
-    `synonyms` sets the key that the family reads, before that key's own value: as the reference
-    does."""
+    """A config.json that checks the types of its values and records which keys were read.
+
+    Args:
+        values: The contents of config.json.
+        family: The family's name, for error messages.
+        synonyms: Alternative key -> the key that the family reads. An alternative key overrides
+            that key's own value, as in the reference implementation.
+    """
 
     def __init__(
         self, values: Mapping[str, Any], family: str, synonyms: Mapping[str, str] | None = None
@@ -61,18 +66,18 @@ class ConfigReader:
         return self._read(key, default, str, "a text")
 
     def optional(self, key: str, default: Any = None) -> Any:
-        """A value of any type that may also be absent or null."""
+        """Returns a value of any type; `default` if the key is absent or null."""
         self.used.add(key)
         value = self.values.get(key)
         return default if value is None else value
 
     def nullable(self, key: str, default: Any) -> Any:
-        """A value for which null means none, and absence the default."""
+        """Returns a value of any type, including null; `default` only if the key is absent."""
         self.used.add(key)
         return self.values.get(key, default)
 
     def id(self, key: str, default: int | None = None) -> int | None:
-        """A token id that may be null; the first one of several."""
+        """Returns a token id or None; the first one of a list."""
         self.used.add(key)
         value = self.values.get(key, default)
         if isinstance(value, list):
@@ -82,7 +87,7 @@ class ConfigReader:
         return value
 
     def only(self, key: str, *known: Any) -> None:
-        """A key of which we compute these values alone; absent or null is fine."""
+        """Checks that a key is absent, null, or has one of the values that are supported."""
         value = self.optional(key)
         if value is not None and value not in known:
             raise GlassformerError(
@@ -91,19 +96,20 @@ class ConfigReader:
             )
 
     def assuming(self, defaults: Mapping[str, Any]) -> ConfigReader:
-        """The same file, read with other values for the keys that are absent or null."""
+        """Returns a reader of the same file with other defaults for absent or null keys."""
         missing = {key: value for key, value in defaults.items() if self.values.get(key) is None}
         other = ConfigReader({**self.values, **missing}, self.family)
         other.used = self.used
         return other
 
     def wrong(self, key: str, wanted: str) -> GlassformerError:
+        """Returns the error for an invalid value."""
         return GlassformerError(
             f"config.json has {key} = {self.values.get(key)!r}; it must be {wanted}."
         )
 
     def unread(self, ignored: Iterable[str]) -> dict[str, Any]:
-        """The keys that were not read and are not known to be without effect."""
+        """Returns the keys that were not read and are not known to have no effect."""
         known = {*self.used, *ignored, *WITHOUT_EFFECT}
         return {key: value for key, value in self.values.items() if key not in known}
 

@@ -1,4 +1,4 @@
-"""What the encoder-decoders of the fairseq line share."""
+"""Parts shared by the encoder-decoder families that originate from fairseq."""
 
 from __future__ import annotations
 
@@ -48,8 +48,19 @@ def stack(
     norm: spec.NormSpec | None,
     pre: bool = False,
 ) -> spec.StackSpec:
-    """One side: bias everywhere; the decoder is causal and reads the other. Norms stand after the
-    sum, or with `pre` before each part and once more at the end."""
+    """Builds the encoder or decoder.
+
+    All layers have a bias; the decoder is causal and attends to the encoder.
+
+    Args:
+        config: The config.
+        side: "encoder" or "decoder".
+        vocabulary: The vocabulary size.
+        positions: The position table.
+        norm: The norm of the embeddings, if any.
+        pre: Norms precede each sublayer and follow the last layer; otherwise they follow the
+            residual sums.
+    """
     config.only("normalize_before", pre)
     config.only("add_final_layer_norm", pre)
     config.only("static_position_embeddings", positions.layout != "learned")
@@ -92,7 +103,7 @@ def stack(
 
 
 def ties(stacks: tuple[str, ...], heads: tuple[spec.HeadSpec, ...]) -> tuple[tuple[str, str], ...]:
-    """One matrix for these stacks' inputs and the output layer."""
+    """Ties the token embeddings of these stacks and the output layer."""
     names = [f"{name}.embed.token.weight" for name in stacks]
     names += ["heads.lm.out.weight" for head in heads if head.name == "lm"]
     return tuple((names[0], follower) for follower in names[1:])
@@ -120,7 +131,7 @@ FIXED_POSITIONS = (
 
 
 def embeddings(shared: bool) -> tuple[WeightRule, ...]:
-    """Where the token table stands: once for both stacks, or in each."""
+    """Returns the rules for the token table: one for both stacks, or one in each."""
     each = WeightRule("{base}{stack}.embed_tokens", "{stack}.embed.token")
     if not shared:
         return (each,)

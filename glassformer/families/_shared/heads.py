@@ -1,4 +1,4 @@
-"""The heads that several families have, by what their class names end in."""
+"""Heads that several families have, by the endings of their class names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glassformer.spec import Activation, HeadSpec, NormSpec, SpanBeamSpec, Trans
 
 
 def pooler(width: int, act: Activation = "tanh") -> HeadSpec:
-    """The first token's vector through a dense layer: a text in one vector."""
+    """A dense layer on the first token's vector, which represents the text."""
     return HeadSpec(
         name="pooler", pick="first", transform=TransformSpec(width=width, activation=act)
     )
@@ -23,13 +23,13 @@ def language_model(vocabulary: int, **details: Any) -> HeadSpec:
 
 
 def masked_language_model(vocabulary: int, width: int, act: Activation, norm: NormSpec) -> HeadSpec:
-    """BERT's: a dense layer, its activation and a norm before the tied projection with bias."""
+    """BERT's masked-LM head: dense layer, activation, norm, and the tied projection with bias."""
     transform = TransformSpec(width=width, activation=act, norm=norm)
     return HeadSpec(name="lm", transform=transform, outputs=vocabulary)
 
 
 def classify_last(outputs: int) -> HeadSpec:
-    """GPT's: the last real token's vector, projected."""
+    """GPT's classification head: a projection of the last non-padding token's vector."""
     return HeadSpec(name="classify", pick="last", outputs=outputs, bias="none")
 
 
@@ -38,14 +38,22 @@ def tag(outputs: int, dropout: float = 0.0) -> HeadSpec:
 
 
 def span() -> HeadSpec:
-    """Start and end scores of an answer for every position."""
+    """Question answering: start and end scores for every position."""
     return HeadSpec(name="span", outputs=2)
 
 
 def encoder_heads(
     pooled: HeadSpec, masked: HeadSpec, count: int, dropout: float, dropout_in: float = 0.0
 ) -> dict[str, tuple[HeadSpec, ...]]:
-    """The heads of BERT and its children, by what their class names end in."""
+    """Returns the heads of BERT-like models, by the endings of their class names.
+
+    Args:
+        pooled: The pooler.
+        masked: The masked-LM head.
+        count: The number of labels.
+        dropout: The dropout before the output layer of classification heads.
+        dropout_in: The dropout before the dense layer of the sequence classification head.
+    """
     classify = replace(
         pooled, name="classify", outputs=count, dropout=dropout, dropout_in=dropout_in
     )
@@ -65,13 +73,16 @@ def encoder_heads(
 def tie_head(
     config: ConfigReader, heads: tuple[HeadSpec, ...], embedding: str, default: bool = True
 ) -> tuple[tuple[str, str], ...]:
-    """The language-model head, if there is one, shares the embedding's matrix."""
+    """Returns the tie of the language-model head to the embedding; empty if there is none."""
     tied = config.flag("tie_word_embeddings", default) and any(head.name == "lm" for head in heads)
     return ((embedding, "heads.lm.out.weight"),) if tied else ()
 
 
 def masked_bias(theirs: str, tied: bool) -> WeightRule:
-    """The vocabulary's bias stands in the file twice, as one tensor if the weights are tied."""
+    """Returns the rule for the vocabulary bias of a masked-LM head.
+
+    The file contains it twice; the two are the same tensor if the weights are tied.
+    """
     outer, inner = f"{theirs}bias", f"{theirs}decoder.bias"
     if tied:
         return WeightRule(outer, "heads.lm.out.bias", also=(inner,))
@@ -79,7 +90,7 @@ def masked_bias(theirs: str, tied: bool) -> WeightRule:
 
 
 def classify_at_end(width: int, count: int, dropout: float) -> HeadSpec:
-    """BART's: reads the decoder where the text ends, when it has seen all of it."""
+    """BART's classification head: reads the decoder at the end of the text, after all of it."""
     return HeadSpec(
         name="classify",
         pick="eos",
@@ -93,7 +104,7 @@ def classify_at_end(width: int, count: int, dropout: float) -> HeadSpec:
 def decoder_heads(
     config: ConfigReader, kind: str, vocabulary: int, dropout: float, lm_bias: bool = False
 ) -> tuple[HeadSpec, ...]:
-    """The heads of GPT and its children."""
+    """Returns the heads of GPT-like models for the class-name ending `kind`."""
     lm = language_model(vocabulary, bias="learned" if lm_bias else "none")
     count = len(labels(config))
     if kind == "DoubleHeadsModel":
@@ -110,7 +121,7 @@ def decoder_heads(
 
 
 def rivals(config: ConfigReader) -> HeadSpec:
-    """The multiple-choice head of the GPT papers, which reads the end of each rival text."""
+    """The multiple-choice head of the GPT papers, which reads the end of each candidate text."""
     picks: dict[str, Literal["last", "first", "mean"]] = {
         "cls_index": "last",
         "last": "last",
@@ -131,13 +142,14 @@ def rivals(config: ConfigReader) -> HeadSpec:
 
 
 def answer(config: ConfigReader, norm: NormSpec) -> HeadSpec:
-    """XLNet's and XLM's: so many starts of an answer, and for each so many ends."""
+    """The question-answering head of XLNet and XLM: top starts, and top ends for each start."""
     starts, ends = config.integer("start_n_top", 5), config.integer("end_n_top", 5)
     beam = SpanBeamSpec(starts=starts, ends=ends, norm=norm)
     return HeadSpec(name="answer", outputs=1, scalar=True, beam=beam)
 
 
 def answer_rules(theirs: str) -> tuple[WeightRule, ...]:
+    """Returns the weight rules of the `answer` head."""
     return (
         WeightRule(f"{theirs}start_logits.dense", "heads.answer.out"),
         WeightRule(f"{theirs}end_logits.dense_0", "heads.answer.end.dense"),

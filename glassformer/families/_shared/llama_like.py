@@ -1,5 +1,8 @@
-"""What Llama's line shares. Mistral, Qwen and Gemma are Llama with a few changes,
-and are described as such: the common decoder, then what each layer has of its own."""
+"""Parts shared by Llama and the families derived from it.
+
+Mistral, Qwen and Gemma are Llama with a few changes and are described as such: the common decoder,
+then the changes of each layer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from glassformer.families._shared.weight_rules import JOINED, WeightRule, projec
 
 @dataclass(frozen=True, kw_only=True)
 class LlamaDefaults:
-    """What the library that published a family takes where its config file is silent."""
+    """Default values that the publishing library uses for keys absent from the config file."""
 
     width: int = 4096
     ffn: int = 11008
@@ -37,8 +40,16 @@ class LlamaDefaults:
 def llama_like_spec(
     config: ConfigReader, kind: str, default: LlamaDefaults, unit_offset: bool = False
 ) -> spec.ModelSpec:
-    """Llama: rotary positions, RMSNorm before each part, grouped heads, gated feed-forward.
-    No bias anywhere; `kind` is what the class name ends in."""
+    """Builds a Llama decoder without positions: RMSNorm, grouped heads, gated feed-forward.
+
+    There is no bias anywhere, and norms precede each sublayer. `with_rotary` adds the positions.
+
+    Args:
+        config: The config.
+        kind: The ending of the class name.
+        default: The family's default values.
+        unit_offset: The norms' weights are offsets from 1.
+    """
     width = config.integer("hidden_size", default.width)
     count = config.integer("num_attention_heads", default.heads)
     dim = config.integer("head_dim", default.head_dim or width // max(count, 1))
@@ -82,7 +93,7 @@ def llama_like_spec(
 def with_rotary(
     config: ConfigReader, model: spec.ModelSpec, default: LlamaDefaults
 ) -> spec.ModelSpec:
-    """With the same rotary positions in every layer."""
+    """Returns the model with the same rotary positions in every layer."""
     longest = config.integer("max_position_embeddings", default.longest)
     position = rotary(config, model.last_stack.attention_blocks[0].attention.head_dim, longest)
     return each_layer(model, lambda _, block: replace(block, position=position))
@@ -91,7 +102,7 @@ def with_rotary(
 def each_layer(
     model: spec.ModelSpec, change: Callable[[int, spec.BlockSpec], spec.BlockSpec]
 ) -> spec.ModelSpec:
-    """The model with `change(layer, block)` in place of every block of its decoder."""
+    """Returns the model with every decoder block replaced by `change(layer, block)`."""
     assert model.decoder is not None
     old = model.decoder.attention_blocks
     blocks = tuple(change(layer, block) for layer, block in enumerate(old))
@@ -103,12 +114,12 @@ def with_bias(block: spec.BlockSpec, qkv: bool, out: bool) -> spec.BlockSpec:
 
 
 def window(size: int | None) -> spec.AttentionPattern:
-    """The token itself and those before it, `size` in all; None is without limit."""
+    """Returns a causal pattern of `size` tokens including the current one; None means no limit."""
     return spec.CAUSAL if size is None else spec.AttentionPattern(left=size - 1, right=0)
 
 
 def local_layers(config: ConfigReader, default: Sequence[bool]) -> list[bool]:
-    """Which layers see no further than the window, by `layer_types`."""
+    """Returns which layers use the sliding window, from `layer_types`."""
     names = config.optional("layer_types")
     if names is None:
         return list(default)

@@ -1,4 +1,4 @@
-"""Rotary positions as config files describe them, in both generations of keys."""
+"""Rotary positions from config files, in both the current and the older keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITHOUT_EFFECT = {
 
 
 def rotary(config: ConfigReader, dim: int, longest: int) -> RotarySpec:
-    """From `rope_parameters`, or the older `rope_theta` and `rope_scaling`."""
+    """Reads rotary positions from `rope_parameters` or the older `rope_theta`, `rope_scaling`."""
     values = {"rope_theta": config.number("rope_theta", 10_000.0), **rope_parameters(config)}
     return rotary_of(config, values, dim, longest)
 
@@ -25,7 +25,16 @@ def rotary(config: ConfigReader, dim: int, longest: int) -> RotarySpec:
 def partial_rotary(
     config: ConfigReader, dim: int, longest: int, share: float, share_key: str, theta_key: str
 ) -> RotarySpec:
-    """One that turns a share of each head's dimensions; the two keys are those of older files."""
+    """Reads rotary positions that rotate only a fraction of each head's dimensions.
+
+    Args:
+        config: The config.
+        dim: The head size.
+        longest: The maximum number of positions.
+        share: The default fraction.
+        share_key: The older key for the fraction.
+        theta_key: The older key for theta.
+    """
     values: dict[str, Any] = {
         "rope_theta": config.number(theta_key, 10_000.0),
         "partial_rotary_factor": config.number(share_key, share),
@@ -37,8 +46,11 @@ def partial_rotary(
 
 
 def rope_parameters(config: ConfigReader) -> dict[str, Any]:
-    """Where a file has both generations of keys, the reference reads `rope_scaling`; a length that
-    stands beside them goes before one inside."""
+    """Returns the rotary settings of a config.
+
+    If a file has both generations of keys, the reference implementation reads `rope_scaling`. An
+    original_max_position_embeddings at the top level overrides one inside.
+    """
     new, old = config.optional("rope_parameters", {}), config.optional("rope_scaling", {})
     values = old or new
     if not isinstance(values, Mapping):
@@ -49,7 +61,7 @@ def rope_parameters(config: ConfigReader) -> dict[str, Any]:
 
 
 def rope_by_layer(config: ConfigReader) -> Mapping[str, Any]:
-    """`rope_parameters` of a family whose layers with a window have their own."""
+    """Returns `rope_parameters` of a family with separate settings for sliding-window layers."""
     values = config.optional("rope_parameters", {})
     other = set(values) - {"full_attention", "sliding_attention"}
     if other:
@@ -60,7 +72,11 @@ def rope_by_layer(config: ConfigReader) -> Mapping[str, Any]:
 def rotary_of(
     config: ConfigReader, values: Mapping[str, Any], dim: int, longest: int
 ) -> RotarySpec:
-    """Every key of `values` has its effect, has none by the formula of its type, or is an error."""
+    """Builds the specification of rotary positions.
+
+    Every key of `values` must be used, or have no effect by the formula of its type; any other key
+    is an error.
+    """
     read = ConfigReader(values, config.family)
     kind = read.word("rope_type", read.word("type", "default"))
     theta = read.number("rope_theta")
@@ -75,7 +91,7 @@ def rotary_of(
             f"config.json describes rotary positions of the rope_type {kind!r} with "
             f"{', '.join(unread)}, which this type does not have; remove what is not meant."
         )
-    if scaling is not None and kind != "llama3":  # whose `longest` counts the stretched positions
+    if scaling is not None and kind != "llama3":  # for llama3, `longest` includes the scaling
         longest = max(longest, int(scaling.trained_length * scaling.factor))
     return RotarySpec(dim=dim, theta=theta, scaling=scaling, length=longest)
 
@@ -110,7 +126,10 @@ def scaling_of(read: ConfigReader, kind: str, longest: int) -> RotaryScaling:
 
 
 def attention_factor(read: ConfigReader, factor: float) -> float:
-    """The one given; or with `mscale` and `mscale_all_dim` the ratio of theirs (DeepSeek-V2)."""
+    """Returns the given factor, or its default.
+
+    With `mscale` and `mscale_all_dim`, the default is the ratio of their magnitudes (DeepSeek-V2).
+    """
     over, under = read.number("mscale", 0.0), read.number("mscale_all_dim", 0.0)
     if over and under:
         usual = yarn_magnitude(factor, over) / yarn_magnitude(factor, under)
@@ -120,5 +139,5 @@ def attention_factor(read: ConfigReader, factor: float) -> float:
 
 
 def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
-    """Peng et al. (2023), equation 22."""
+    """Returns YaRN's attention scaling factor (Peng et al., 2023, equation 22)."""
     return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0

@@ -1,5 +1,7 @@
-"""Words that the reference takes for a family's own keys. A config.json that has
-such a word sets the key with it."""
+"""Alternative names that the reference implementation accepts for a family's config keys.
+
+A config.json that contains such a name sets the key with it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ XLNET = {
     "n_token": "vocab_size",
 }
 
-SYNONYMS: Mapping[str, Mapping[str, str]] = {  # model type -> word -> key
+SYNONYMS: Mapping[str, Mapping[str, str]] = {  # model type -> alternative name -> key
     **dict.fromkeys(("gpt2", "openai-gpt", "gptj", "ctrl"), GPT),
     **dict.fromkeys(("bart", "mbart", "m2m_100", "marian", "pegasus"), SEQ2SEQ),
     "fsmt": {**SEQ2SEQ, "vocab_size": "tgt_vocab_size"},

@@ -1,8 +1,9 @@
-"""What the decoders share that were made with the library tensor2tensor.
+"""Parts shared by decoders that were made with the tensor2tensor library.
 
-The layer of 2017 without bias in attention, sinusoids, tokens times sqrt(width). The norm stands
-after the sum (`norm_first` false, the library's first settings) or before the part (its later
-ones, which end with a norm). Files name tensors as Llama's do.
+These have the layer of 2017 without bias in attention, sinusoidal positions, and token embeddings
+scaled by sqrt(width). The norm follows the residual sum (`norm_first` false, the library's first
+settings) or precedes each sublayer (its later settings, which end with a norm). Tensors have the
+same names in files as Llama's.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from glassformer.families._shared.weight_rules import UNWRITTEN, WeightRule, pro
 
 
 def decoder(config: ConfigReader, kind: str) -> spec.ModelSpec:
-    """`kind` is what the class name ends in."""
+    """Builds the model; `kind` is the ending of the class name."""
     width = config.integer("hidden_size", 512)
     count = config.integer("num_attention_heads", 8)
     dropout = config.number("hidden_dropout", 0.1)

@@ -1,5 +1,8 @@
-"""Keys of a config.json that a family does not read. A key that the reference
-computes with in any family is refused unless its value is neutral; the others are reported."""
+"""Handling of config.json keys that a family does not read.
+
+A key that the reference implementation computes with in any family is an error unless its value is
+neutral; other keys are reported.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import Any
 from glassformer.errors import GlassformerError
 from glassformer.spec import ModelSpec, RotarySpec
 
-Change = Callable[[Any, Mapping[str, Any], ModelSpec], bool]  # of value, config.json and model
+# (value, config.json, model) -> whether the value changes what is computed
+Change = Callable[[Any, Mapping[str, Any], ModelSpec], bool]
 
 
 def _decodes(model: ModelSpec) -> bool:
@@ -23,13 +27,13 @@ def _rotations(model: ModelSpec) -> list[RotarySpec]:
 
 
 def _narrows(value: Any, config: Mapping[str, Any], model: ModelSpec) -> bool:
-    """A window that is turned on and shorter than the texts."""
+    """Whether a sliding window is enabled and shorter than the maximum text length."""
     longest = config.get("max_position_embeddings")
     covers = isinstance(value, int) and isinstance(longest, int) and value >= longest
     return _decodes(model) and config.get("use_sliding_window") is not False and not covers
 
 
-CHANGES: dict[str, Change] = {  # read by the reference from any config, in code that families share
+CHANGES: dict[str, Change] = {  # keys that the reference reads for any family, in shared code
     "is_causal": lambda value, _, model: value is False and _decodes(model),
     "sliding_window": _narrows,
     "attention_chunk_size": _narrows,
@@ -52,6 +56,7 @@ CHANGES: dict[str, Change] = {  # read by the reference from any config, in code
 def check_unread(
     unread: Mapping[str, Any], config: Mapping[str, Any], family: str, model: ModelSpec
 ) -> None:
+    """Raises an error for an unread key with which the reference computes a different model."""
     for key, value in unread.items():
         if key in CHANGES and value is not None and CHANGES[key](value, config, model):
             raise GlassformerError(
@@ -63,7 +68,14 @@ def check_unread(
 def remarks(
     unread: Mapping[str, Any], used: Iterable[str], elsewhere: Iterable[str], family: str
 ) -> list[str]:
-    """On unread keys that may have been meant: those of another family, and misspelled ones."""
+    """Returns sentences about unread keys of other families and misspelled keys.
+
+    Args:
+        unread: The unread keys, with their values.
+        used: Keys of this family that the config does not set.
+        elsewhere: All keys that any family reads.
+        family: The family's name.
+    """
     said = [
         f"{key} = {value!r} in config.json has an effect in other families and none in {family}"
         for key, value in unread.items()
@@ -76,6 +88,6 @@ def remarks(
 
 
 def misspelled(unread: Iterable[str], used: Iterable[str]) -> dict[str, str]:
-    """Keys that are nearly one that is read -> that one."""
+    """Maps unread keys to the very similar keys that would be read."""
     near = {key: get_close_matches(key, list(used), n=1, cutoff=0.85) for key in unread}
     return {key: found[0] for key, found in near.items() if found}

@@ -1,4 +1,4 @@
-"""Operations for tensors that a file keeps with other dimensions than ours."""
+"""Conversions for tensors that a file stores with other dimensions than ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glassformer.families._shared.weight_ops import Identity, Shape
 
 @dataclass(frozen=True)
 class Pointwise(Identity):
-    """A matrix that the file keeps as a convolution of single points; a bias stays as it is."""
+    """A matrix that the file stores as a pointwise convolution; a bias is unchanged."""
 
     def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
         return [(*ours, 1, 1) if len(ours) == 2 else ours]
@@ -28,7 +28,7 @@ class Pointwise(Identity):
 
 @dataclass(frozen=True)
 class Squeeze(Identity):
-    """A vector that the file keeps with two dimensions of one before it."""
+    """A vector that the file stores with two leading dimensions of size 1."""
 
     def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
         return [(1, 1, *ours)]
@@ -42,8 +42,10 @@ class Squeeze(Identity):
 
 @dataclass(frozen=True)
 class PerHeadQKV(Identity):
-    """Matrices that the file keeps as [width, head, dim], several of them the row blocks of ours;
-    ours is [head * dim, width], or [width, head * dim] where it is not transposed."""
+    """Matrices that the file stores as [width, head, dim]; several are the row blocks of ours.
+
+    Ours is [head * dim, width], or [width, head * dim] if `transposed` is false.
+    """
 
     heads: int
     transposed: bool = True

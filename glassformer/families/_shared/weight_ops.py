@@ -1,7 +1,7 @@
-"""What is done to a published tensor to make it ours, and how it is undone.
+"""Reversible conversions between published tensors and ours.
 
-An operation says which shapes it expects in the file, reads those tensors as one of ours, and
-writes ours as those; `parts` are the heights of the row blocks of a joined matrix.
+An operation gives the shapes that it expects in the file, reads those tensors as one of ours, and
+writes ours as those. `parts` are the heights of the row blocks of a joined matrix.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Identity:
-    """One tensor, as it is."""
+    """One tensor, unchanged."""
 
-    copies: ClassVar[bool] = False  # whether reading makes a new tensor of the file's
+    copies: ClassVar[bool] = False  # whether reading creates a new tensor instead of a view
 
     def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
         return [ours]
@@ -34,7 +34,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Transpose(Identity):
-    """A weight that the file keeps as [in, out]; a bias stays as it is."""
+    """A weight that the file stores as [in, out]; a bias is unchanged."""
 
     def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
         return [ours[::-1]]
@@ -48,7 +48,7 @@ class Transpose(Identity):
 
 @dataclass(frozen=True)
 class AsRow(Identity):
-    """A vector that the file keeps as a matrix of one row."""
+    """A vector that the file stores as a matrix with one row."""
 
     def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
         return [(1, *ours)]
@@ -62,7 +62,7 @@ class AsRow(Identity):
 
 @dataclass(frozen=True)
 class Concatenate(Identity):
-    """Several tensors of the file are the row blocks of one of ours."""
+    """Several tensors in the file that are the row blocks of one of ours."""
 
     copies: ClassVar[bool] = True
 
@@ -78,8 +78,11 @@ class Concatenate(Identity):
 
 @dataclass(frozen=True)
 class Interleave(Identity):
-    """Queries, keys and values in one tensor, head by head: the file has the three parts of the
-    first head, then those of the second; ours all queries, then all keys, then all values."""
+    """Query, key and value in one tensor, interleaved by head.
+
+    The file has query, key and value of the first head, then those of the second, and so on. Ours
+    has all queries, then all keys, then all values.
+    """
 
     head_dim: int
     copies: ClassVar[bool] = True
@@ -95,7 +98,7 @@ class Interleave(Identity):
 
 @dataclass(frozen=True)
 class ReadOnly(Identity):
-    """A fixed table that files leave out, because it can be computed; its rule names no tensor."""
+    """A fixed table that files omit because it can be computed; its rule names no tensor."""
 
     def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
         return []

@@ -1,8 +1,9 @@
-"""How published tensors become ours, and back. Rules are data with inverses.
+"""Rules that map published tensors to ours and back.
 
-A rule names a module of ours and its counterpart in the file, `{i}` standing for a layer's number
-and `{stack}` for encoder or decoder; weight and bias follow by themselves. `{base}` is where a
-class keeps its body ("bert." under a head, nothing in the bare model), `{name}` any name.
+A rule names one of our modules and its counterpart in the file; weight and bias follow from it.
+`{i}` stands for a layer number, `{stack}` for encoder or decoder, and `{name}` for any name.
+`{base}` is the prefix of the model body in the class ("bert." in a class with a head, empty in the
+bare model).
 """
 
 from __future__ import annotations
@@ -42,8 +43,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class WeightRule:
-    """`theirs` may name several modules (for JOINED). `also` are other names under which files
-    keep the same tensor. Without it in the file, an `optional` tensor is made as in a new model."""
+    """A rule for one of our modules or tensors.
+
+    Attributes:
+        theirs: The published module, or several of them (for JOINED).
+        ours: Our module or tensor.
+        op: The conversion between the two.
+        also: Other names under which files store the same tensor.
+        optional: A tensor missing in the file is initialized as in a new model.
+    """
 
     theirs: str | tuple[str, ...]
     ours: str
@@ -54,7 +62,7 @@ class WeightRule:
 
 @dataclass(frozen=True)
 class WeightMatch:
-    """A rule applied to one of our tensors: the names of its counterparts."""
+    """A rule applied to one of our tensors, with the names of its counterparts."""
 
     rule: WeightRule
     theirs: tuple[str, ...]
@@ -62,7 +70,15 @@ class WeightMatch:
 
 
 def match(rules: Sequence[WeightRule], name: str, base: str) -> WeightMatch | None:
-    """The first rule for our tensor `name`; one that names the tensor itself goes first."""
+    """Returns the rule for one of our tensors, or None if there is none.
+
+    Rules that name the tensor itself take precedence over rules that name its module.
+
+    Args:
+        rules: The rules of the family, in order of precedence.
+        name: The name of our tensor.
+        base: The prefix of the model body in the published class.
+    """
     module, _, leaf = name.rpartition(".")
     for target, suffix in ((name, ""), (module, f".{leaf}")):
         for rule in rules:
@@ -90,7 +106,13 @@ def _pattern(ours: str) -> re.Pattern[str]:
 
 
 def projections(theirs: str, ours: str, q: str, k: str, v: str, out: str) -> tuple[WeightRule, ...]:
-    """Attention whose queries, keys and values the file keeps apart; the names follow `theirs`."""
+    """Returns the rules for an attention layer with separate query, key and value in the file.
+
+    Args:
+        theirs: The prefix of the published names.
+        ours: Our attention module.
+        q: The query's name after the prefix; likewise `k`, `v` and `out`.
+    """
     return (
         WeightRule((theirs + q, theirs + k, theirs + v), f"{ours}.qkv", JOINED),
         WeightRule(theirs + q, f"{ours}.q"),

@@ -1,1 +1,1 @@
-"""File formats of checkpoints."""
+"""Readers for checkpoint file formats."""

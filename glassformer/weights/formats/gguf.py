@@ -1,4 +1,4 @@
-"""The tensors of a GGUF file. They stay mapped until asked for."""
+"""Tensors of a GGUF file, memory-mapped until they are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glassformer.weights.formats.gguf_dequantize import FORMATS, UNREAD, Format
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """Where a tensor lies, and in which form."""
+    """Position, shape and number format of a tensor in the file."""
 
     shape: tuple[int, ...]
     format: Format
@@ -33,7 +33,7 @@ class GgufTensor:
 
 
 class GgufTensors(GgufHeader):
-    """The tensors' `entries` by the names that the file gives them."""
+    """A GGUF file whose `entries` describe the tensors by their names in the file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -55,7 +55,7 @@ class GgufTensors(GgufHeader):
             raise self.wrong("names a tensor twice; get it again")
 
     def read(self, name: str, mapped: bool) -> Tensor:
-        """A tensor in float32; one that is stored so may stay in the file."""
+        """Reads a tensor as float32; with `mapped`, aligned float32 data stays memory-mapped."""
         entry = self.entries[name]
         blocks = np.frombuffer(self.map, entry.format.layout, entry.blocks, entry.start)
         if not (mapped and blocks.dtype == np.float32 and blocks.flags.aligned):

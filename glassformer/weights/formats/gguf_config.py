@@ -1,5 +1,4 @@
-"""The metadata of a GGUF file comes in, the config.json that the model was
-published with goes out."""
+"""Conversion of GGUF metadata to the config.json of the published model."""
 
 from __future__ import annotations
 
@@ -11,12 +10,18 @@ from glassformer.errors import GlassformerError
 from glassformer.families._shared.rotary import yarn_magnitude
 from glassformer.weights.formats.gguf_rope import llama3_scaling
 
-ROLES = {"bos": "bos", "eos": "eos", "pad": "padding"}  # ours and theirs
+ROLES = {"bos": "bos", "eos": "eos", "pad": "padding"}  # name in config.json -> name in GGUF
 
 
 @dataclass(frozen=True)
 class GgufMetadata:
-    """What a config is made of: metadata, shapes by name, and the content of rope_freqs.weight."""
+    """The parts of a GGUF file that determine the config.
+
+    Attributes:
+        metadata: The key-value metadata.
+        shapes: Tensor shapes by name.
+        frequency_factors: The contents of rope_freqs.weight, if the file has it.
+    """
 
     metadata: Mapping[str, Any]
     shapes: Mapping[str, tuple[int, ...]]
@@ -27,11 +32,12 @@ class GgufMetadata:
         return str(self.metadata.get("general.architecture"))
 
     def get(self, key: str, default: Any = None) -> Any:
+        """Returns a metadata value; `key` lacks the prefix of the architecture."""
         return self.metadata.get(f"{self.architecture}.{key}", default)
 
     def integer(self, key: str, default: int | None = None) -> int:
         value = self.get(key, default)
-        if isinstance(value, list) and len(set(value)) == 1:  # one for each layer, all the same
+        if isinstance(value, list) and len(set(value)) == 1:  # one value per layer, all equal
             value = value[0]
         if isinstance(value, bool) or not isinstance(value, int):
             raise self._wrong(key, value)
@@ -49,6 +55,7 @@ class GgufMetadata:
 
 
 def config_of(header: GgufMetadata) -> dict[str, Any]:
+    """Returns the config.json equivalent of a GGUF file."""
     if header.architecture not in CONFIGS:
         raise GlassformerError(
             f"The GGUF file holds a model of the architecture {header.architecture!r}; known are "
@@ -118,6 +125,7 @@ CONFIGS = {"llama": llama_config, "gpt2": gpt2_config}
 
 
 def scaling_by_name(header: GgufMetadata) -> dict[str, Any] | None:
+    """Returns `rope_scaling` from the metadata, or None if positions are not scaled."""
     factor = header.number("rope.scaling.factor", header.number("rope.scale_linear", 1.0))
     kind = header.get("rope.scaling.type", "linear")
     if kind == "none" or (kind == "linear" and factor in (0.0, 1.0)):

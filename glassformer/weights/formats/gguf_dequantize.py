@@ -1,7 +1,7 @@
-"""The number formats of GGUF files. Blocks of bytes come in, float32 goes out.
+"""Number formats of GGUF files and their conversion to float32.
 
-A format cuts each row of a tensor into blocks of equal size. A quantized block holds small whole
-numbers (`codes`) and the scales that make them values again; the layouts below say in which order.
+A format divides each row of a tensor into blocks of equal size. A quantized block holds small
+integers (`codes`) and the scales that convert them to values; the layouts below give their order.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Blocks = NDArray[Any]  # of a format's layout, one entry a block
-Codes = NDArray[Any]  # [block, value], whole numbers of eight bits
+Blocks = NDArray[Any]  # elements have the format's layout, one per block
+Codes = NDArray[Any]  # [block, value], 8-bit integers
 Values = NDArray[np.float32]  # [block, value]
-CHUNK = 1 << 14  # blocks at a time: what is in between stays small
+CHUNK = 1 << 14  # blocks at a time, to keep intermediate arrays small
 
 
 @dataclass(frozen=True)
 class Format:
+    """A GGUF number format."""
+
     name: str
-    size: int  # values a block
-    layout: np.dtype[Any]  # the bytes of a block
+    size: int  # values per block
+    layout: np.dtype[Any]  # memory layout of a block
     expand: Callable[[Blocks], Values]
 
     def dequantize(self, blocks: Blocks) -> Values:
-        """The values of these blocks, one after the other."""
+        """Returns the values of these blocks as one flat array."""
         values = np.empty((len(blocks), self.size), np.float32)
         chunk = max(CHUNK, (CHUNK << 5) // self.size)
         for start in range(0, len(blocks), chunk):
@@ -40,7 +42,7 @@ def plain(blocks: Blocks) -> Values:
 
 
 def bf16(blocks: Blocks) -> Values:
-    """The upper half of a float32."""
+    """Converts bfloat16, the upper half of a float32."""
     return (blocks.astype(np.uint32) << 16).view(np.float32)[:, None]
 
 
@@ -63,13 +65,13 @@ def q4_k(blocks: Blocks) -> Values:
 
 
 def q5_k(blocks: Blocks) -> Values:
-    # bit i of the byte `high[j]` is the fifth bit of value j in the i-th part of 32
+    # bit i of byte `high[j]` is the fifth bit of value j in the i-th part of 32 values
     high = blocks["high"][:, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1
     return spread(blocks, nibbles(blocks["codes"], 32) | high.reshape(len(blocks), -1) << 4)
 
 
 def q6_k(blocks: Blocks) -> Values:
-    # 64 bytes `codes` and 32 bytes `high` make 128 values; the next as many make the rest
+    # 64 bytes of `codes` and 32 bytes of `high` give 128 values; the second halves the rest
     low = nibbles(blocks["codes"], 64)
     pairs = blocks["high"].reshape(-1, 2, 1, 32)
     high = pairs >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3
@@ -80,23 +82,24 @@ def q6_k(blocks: Blocks) -> Values:
 
 
 def column(blocks: Blocks, field: str) -> Values:
-    """A half-precision number of each block, ready to be combined with its values."""
+    """Returns a half-precision field of each block as [block, 1], to broadcast over its values."""
     return blocks[field].astype(np.float32)[:, None]
 
 
 def nibbles(codes: Codes, run: int) -> Codes:
-    """Of each run of bytes first all the lower halves, then all the upper ones."""
+    """Splits each run of `run` bytes into its lower halves, followed by its upper halves."""
     runs = codes.reshape(len(codes), -1, 1, run)
     halves = runs >> np.array([0, 4], np.uint8)[:, None] & 15
     return halves.reshape(len(codes), -1)
 
 
 def spread(blocks: Blocks, codes: Codes) -> Values:
-    """Eight parts of 32 values, each with a scale and a least value of six bits.
+    """Scales the codes of a K-quant block: 8 parts of 32 values with a 6-bit scale and minimum.
 
-    Twelve bytes keep these: 0 to 3 the scales of the first four parts and 4 to 7 their least
-    values, in the lower six bits; 8 to 11 the lower four bits of the other scales and, in the
-    upper half, least values, whose upper two bits are the upper two of bytes 0 to 7.
+    Scales and minimums are packed into 12 bytes. Bytes 0 to 3 hold the scales of the first four
+    parts and bytes 4 to 7 their minimums, in the lower 6 bits. Bytes 8 to 11 hold the lower 4 bits
+    of the other scales and, in the upper half, of the other minimums, whose upper 2 bits are the
+    upper 2 bits of bytes 0 to 7.
     """
     first, second, third = (blocks["parts"][:, at : at + 4] for at in (0, 4, 8))
     scales = np.hstack((first & 63, third & 15 | first >> 6 << 4)).astype(np.float32)
@@ -129,7 +132,7 @@ FORMATS: dict[int, Format] = {
     ),
     30: Format("BF16", 1, np.dtype("<u2"), bf16),
 }
-UNREAD = {  # formats that are only named, in the error
+UNREAD = {  # unsupported formats, named in the error message
     6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 15: "Q8_K", 16: "IQ2_XXS",
     17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S",
     23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M",

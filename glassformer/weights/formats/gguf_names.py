@@ -1,5 +1,7 @@
-"""A tensor's name in a GGUF file comes in; its published name goes out, and the
-way back from what the conversion into that file did to it."""
+"""Translation of GGUF tensor names to published names.
+
+Each name comes with a function that undoes what the conversion to GGUF did to the tensor.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,11 @@ TURNED = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
 
 
 def published(name: str, config: Mapping[str, Any]) -> tuple[str, Undo]:
-    """A name that is not known stays as it is, and the plan reports it."""
-    if name == SCALED_FREQUENCIES:  # its content is in the config already
+    """Returns the published name of a tensor and the function that restores its published layout.
+
+    An unknown name is returned unchanged; the load plan then reports it.
+    """
+    if name == SCALED_FREQUENCIES:  # its contents are already in the config
         return "model.layers.0.self_attn.rotary_emb.inv_freq", same
     module, _, leaf = name.rpartition(".")
     layer = re.match(r"blk\.(\d+)\.", module)
@@ -66,9 +71,12 @@ def same(tensor: Tensor) -> Tensor:
 
 
 def halves(tensor: Tensor, heads: int) -> Tensor:
-    """The file keeps the two rows that are rotated together side by side in each head; published
-    are all the first ones, then all the second ones."""
-    if tensor.shape[0] % (2 * heads):  # a wrong shape is the plan's to report
+    """Restores the row order of a query or key projection with rotary positions.
+
+    The file stores the two rows that are rotated together next to each other; the published layout
+    has all first rows of a head, then all second rows.
+    """
+    if tensor.shape[0] % (2 * heads):  # the load plan reports a wrong shape
         return tensor
     pairs = tensor.reshape(heads, -1, 2, *tensor.shape[1:])
     return pairs.transpose(1, 2).reshape(tensor.shape)

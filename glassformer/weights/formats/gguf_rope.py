@@ -1,4 +1,4 @@
-"""A GGUF file's rope_freqs.weight comes in, Llama 3's rope_scaling goes out."""
+"""Recovery of Llama 3's rope_scaling from the rope_freqs.weight tensor of a GGUF file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,22 @@ LOW, HIGH, TRAINED = 1.0, 4.0, 8192  # as in every published Llama 3
 
 
 def llama3_scaling(config: Mapping[str, Any], factors: Sequence[float]) -> dict[str, Any] | None:
-    """The file keeps by what each frequency was divided; the settings that led there are found."""
+    """Infers the Llama 3 scaling settings from the divisors of the frequencies.
+
+    Args:
+        config: The model's config; `rope_theta` and `head_dim` are read.
+        factors: The contents of rope_freqs.weight: the divisor of each frequency.
+
+    Returns:
+        The `rope_scaling` entry of config.json, or None if no frequency is scaled.
+
+    Raises:
+        GlassformerError: The divisors do not follow Llama 3's formula.
+    """
     theta, dim, factor = config["rope_theta"], config["head_dim"], max(factors)
     if factor == 1.0:
         return None
-    turns = [theta ** (-2 * i / dim) / (2 * math.pi) for i in range(dim // 2)]  # a position
+    turns = [theta ** (-2 * i / dim) / (2 * math.pi) for i in range(dim // 2)]  # turns per position
     trained = TRAINED
     between = [(f, t) for f, t in zip(factors, turns, strict=False) if 1.0 < f < factor]
     if between:
@@ -39,7 +50,7 @@ def llama3_scaling(config: Mapping[str, Any], factors: Sequence[float]) -> dict[
 
 
 def kept(divided: float, factor: float) -> float:
-    """How much of a frequency was kept, of which the rest was divided by `factor`."""
+    """Returns the fraction of a frequency that was kept; the rest was divided by `factor`."""
     return (1 / divided - 1 / factor) / (1 - 1 / factor)
 
 

@@ -1,10 +1,9 @@
-"""The header of a llama2.c file comes in; the config.json that its model has as a
-folder goes out, and the tensors in the order in which they lie in the file.
+"""Header and tensor layout of llama2.c files, and the equivalent config.json.
 
-    7 numbers, then float32 tensors, each kind for all layers in turn    (the first version)
-    "ak42" as a number, 1, the 7 numbers, a flag, zeros up to byte 256, then the tensors
+    version 0: 7 integers, then float32 tensors, each kind for all layers in turn
+    version 1: "ak42" as an integer, 1, the 7 integers, a flag, zeros up to byte 256, the tensors
 
-The tables of rotations in the first are skipped, as llama2.c itself skips them: theta is 10,000.
+The rotation tables of version 0 are skipped, as llama2.c itself skips them: theta is 10,000.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ ROTATIONS = ("cosines", "sines")
 
 @dataclass(frozen=True, kw_only=True)
 class Llama2cHeader:
+    """The sizes in the header of a llama2.c file."""
+
     width: int
     inner: int
     layers: int
@@ -32,10 +33,11 @@ class Llama2cHeader:
     vocabulary: int
     length: int
     tied: bool
-    start: int  # of the tensors
+    start: int  # offset of the first tensor
 
     @property
     def plausible(self) -> bool:
+        """Whether all sizes are positive and consistent."""
         sizes = (self.width, self.inner, self.layers, self.heads, self.key_heads, self.length)
         return (
             min(*sizes, self.vocabulary) > 0
@@ -45,7 +47,7 @@ class Llama2cHeader:
 
 
 def read_header(begin: bytes) -> Llama2cHeader | str:
-    """The header, or what is wrong with it."""
+    """Parses the header; returns a description of the problem if it is invalid."""
     if begin[:4] == MAGIC:
         if len(begin) < START:
             return "ends inside its header; get it again"
@@ -70,6 +72,7 @@ def read_header(begin: bytes) -> Llama2cHeader | str:
 
 
 def config_of(header: Llama2cHeader) -> dict[str, Any]:
+    """Returns the config.json equivalent of the header."""
     return {
         "model_type": "llama",
         "architectures": ["LlamaForCausalLM"],
@@ -89,7 +92,9 @@ def config_of(header: Llama2cHeader) -> dict[str, Any]:
 
 
 def layout(header: Llama2cHeader) -> Iterator[tuple[str, tuple[int, ...], Undo]]:
-    """Published names, shapes, and the way back from the file's form, in the file's order."""
+    """Yields the tensors in file order: published name, shape, and the function that restores the
+    published layout.
+    """
     width, dim = header.width, header.width // header.heads
     narrow = header.key_heads * dim
     norms = (("input_layernorm", (width,)), ("post_attention_layernorm", (width,)))

@@ -1,6 +1,8 @@
-"""Whisper as OpenAI publishes it, one .pt file of dimensions and tensors. The
-dimensions come in and the config.json of the folder that it was converted to goes out; a tensor's
-name comes in, its name in that folder goes out."""
+"""Conversion of OpenAI's Whisper files: one .pt file with dimensions and tensors.
+
+Dimensions are converted to the config.json, and tensor names to the names, of the published
+checkpoint folder.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +48,7 @@ NAMES = {
 
 
 def config_of(dims: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the config.json equivalent of `dims`."""
     wrong = [key for key in DIMS if type(dims.get(key)) is not int or dims[key] < 1]
     if wrong:
         raise GlassformerError(
@@ -69,7 +72,10 @@ def config_of(dims: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def published(name: str) -> str:
-    """A name that is not known stays as it is, and the plan reports it."""
+    """Returns the published name of a tensor.
+
+    An unknown name is returned unchanged; the load plan then reports it.
+    """
     table = re.fullmatch(r"(encoder|decoder)\.positional_embedding", name)
     if table is not None:
         return f"model.{table[1]}.embed_positions.weight"

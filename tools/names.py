@@ -1,0 +1,85 @@
+"""Reports names and words that the project does not use.
+
+    python tools/names.py
+
+Checks that a class name is unique in the package, that no module or class of the old vocabulary has
+come back, and that docstrings and documentation contain none of its metaphors. `make lint` runs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "glassformer"
+METAPHORS = re.compile(
+    r"\b(rooms?|desks?|doors?|knobs?|shel(?:f|ves)|storeys?|onlookers?|archive of|workshop)\b",
+    re.IGNORECASE,
+)
+LITERAL = re.compile(  # places where such a word has its plain meaning
+    r"""["`'“][^"`'”]*\b(?:rooms?|doors?|desks?|shel(?:f|ves)|workshop)\b|out of memory""",
+    re.IGNORECASE,
+)
+OLD_CLASSES = {
+    *("Ahead", "Animal", "Arranged", "Asked", "Beside", "Codec", "Company", "Draws", "Encoded"),
+    *("Figure", "Intake", "Judge", "Judged", "Kept", "Knobs", "Lineup", "Named", "Neck", "Net"),
+    *("Nibbles", "Notes", "Onlooker", "Overheard", "Packed", "Place", "Shelf", "Shown", "Side"),
+    *("Slab", "Speaking", "Strongest", "Taken", "Unfolding", "Writer"),
+}
+EXCEPTED = ("generate/",)  # its internals are rebuilt, names and words with them
+PAGES = [
+    *(path for path in ROOT.glob("*.md") if path.name != "CHANGELOG.md"),
+    *(path for path in (ROOT / "docs").rglob("*.md") if path.name not in ("api.md",)),
+]
+
+
+def class_names() -> Iterator[str]:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(PACKAGE))
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(name)
+                if node.name in OLD_CLASSES:
+                    yield f"{name}:{node.lineno}: class {node.name} has an old name"
+    for name, where in places.items():
+        if len(where) > 1:
+            yield f"{', '.join(where)}: class {name} is defined {len(where)} times"
+
+
+def docstrings() -> Iterator[str]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(PACKAGE))
+        if name.startswith(EXCEPTED):
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, kinds):
+                yield from metaphors(f"glassformer/{name}", ast.get_docstring(node) or "")
+
+
+def pages() -> Iterator[str]:
+    for path in PAGES:
+        prose = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
+        yield from metaphors(str(path.relative_to(ROOT)), prose)
+
+
+def metaphors(where: str, text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        for found in METAPHORS.finditer(LITERAL.sub("", line)):
+            yield f"{where}: {found[0]!r} in: {line.strip()}"
+
+
+def main() -> None:
+    problems = [*class_names(), *docstrings(), *pages()]
+    print("\n".join(problems))
+    sys.exit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()
