@@ -388,13 +388,15 @@ class Model:
     ) -> GenerationOutput | list[GenerationOutput]:
         """Generates text from a prompt.
 
+        Further keyword arguments are the fields of `generate.config.GenerationConfig`, named as in
+        transformers.
+
         Args:
             prompt: A text, a list of token ids, or a list of either. None starts from the start
                 token. For an encoder-decoder the prompt is the encoder's input; for a model that
                 reads audio it is a spectrogram: `model.generate(model.reader("hello.wav"))`.
             assistant_model: A smaller draft model for speculative decoding: faster, with the same
                 result.
-            **knobs: Fields of `generate.config.GenerationConfig`, named as in transformers.
 
         Returns:
             One `GenerationOutput`, or a list of them for a list of prompts.
@@ -424,7 +426,7 @@ class Model:
         Args:
             text: A text whose gaps are marked by `___` or by the tokenizer's own mask or sentinel
                 tokens.
-            assistant_model, **knobs: As in `generate`.
+            assistant_model: As in `generate`, like the further keyword arguments.
 
         Returns:
             An output whose `text` is the whole text and whose `spans` are the generated pieces.
