@@ -1,4 +1,4 @@
-"""The proof a user can run: the same folder in the reference implementation, number by number."""
+"""Compares a model with the reference implementation (transformers), number by number."""
 
 from __future__ import annotations
 
@@ -28,15 +28,26 @@ EXACT = 1e-10  # in float64
 
 @dataclass
 class CheckResult:
-    """The largest absolute differences; None where there is nothing to compare."""
+    """The largest absolute differences; None where there is nothing to compare.
+
+    Attributes:
+        reference: Name and version of the reference implementation.
+        logits: Difference of the logits in float32.
+        hidden: Difference of the last hidden states in float32.
+        same_tokens: Whether both tokenizers gave the same ids.
+        texts: Number of texts compared.
+        finer: Difference in float64, computed only if the float32 differences are too large.
+        rounding: Differences between float32 and float64, for this implementation and the
+            reference.
+    """
 
     reference: str
     logits: float | None
     hidden: float | None
     same_tokens: bool | None
     texts: int
-    finer: float | None = None  # in float64, looked at where those of float32 are too large
-    rounding: tuple[float, float] | None = None  # of float32: how far from float64, here and there
+    finer: float | None = None
+    rounding: tuple[float, float] | None = None
 
     @property
     def equal(self) -> bool:
@@ -48,8 +59,11 @@ class CheckResult:
 
     @property
     def rounded(self) -> bool:
-        """Whether what is too large is float32's rounding alone: gone in float64, and not much more
-        of it here than there. That explains a difference; equal it is not."""
+        """Whether a too large difference is only float32 rounding.
+
+        This holds if the difference vanishes in float64 and our rounding error is at most twice
+        that of the reference. It explains a difference; the results still do not count as equal.
+        """
         if self.finer is None or self.rounding is None:
             return False
         return self.finer <= EXACT and self.rounding[0] <= 2 * self.rounding[1]
@@ -72,10 +86,19 @@ def check(
     texts: tuple[str, ...] = TEXTS,
     seed: int = 0,
 ) -> CheckResult:
-    """Runs both implementations in float32 on these texts (or, without a tokenizer, random ids),
-    and on random numbers where the model reads sound or images. Where they differ by more than the
-    tolerance, as rounding may make large logits do, both are run in float64, too. An adapter is
-    read by peft there."""
+    """Compares a model with the reference implementation in float32.
+
+    If the results differ by more than the tolerance, as rounding of large logits may cause, both
+    implementations are also run in float64. The reference reads adapters with peft. Models that
+    read audio or images get random inputs.
+
+    Args:
+        source: As in `load`.
+        architecture: As in `load`.
+        adapter: As in `load`.
+        texts: The texts to run on. Without a tokenizer, random token ids are used instead.
+        seed: Seed of the random inputs.
+    """
     transformers = import_reference()
 
     def ours(dtype: torch.dtype) -> Model:
@@ -105,7 +128,7 @@ def check(
     )
     if found.close:
         return found
-    with suppress(RuntimeError):  # FSMT's reference knows no float64; memory may be too small
+    with suppress(RuntimeError):  # FSMT's reference lacks float64; memory may run out
         fine = ours(torch.float64)
         theirs_fine = copy.deepcopy(theirs).double()
         pairs = (fine, theirs_fine), (model, theirs_fine), (fine, theirs)
@@ -116,6 +139,7 @@ def check(
 
 
 def import_reference() -> Any:
+    """Imports transformers and silences its logging."""
     try:
         import transformers
     except ImportError:
@@ -129,6 +153,7 @@ def import_reference() -> Any:
 
 
 def load_reference(transformers: Any, folder: Path, architecture: str, **more: Any) -> Any:
+    """Loads a folder or GGUF file with the reference implementation, in float32."""
     known = getattr(transformers, architecture, None)
     if known is None:
         raise GlassformerError(
@@ -137,13 +162,13 @@ def load_reference(transformers: Any, folder: Path, architecture: str, **more: A
     place = reference_place(folder)
     try:
         model = known.from_pretrained(**place, dtype=torch.float32, **more)
-    except Exception as error:  # whatever it is, it is the reference's answer
+    except Exception as error:  # any error is reported as the reference's
         raise _refused("the model", folder, error) from None
     return model.eval()
 
 
 def load_adapted_reference(transformers: Any, model: Model) -> Any:
-    """The base with the adapter merged into it by peft."""
+    """Loads the base in the reference implementation, and merges the adapter into it with peft."""
     assert model.base is not None and model.source is not None
     on = adapters.active(model.net)
     if on is None or not isinstance(on.settings, LoRA | AdaLoRA | BitFit):
@@ -165,6 +190,7 @@ def load_adapted_reference(transformers: Any, model: Model) -> Any:
 
 
 def reference_rows(transformers: Any, folder: Path, texts: tuple[str, ...]) -> list[list[int]]:
+    """Returns the token ids that the reference tokenizer gives for the texts."""
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(**reference_place(folder))
         return [tokenizer(text)["input_ids"] for text in texts]
@@ -173,7 +199,7 @@ def reference_rows(transformers: Any, folder: Path, texts: tuple[str, ...]) -> l
 
 
 def reference_place(folder: Path) -> dict[str, Any]:
-    """How the reference is told of a folder, or of a GGUF file in one."""
+    """Returns the `from_pretrained` arguments for a folder or a GGUF file."""
     if folder.is_file() and not is_gguf(folder):
         raise GlassformerError(
             f"The reference cannot read {folder.name}; save the model as a folder and check that."
@@ -189,10 +215,10 @@ def _refused(what: str, folder: Path, error: Exception) -> GlassformerError:
 
 
 def make_batch(model: Model, rows: list[list[int]] | None, seed: int) -> tuple[Tensor, Tensor]:
-    """Token ids of [text, position], padded on the right, and their mask."""
+    """Returns token ids of [text, position], padded on the right, and their mask."""
     spec = model.spec
     readers = [s for s in (spec.encoder, spec.decoder) if s is not None and s.embed.vocabulary]
-    if not readers:  # so many signals there will be
+    if not readers:  # the batch size of the signals
         return torch.zeros(4, 1, dtype=torch.long), torch.ones(4, 1, dtype=torch.bool)
     if rows is None:
         generator = torch.Generator().manual_seed(seed)
@@ -213,7 +239,7 @@ def make_batch(model: Model, rows: list[list[int]] | None, seed: int) -> tuple[T
 
 
 def make_signal(spec: ModelSpec, count: int, seed: int) -> Tensor | None:
-    """Random spectrograms or images of the size that the encoder was made for, if it reads them."""
+    """Returns random spectrograms or images of the encoder's input size; None if it reads text."""
     embed = None if spec.encoder is None else spec.encoder.embed
     generator = torch.Generator().manual_seed(seed)
     if isinstance(embed, AudioFramesSpec):
@@ -227,7 +253,7 @@ def make_signal(spec: ModelSpec, count: int, seed: int) -> Tensor | None:
 def compare_all(
     model: Model, theirs: Any, tokens: Tensor, mask: Tensor, signal: Tensor | None
 ) -> tuple[float | None, float | None]:
-    """`compare` of the whole batch, or text by text where the reference takes padding for text."""
+    """Runs `compare` on the whole batch, or per text if the reference treats padding as text."""
     if model.spec.last_stack.memory is None:
         return compare(model, theirs, tokens, mask, signal)
     return _text_by_text(model, theirs, tokens, mask)
@@ -237,14 +263,14 @@ def compare_all(
 def compare(
     model: Model, theirs: Any, tokens: Tensor, mask: Tensor, signal: Tensor | None = None
 ) -> tuple[float | None, float | None]:
-    """The largest differences of logits and of last hidden states."""
+    """Returns the largest differences of the logits and of the last hidden states."""
     spec = model.spec
     blocked = any(
         isinstance(block.pattern, BlockSparsePattern) for block in spec.last_stack.attention_blocks
     )
     if blocked and len(tokens) > 1:
         return _text_by_text(model, theirs, tokens, mask)
-    if any(head.choices for head in spec.heads):  # the texts as rivals in one example
+    if any(head.choices for head in spec.heads):  # the texts become the choices of one example
         tokens, mask = tokens[None], mask[None]
     given: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask.long()}
     ours: dict[str, Any] = {"tokens": tokens, "mask": mask}
@@ -260,19 +286,19 @@ def compare(
         ours |= {"source": signal, "source_mask": None}
         if spec.decoder is None:
             ours = {"tokens": signal}
-    if model.architecture.endswith("DoubleHeadsModel"):  # it takes no mask of rivals
+    if model.architecture.endswith("DoubleHeadsModel"):  # it takes no mask of the choices
         given = {"input_ids": tokens, "mc_token_ids": mask.sum(-1) - 1}
-    if any(head.beam is not None for head in spec.heads):  # else it looks at padding too
+    if any(head.beam is not None for head in spec.heads):  # otherwise it attends to padding too
         given |= {"p_mask": (~mask).float(), "cls_index": mask.sum(-1) - 1}
-    if spec.global_tokens in ("question", "answers"):  # random ids are no question and answers
+    if spec.global_tokens in ("question", "answers"):  # random ids have no question and answers
         ours["global_tokens"] = torch.arange(tokens.shape[-1]).expand_as(tokens) < 2
         given["global_attention_mask"] = ours["global_tokens"].long()
     out = model.net(**ours)
-    if hasattr(theirs.base_model, "set_attention_type"):  # a short text before may have changed it
+    if hasattr(theirs.base_model, "set_attention_type"):  # a short text may have changed it
         theirs.base_model.set_attention_type(theirs.config.attention_type)
     if spec.decoder is None and signal is not None:
         mask = mask.expand(-1, out.hidden.shape[1])
-    if hasattr(theirs.config, "use_cache"):  # FSMT is causal only without
+    if hasattr(theirs.config, "use_cache"):  # FSMT is causal only without a cache
         given["use_cache"] = False
     reference = theirs(**given, output_hidden_states=True)
     results = {REFERENCE_NAMES[k]: v for k, v in reference.items() if k in REFERENCE_NAMES}
@@ -285,8 +311,8 @@ def compare(
         states = None if layers is None else layers[-1]
         if states is not None and model.net.encoder is not None and "pixel_values" in given:
             states = states.to(out.hidden.dtype)
-            states = model.net.encoder.norm(states)  # of images the reference gives those before
-    elif states.shape[-1] != out.hidden.shape[-1]:  # FSMT's bare model gives logits
+            states = model.net.encoder.norm(states)  # unnormed in the reference, for images
+    elif states.shape[-1] != out.hidden.shape[-1]:  # FSMT's bare model returns logits
         results["logits"], states = states, None
     differences = [largest(named[name], value, mask) for name, value in results.items()]
     hidden = None
@@ -298,8 +324,7 @@ def compare(
 def _text_by_text(
     model: Model, theirs: Any, tokens: Tensor, mask: Tensor
 ) -> tuple[float | None, float | None]:
-    """Where the reference would cut the padded batch into blocks, and not each text; or read the
-    padding."""
+    """Compares per text, if the reference reads padding or cuts the padded batch into blocks."""
     pairs = [
         compare(model, theirs, row[real][None], real[real][None])
         for row, real in zip(tokens, mask, strict=True)
@@ -326,7 +351,7 @@ REFERENCE_NAMES = {
 
 
 def largest(ours: Tensor, theirs: Tensor, mask: Tensor) -> float:
-    """At real tokens only; what stands at padding is nobody's result."""
+    """Returns the largest difference at real tokens; results at padding have no meaning."""
     difference = (ours - theirs).abs()
     if difference.shape[: mask.ndim] == mask.shape:
         difference = difference[mask]

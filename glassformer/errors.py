@@ -1,5 +1,5 @@
-"""What Glassformer says when it cannot go on: one clear sentence, never a traceback."""
+"""The exception class for errors that users see as one sentence, without a traceback."""
 
 
 class GlassformerError(Exception):
-    """Bad input. Its text is one sentence that names the thing and the way out."""
+    """Raised for invalid input. The message is one sentence naming the problem and the remedy."""

@@ -1,8 +1,8 @@
-"""The GGUF file's header, read by two rooms: text finds the tokenizer in it, weights the tensors.
+"""The header of a GGUF file, used by `text` (tokenizer) and `weights` (tensors).
 
 "GGUF", version, tensor count, metadata count
 metadata: key, type, value; ...
-tensor table: name, dimensions (the innermost first), number format, offset; ...
+tensor table: name, dimensions (innermost first), number format, offset; ...
 padding, then the tensors
 """
 
@@ -31,13 +31,20 @@ SCALARS = {
 
 
 class GgufHeader:
-    """`metadata` by key; then `tensors` descriptions follow, at the byte `at`."""
+    """The parsed header of a GGUF file.
+
+    Attributes:
+        metadata: Metadata values by key.
+        tensors: Number of entries in the tensor table.
+        at: Byte offset of the tensor table.
+        map: The memory-mapped file.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             with path.open("rb") as file:
-                # private: what a program writes into a mapped weight never reaches the file
+                # copy-on-write: a program that writes to a mapped weight never changes the file
                 self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         except OSError as error:
             raise self.wrong(f"cannot be read ({error.strerror})") from None
@@ -76,7 +83,7 @@ class GgufHeader:
         if kind == ARRAY:
             return self._array(key, self._number("<I"), self._number("<Q"))
         value = self._numbers(key, kind, 1)[0]
-        # the decimal that was meant: 1e-05, not 9.999999747378752e-06
+        # the intended decimal: 1e-05, not 9.999999747378752e-06
         return float(str(value)) if value.dtype == np.float32 else value.item()
 
     def _array(self, key: str, kind: int, count: int) -> list[Any]:

@@ -1,5 +1,4 @@
-"""Where a model comes from: a folder, a file, a preset's name or a description goes in, a `Model`
-comes out."""
+"""Loads models from folders, files and names, and creates new ones from presets and specs."""
 
 from __future__ import annotations
 
@@ -68,22 +67,31 @@ def load(
     quantize: str | None = None,
     adapter: str | Path | None = None,
 ) -> Model:
-    """Loads a folder in the published layout, a GGUF file, llama2.c's .bin file, OpenAI's .pt file
-    of a Whisper model, or a model that ships with Glassformer: "zoo:NAME" always is that; "NAME" is
-    where no folder or file has that name. "real:NAME" are published weights that `glassformer zoo`
-    lists. The folder of a training run stands for the model that the run has published. An
-    adapter's folder knows its base, which is loaded, and the adapter beside it.
+    """Loads a model.
 
-    The model computes what the published class computes, in evaluation mode. `dtype` None keeps
-    the file's, or that in which an adapter was trained; a GGUF file, the zoo's models and, on a
-    CPU, OpenAI's file give float32. The class is the one that config.json names, or else the one
-    that the tensors fit. Tensors of the file that are known to be without effect are left out, and
-    `Model.report` says which and why. Another difference between config.json and the tensors is an
-    error, unless it is asked for by name: `architecture` is another class of the family than the
-    config names; `make` are tensors, by the beginning of their names, that start fresh; `drop`
-    tensors to leave out. With `labels` a new classification head gets these classes. `quantize` is
-    "int8" or "int4"; see `Model.quantize`. `adapter` is an adapter's folder, or that of a run which
-    has trained one; of the base it knows the class, the head and the labels, unless they are named.
+    The model computes the same function as the published class, in evaluation mode. Tensors in the
+    file that are known to have no effect are ignored; `Model.report` lists them with the reason.
+    Any other mismatch between config.json and the tensors is an error, unless `architecture`,
+    `make` or `drop` allows it by name. The model class is the one that config.json names, or else
+    the one that fits the tensors.
+
+    Args:
+        source: A folder in the published layout, a GGUF file, a llama2.c .bin file, an OpenAI .pt
+            file of a Whisper model, the folder of a training run (which stands for the model that
+            it published), or an adapter's folder (which also loads its base). "zoo:NAME" is a model
+            that ships with Glassformer; so is "NAME" if no file or folder has that name.
+            "real:NAME" are published weights that `glassformer zoo` lists.
+        device: Device of the weights.
+        dtype: None keeps the dtype of the file, or the one that the adapter was trained in; GGUF
+            files, zoo models and, on a CPU, OpenAI files are loaded as float32.
+        architecture: Another class of the model's family than config.json names.
+        make: Name prefixes of tensors that the file lacks, to initialize them.
+        drop: Name prefixes of tensors in the file to ignore.
+        labels: Class labels of a new classification head.
+        seed: Seed of newly initialized tensors.
+        quantize: "int8" or "int4"; see `Model.quantize`.
+        adapter: An adapter's folder, or the folder of a run that trained one. It determines the
+            class, head and labels of the base, unless these are given.
 
     >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
     ...         drop="cls", labels=["bad", "good"])
@@ -139,7 +147,7 @@ def _load_whole(
     dtype: torch.dtype | str | None,
     seed: int,
 ) -> Model:
-    """A model without an adapter."""
+    """Loads a model without an adapter."""
     with stable_folder(folder):
         config = read_config(folder)
         if config.get("model_type") is None:
@@ -150,10 +158,10 @@ def _load_whole(
             config["id2label"] = {str(i): label for i, label in enumerate(base.labels)}
             config["label2id"] = {label: i for i, label in enumerate(base.labels)}
         place = as_device(device)
-        if dtype is None and folder.parent == HOME:  # kept in bfloat16, which is half the bytes
+        if dtype is None and folder.parent == HOME:  # stored in bfloat16, at half the size
             dtype = torch.float32
         if dtype is None and is_openai(folder) and place.type == "cpu":
-            dtype = torch.float32  # kept in float16, in which a CPU is ten times slower
+            dtype = torch.float32  # stored in float16, ten times slower on a CPU
         request = LoadOptions(
             device=place,
             dtype=as_dtype(dtype),
@@ -183,8 +191,10 @@ def _load_whole(
 def _newest_checkpoint(
     run: Path, device: str | torch.device, dtype: torch.dtype | str | None
 ) -> Model:
-    """The model of a run that has published none yet. The train room, which reads checkpoints,
-    imports this one, and is therefore asked for by its name."""
+    """Loads the newest checkpoint of a run that has not published a model yet.
+
+    `glassformer.train` imports this module, so its checkpoint reader is imported by name here.
+    """
     model: Model = import_module("glassformer.train.saved_steps").snapshots(run)[-1].load()
     model.net.to(device=as_device(device), dtype=as_dtype(dtype)).eval()
     model.source = run
@@ -192,8 +202,10 @@ def _newest_checkpoint(
 
 
 def merged(model: Model) -> Model:
-    """A model that was loaded with an adapter, as the base of another: the adapter becomes part of
-    its weights, and its folder is where they come from."""
+    """Merges the loaded adapter into the weights, to use the model as the base of another adapter.
+
+    The adapter's folder becomes the source of the merged weights.
+    """
     assert model.source is not None
     folder = os.path.abspath(model.source)
     model.merge_adapter(forget=True)
@@ -202,8 +214,11 @@ def merged(model: Model) -> Model:
 
 
 def extended(model: Model, described: ModelSpec, seed: int = 0) -> Model:
-    """The same weights in a model that has more heads, which start fresh. No published class has
-    such heads, so the model is saved with its description in the place of a family's config."""
+    """Copies a model's weights into a model with additional heads, which are newly initialized.
+
+    No published class has such heads, so the model is saved with its spec instead of a family's
+    config.
+    """
     made = create(described, seed, tokenizer=model.tokenizer)
     weights = model.net.state_dict()
     made.net.load_state_dict(weights, strict=False)
@@ -214,7 +229,7 @@ def extended(model: Model, described: ModelSpec, seed: int = 0) -> Model:
 
 
 def _with_more_heads(model: Model, told: AdapterDescription) -> Model:
-    """The model that an adapter was trained beside, where heads had been added to its base."""
+    """Adds the heads that the base had when the adapter was trained."""
     assert told.config is not None and told.architecture is not None
     if told.config.get("model_type") not in native.MODEL_TYPES:
         return model
@@ -222,7 +237,7 @@ def _with_more_heads(model: Model, told: AdapterDescription) -> Model:
 
 
 def describe_adapter(adapter: str | Path) -> AdapterDescription:
-    """What an adapter's folder, or that of a run with one, says of its model."""
+    """Reads what the folder of an adapter, or of a run that trained one, says about its model."""
     folder = published(Path(adapter))
     if not (folder / ADAPTER_CONFIG).is_file():
         raise GlassformerError(
@@ -233,7 +248,7 @@ def describe_adapter(adapter: str | Path) -> AdapterDescription:
 
 
 def find_base(adapter: Path) -> str:
-    """Where the base of an adapter's folder is on this machine."""
+    """Returns where the base model of an adapter's folder is found on this machine."""
     told = read_description(adapter)
     for place in told.places:
         if is_named(place) or Path(place).exists():
@@ -248,7 +263,7 @@ def find_base(adapter: Path) -> str:
 
 
 def lasting_name(source: str | Path, folder: Path) -> str:
-    """A source as it holds on other days and machines."""
+    """Returns a name of the source that does not depend on the working directory."""
     if folder.parent == HOME:
         return f"{PREFIX}{folder.name}"
     return str(source) if is_named(str(source)) else os.path.abspath(folder)
@@ -261,8 +276,13 @@ def create(
     tokenizer: Tokenizer | None = None,
     **settings: Any,
 ) -> Model:
-    """A fresh model: of a preset's name, with settings as its config.json would have them, or of
-    a spec of your own. The same seed gives the same weights.
+    """Creates a newly initialized model. The same seed gives the same weights.
+
+    Args:
+        what: The name of a preset, or a `ModelSpec`.
+        seed: Seed of the initial weights.
+        tokenizer: The model's tokenizer.
+        **settings: Changes to a preset, named as in its config.json.
 
     >>> gf.create("gpt2", seed=1, n_layer=4, vocab_size=1000)
     """
@@ -289,7 +309,7 @@ def create(
 def describe(
     source: str | Path, adapter: str | Path | None = None
 ) -> tuple[Mapping[str, Any], str, ModelSpec]:
-    """Config, class and spec of a folder or preset, without its weights."""
+    """Returns the config, class name and spec of a folder or preset, without loading weights."""
     name = str(source)
     told = None if adapter is None else describe_adapter(adapter).config
     if told is not None:
@@ -319,8 +339,14 @@ def open_index(
     device: str | torch.device = "cpu",
     **settings: Any,
 ) -> Index:
-    """An index to search: the one in the folder, or with a model and a folder of texts a new one,
-    for which `settings` are those of `tasks.search.Index.create`. It knows where its model was.
+    """Opens the search index in a folder, or creates one if a model and texts are given.
+
+    Args:
+        folder: The folder of the index.
+        model: A model or its name. An existing index knows where its model was.
+        texts: For a new index, the folder of the texts.
+        device: Device of the model, if it is loaded here.
+        **settings: For a new index, the arguments of `tasks.search.search.Index.create`.
 
     >>> index = gf.open_index("notes.index", model="minilm", texts="notes")
     >>> index.update()
@@ -346,12 +372,12 @@ def open_index(
 
 
 def absolute(source: str) -> str:
-    """A model's name as it holds wherever one stands: built-in ones have no path."""
+    """Returns an absolute path for a source on disk; names of built-in models stay as they are."""
     return str(Path(source).resolve()) if Path(source).exists() else source
 
 
 def find_folder(source: str | Path) -> Path:
-    """What is on disk goes before the zoo, unless zoo: says otherwise."""
+    """Returns the path of a source. Files on disk take precedence over zoo names without "zoo:"."""
     folder, name = Path(source), str(source)
     if name.startswith(real.PREFIX):
         return real.find(name)
@@ -377,14 +403,15 @@ def find_folder(source: str | Path) -> Path:
 
 
 def is_named(name: str) -> bool:
-    """Whether it is a model of the zoo, or published weights, by its name."""
+    """Whether the name is one of a zoo model or of published weights."""
     return name.startswith((PREFIX, real.PREFIX)) or name in names()
 
 
 def as_device(device: str | torch.device) -> torch.device:
+    """Returns the device, or raises an error if this machine does not have it."""
     try:
         found = torch.device(device)
-        torch.empty(0, device=found)  # a name may be right and the device not there
+        torch.empty(0, device=found)  # a valid device name may name a missing device
     except (RuntimeError, AssertionError) as error:
         why = str(error).splitlines()[0].rstrip(".")
         raise GlassformerError(f"There is no device {str(device)!r} here ({why}).") from None
@@ -392,6 +419,7 @@ def as_device(device: str | torch.device) -> torch.device:
 
 
 def read_generation(folder: Path) -> dict[str, Any] | None:
+    """Reads generation_config.json, or returns None if there is none."""
     path = folder / "generation_config.json"
     if not path.is_file():
         return None

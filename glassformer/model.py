@@ -1,4 +1,4 @@
-"""A model as its user holds it: the description, the net, the tokenizer, and what loading did."""
+"""The `Model` class: a network with its config, tokenizer, task methods and load report."""
 
 from __future__ import annotations
 
@@ -72,8 +72,17 @@ from glassformer.weights.tensor_files import is_openai
 
 
 class Model:
-    """`net` is the torch module, `spec` what it is made of, `config` what stands in config.json,
-    `architecture` the published class, `generation` what stands in generation_config.json."""
+    """A loaded or newly created model.
+
+    Attributes:
+        net: The `torch.nn.Module`.
+        spec: The architecture of `net`.
+        config: The contents of config.json.
+        architecture: The name of the published model class.
+        report: What happened to each tensor when the model was loaded.
+        generation: The contents of generation_config.json, or None.
+        source: The folder or file that the model was loaded from, or None.
+    """
 
     def __init__(
         self,
@@ -95,14 +104,14 @@ class Model:
         self._tokenizer = tokenizer
         self._pooling = pooling
         self._recorded: dict[Any, Any] = {}
-        self.source: Path | None = None  # where it was loaded from
-        self.base: AdapterBase | None = None  # the same as an adapter's folder says it
+        self.source: Path | None = None  # folder or file it was loaded from
+        self.base: AdapterBase | None = None  # how an adapter's folder refers to this model
         self._shelf = PrefixCache()
         self._reader = reader if reader is not None and holds_reader(reader) else None
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
-        """Read from the model's folder when it is first asked for; None where there is none."""
+        """The tokenizer, read from the model's folder on first access; None if there is none."""
         folder = self._tokenizer
         if not isinstance(folder, Path):
             return folder
@@ -112,10 +121,13 @@ class Model:
 
     @cached_property
     def reader(self) -> AudioProcessor | ImageProcessor | None:
-        """Makes numbers of sound or images, as the model's folder says, or else as is usual for a
-        model of its size; None where the model reads text alone."""
+        """The audio or image processor; None if the model reads text only.
+
+        Its settings come from the model's folder, or else are the defaults for a model of this
+        size.
+        """
         embed = None if self.spec.encoder is None else self.spec.encoder.embed
-        folder = self._reader  # where its settings stand
+        folder = self._reader  # holds its settings
         if isinstance(embed, AudioFramesSpec):
             return AudioProcessor.of(embed) if folder is None else AudioProcessor.load(folder)
         if isinstance(embed, PatchEmbeddingSpec):
@@ -124,15 +136,18 @@ class Model:
 
     @cached_property
     def pooling(self) -> Pooling | None:
-        """How `embed` makes one vector of a text, where the model was made for that. It may be set,
-        and is saved as the sentence-transformers library has it."""
+        """How `embed` pools hidden states into one vector.
+
+        None if the model was not made for that. It can be assigned, and is saved in the format of
+        the sentence-transformers library.
+        """
         if isinstance(self._pooling, Path):
             return read_pooling(self._pooling)
         return self._pooling
 
     @property
     def spec(self) -> ModelSpec:
-        """What the model is made of."""
+        """The architecture of the model."""
         return self.net.spec
 
     def save(
@@ -142,12 +157,18 @@ class Model:
         dtype: torch.dtype | str | None = None,
         shard_bytes: int = SHARD_BYTES,
     ) -> None:
-        """Writes a folder that `load`, and the reference implementation, read back; of a quantized
-        model `load` alone. `dtype` is that of the numbers in the file ("float16"), if not the
-        model's own. An adapter beside the weights is not part of it: see `save_adapter` and
-        `merge_adapter`. Where the adapter holds a head that the weights lack, it has to be merged
-        first. A model that is in the folder is replaced, wholly or not at all; other files there
-        stay."""
+        """Saves the model to a folder that `load` and the reference implementation can read.
+
+        Only `load` reads the folder of a quantized model. An adapter is not saved with the weights:
+        see `save_adapter` and `merge_adapter`. If the adapter holds a head that the weights lack,
+        it must be merged first. A model that is already in the folder is replaced completely or not
+        at all; other files in the folder stay.
+
+        Args:
+            folder: Target folder.
+            dtype: Dtype of the saved weights ("float16"), if it differs from the model's.
+            shard_bytes: Maximum size of one weights file.
+        """
         on = adapters.active(self.net)
         if on is not None and not set(self.report.made).isdisjoint(on.own):
             raise GlassformerError(
@@ -186,18 +207,33 @@ class Model:
         return self
 
     def quantize(self, kind: str) -> Model:
-        """Holds the linear layers' weights in 8 bits ("int8") or 4 ("int4"), for inference. What
-        it costs on a text says `quantization_cost`."""
+        """Quantizes the weights of the linear layers, for inference.
+
+        `quantization_cost` measures what this costs on a text.
+
+        Args:
+            kind: "int8" or "int4".
+
+        Returns:
+            The model itself.
+        """
         quantize(self.net, kind)
-        self._shelf.forget()  # it holds on to the weights
+        self._shelf.forget()  # it keeps the old weights alive
         self.config["quantization"] = kind
         return self
 
     def add_adapter(
         self, settings: adapters.AdapterConfig, name: str = "default", *, seed: int = 0
     ) -> Model:
-        """Adds LoRA, AdaLoRA, a bottleneck, a prefix, a prompt or BitFit, and turns it on: from now
-        on it is all that learns.
+        """Adds an adapter and activates it: from then on only the adapter is trained.
+
+        Args:
+            settings: LoRA, AdaLoRA, bottleneck, prefix, prompt or BitFit settings.
+            name: Name of the adapter.
+            seed: Seed of its initial weights.
+
+        Returns:
+            The model itself.
 
         >>> model.add_adapter(adapters.LoRA(rank=8, targets=("q_proj", "v_proj")))
         """
@@ -205,8 +241,16 @@ class Model:
         return self._changed()
 
     def load_adapter(self, folder: str | Path, name: str = "default") -> Model:
-        """Reads an adapter's folder, as `save_adapter` or the peft library write it, or that of a
-        run which has trained one. With it come the labels and the settings of its task."""
+        """Loads an adapter, with the labels and task settings that are stored with it.
+
+        Args:
+            folder: A folder written by `save_adapter` or by the peft library, or the folder of a
+                training run that trained an adapter.
+            name: Name of the adapter in this model.
+
+        Returns:
+            The model itself.
+        """
         place = published(Path(folder))
         has_config = (place / ADAPTER_CONFIG).is_file()
         told = read_description(place) if has_config else AdapterDescription(base=None)
@@ -229,9 +273,15 @@ class Model:
         return self._changed()
 
     def save_adapter(self, folder: str | Path, *, base: str | None = None) -> None:
-        """Writes the adapter that is on, in the layout of the peft library; `base` is what it will
-        look for as the model, if not the folder that this one came from. Other files in the folder
-        stay, so that it may be the model's own."""
+        """Saves the active adapter in the layout of the peft library.
+
+        Other files in the folder stay, so it may be the model's own folder.
+
+        Args:
+            folder: Target folder.
+            base: The base model that the adapter refers to, if it is not the folder that this model
+                was loaded from.
+        """
         adapter = adapters.active(self.net)
         if adapter is None:
             raise GlassformerError("The model has no adapter that is on; add or switch to one.")
@@ -240,7 +290,7 @@ class Model:
             told = replace(told or AdapterBase(source=base), source=base, folder=base)
         target = Path(folder)
         complete_pending_save(target)
-        beside = (target / CONFIG).is_file()  # a model: its tokenizer and pooling stay
+        beside = (target / CONFIG).is_file()  # holds a model, whose tokenizer and pooling stay
         own_tokenizer = self.tokenizer is not None and not self._reads_as_base
         if beside and (own_tokenizer or read_pooling(target) != self.pooling):
             raise GlassformerError(
@@ -257,37 +307,51 @@ class Model:
 
     @property
     def _reads_as_base(self) -> bool:
-        """Whether the tokenizer is the one that lies with the base."""
+        """Whether the tokenizer is the one in the base model's folder."""
         there, own = None if self.base is None else self.base.folder, self._tokenizer
         return there is not None and isinstance(own, Path) and os.path.abspath(own) == there
 
     def switch_adapter(self, name: str | None) -> Model:
-        """Turns one adapter on and the others off; None: the model as it was, which learns."""
+        """Activates one adapter and deactivates the others.
+
+        Args:
+            name: The adapter. None deactivates all, and makes the model's own weights trainable.
+
+        Returns:
+            The model itself.
+        """
         adapters.switch(self.net, name)
         return self._changed()
 
     def remove_adapter(self, name: str = "default") -> Model:
-        """Forgets an adapter; the weights are as they were."""
+        """Removes an adapter; the model's own weights are unchanged."""
         adapters.remove(self.net, name)
         return self._changed()
 
     def merge_adapter(self, name: str = "default", *, forget: bool = False) -> Model:
-        """Adds a low-rank adapter's change to the weights, which then cost what they did before.
-        `unmerge_adapter` takes it out again, unless the weights as they were are forgotten."""
+        """Merges a low-rank adapter into the weights, which removes its cost at inference.
+
+        Args:
+            name: The adapter.
+            forget: Discards the original weights, so that `unmerge_adapter` is no longer possible.
+
+        Returns:
+            The model itself.
+        """
         held = adapters.adapters_of(self.net).get(name)
         adapters.merge(self.net, name, forget=forget)
         if forget and held is not None:
             self.report.made = [made for made in self.report.made if made not in held.own]
-            self.base = None  # no folder holds these weights
+            self.base = None  # no folder contains the merged weights
         return self._changed()
 
     def unmerge_adapter(self, name: str = "default") -> Model:
-        """Takes a merged adapter out of the weights again, to the bit."""
+        """Restores the exact weights from before `merge_adapter`."""
         adapters.unmerge(self.net, name)
         return self._changed()
 
     def _changed(self) -> Model:
-        """Steps that were recorded are of another net."""
+        """Discards the recorded decoding steps, which belong to the network before the change."""
         self._recorded.clear()
         return self
 
@@ -300,8 +364,14 @@ class Model:
         window: int | None = None,
         stride: int | None = None,
     ) -> QuantizationCost:
-        """Quantizes the model, and says how much worse it predicts a text from then on; the text
-        is read as by `score`.
+        """Quantizes the model and measures how much worse it predicts a text afterward.
+
+        Args:
+            kind: "int8" or "int4".
+            text, target, window, stride: As in `score`.
+
+        Returns:
+            The scores of the text before and after quantization.
 
         >>> print(gf.load("shakespeare").quantization_cost("int4", "To be, or not to be"))
         """
@@ -316,12 +386,20 @@ class Model:
         assistant_model: Model | None = None,
         **knobs: Any,
     ) -> GenerationOutput | list[GenerationOutput]:
-        """Writes on from a prompt: a text, a list of token ids, or a list of either; without one,
-        from the start token. For an encoder-decoder the prompt is what the encoder reads; where
-        that is sound, a spectrogram: `model.generate(model.reader("hello.wav"))`.
+        """Generates text from a prompt.
 
-        The knobs are those of `generate.Knobs`, which are named as in transformers. An assistant
-        is a smaller model that writes ahead; the result is the same, only sooner.
+        Further keyword arguments are the fields of `generate.config.GenerationConfig`, named as in
+        transformers.
+
+        Args:
+            prompt: A text, a list of token ids, or a list of either. None starts from the start
+                token. For an encoder-decoder the prompt is the encoder's input; for a model that
+                reads audio it is a spectrogram: `model.generate(model.reader("hello.wav"))`.
+            assistant_model: A smaller draft model for speculative decoding: faster, with the same
+                result.
+
+        Returns:
+            One `GenerationOutput`, or a list of them for a list of prompts.
 
         >>> model.generate("To be, or", max_new_tokens=20, do_sample=True, top_k=40).text
         """
@@ -334,7 +412,7 @@ class Model:
         assistant_model: Model | None = None,
         **knobs: Any,
     ) -> Iterator[GenerationChunk]:
-        """The same, token by token as they come.
+        """Generates like `generate`, and yields tokens as they are produced.
 
         >>> for piece in model.stream("To be, or"): print(piece.text, end="")
         """
@@ -343,8 +421,15 @@ class Model:
     def infill(
         self, text: str, *, assistant_model: Model | None = None, **knobs: Any
     ) -> GenerationOutput:
-        """Fills the gaps of a text, which are marked by `___` or by the tokenizer's own mask or
-        sentinels. The result's `text` is the whole text, `spans` are the pieces.
+        """Fills the gaps of a text by generation.
+
+        Args:
+            text: A text whose gaps are marked by `___` or by the tokenizer's own mask or sentinel
+                tokens.
+            assistant_model: As in `generate`, like the further keyword arguments.
+
+        Returns:
+            An output whose `text` is the whole text and whose `spans` are the generated pieces.
 
         >>> t5.infill("The ___ walks in ___ park.").spans
         """
@@ -353,9 +438,15 @@ class Model:
     def fill(
         self, texts: str | Sequence[str] | Iterator[str], **how: Any
     ) -> Filled | list[Filled] | Iterator[Filled]:
-        """What belongs in the gaps of a text, marked by `___`: candidates of every gap, and the
-        best fillings of all together. `how` is what `tasks.fill.filler` takes: `top` candidates,
-        `tokens` of a gap at most, `among` given words; for T5 and BART, generation's knobs.
+        """Predicts what belongs in the gaps of texts.
+
+        Args:
+            texts: A text with gaps marked by `___`, a list of texts, or an iterator.
+            **how: Arguments of `tasks.fill.filler`: `top` candidates, at most `tokens` per gap,
+                choices `among` given words; for T5 and BART also the generation settings.
+
+        Returns:
+            For each text the candidates of every gap and the best joint fillings.
 
         >>> bert.fill("Paris is the ___ of France.").gaps[0].candidates[0].text
         """
@@ -364,28 +455,47 @@ class Model:
     def embed(
         self, texts: str | Sequence[str] | Iterator[str], **how: Any
     ) -> Vector | Iterator[Vector]:
-        """The vector of a text, [width], of a list, [text, width], of an iterator, one by one.
-        `how` is what `tasks.embed.Embedder.of` takes: `pooling`, `normalize`, `prompt`, `length`.
+        """Computes one vector per text.
+
+        Args:
+            texts: A text, a list of texts, or an iterator.
+            **how: Arguments of `tasks.embed.Embedder.of`: `pooling`, `normalize`, `prompt`,
+                `length`.
+
+        Returns:
+            [width] for a text, [text, width] for a list, an iterator of vectors for an iterator.
 
         >>> a, b = minilm.embed(["A dog barks.", "The hound is loud."], normalize=True); a @ b
         """
         return embed(self, texts, **how)
 
     def translate(self, texts: str | Iterable[str], **options: Any) -> Any:
-        """A `Translation` of a text, a list for a list, and for an iterator an iterator. Languages
-        are told to a model of several; long texts are translated in parts and keep their
-        paragraphs. Options: `source_language`, `target_language`, `split` ("parts", "sentences",
-        "none"), `length` of a part in tokens, `prefix`, `separator`, and the knobs of `generate`.
+        """Translates texts. Long texts are translated in parts and keep their paragraphs.
+
+        Args:
+            texts: A text, a list of texts, or an iterator.
+            **options: `source_language` and `target_language` (for a multilingual model), `split`
+                ("parts", "sentences", "none"), `length` of a part in tokens, `prefix`, `separator`,
+                and the arguments of `generate`.
+
+        Returns:
+            A `Translation` for a text, a list for a list, an iterator for an iterator.
 
         >>> m2m.translate("Guten Morgen.", source_language="de", target_language="en").text
         """
         return translate_texts(self, texts, **options)
 
     def summarize(self, texts: str | Iterable[str], **options: Any) -> Any:
-        """A `Summary` of a text, a list for a list, and for an iterator an iterator. Of a text that
-        is longer than the model reads, the rest is left out (`long="cut"`), or its parts are
-        summarized, and then what comes of that ("split"). Other options: `length`, `prefix`,
-        `separator`, and the knobs of `generate`.
+        """Summarizes texts.
+
+        Args:
+            texts: A text, a list of texts, or an iterator.
+            **options: `long` says what happens to a text that exceeds the model's context: "cut"
+                drops the rest; "split" summarizes its parts and then the joined summaries. Further
+                options are `length`, `prefix`, `separator`, and the arguments of `generate`.
+
+        Returns:
+            A `Summary` for a text, a list for a list, an iterator for an iterator.
 
         >>> bart.summarize(article, max_new_tokens=60).text
         """
@@ -399,27 +509,43 @@ class Model:
         window: int | None = None,
         stride: int | None = None,
     ) -> Score:
-        """The log-probability of each token of a text (of `target`, for an encoder-decoder that
-        reads `text`), and its perplexity.
+        """Computes the log-probability of each token of a text, and the perplexity.
 
-        A text longer than the model's context is read in windows, of the context's length if no
-        other is given. Each moves on by `stride` tokens, half its length by default, and scores
-        those with the rest as their context: the smaller the stride, the more context.
+        A text longer than the model's context is read in overlapping windows. Each window advances
+        by `stride` tokens and scores those, with the rest of the window as their context: the
+        smaller the stride, the more context.
+
+        Args:
+            text: The text, or the encoder's input for an encoder-decoder.
+            target: For an encoder-decoder, the text to score.
+            window: Window length in tokens. Default: the model's context length.
+            stride: Tokens scored per window. Default: half the window.
         """
         return self.writer.score(text, target, window, stride)
 
     def classify(self, texts: Any, **options: Any) -> Any:
-        """The labels of a text, or of a tuple of two texts: a `Classification`; of a list a list,
-        of an iterator an iterator. The options are those of `tasks.classify.Classifier`.
+        """Classifies texts.
+
+        Args:
+            texts: A text, a tuple of two texts, a list of either, or an iterator.
+            **options: Arguments of `tasks.classify.Classifier`.
+
+        Returns:
+            A `Classification`, a list for a list, an iterator for an iterator.
 
         >>> model.classify(["A moving film.", "A bore."], threshold=0.7)
         """
         return classify(self, texts, **options)
 
     def tag(self, texts: Any, **options: Any) -> Any:
-        """The entities and the words' tags of a text of any length, with where they stand in it: a
-        `Tagged`; of a list (of texts, or of lists of words) a list, of an iterator an iterator.
-        The options are those of `tasks.tag.Tagger`.
+        """Tags the words of texts of any length and extracts entities with their positions.
+
+        Args:
+            texts: A text, a list of texts or of lists of words, or an iterator.
+            **options: Arguments of `tasks.tag.Tagger`.
+
+        Returns:
+            A `Tagged`, a list for a list, an iterator for an iterator.
 
         >>> for entity in model.tag("Ada Lovelace was born in London.").entities: print(entity)
         """
@@ -428,39 +554,63 @@ class Model:
     def answer(
         self, question: str | Iterable[str], context: str | Iterable[str], **options: Any
     ) -> Any:
-        """Where the answer to a question stands in a context of any length: an `Answer`; of lists
-        a list, of iterators an iterator. The options are those of `tasks.answer.Answerer`.
+        """Extracts the answer to a question from a context of any length.
+
+        Args:
+            question: A question, a list of questions, or an iterator.
+            context: The context of each question, in the same form.
+            **options: Arguments of `tasks.answer.Answerer`.
+
+        Returns:
+            An `Answer` with its position in the context, a list for lists, an iterator for
+            iterators.
 
         >>> model.answer("Where was she born?", "Ada Lovelace was born in London.").text
         """
         return answer(self, question, context, **options)
 
     def watch(self, records: Iterable[Mapping[str, Any]], **options: Any) -> Monitor:
-        """Classifies texts with a date, counts labels by the hour, day or week, and finds shares
-        that jump. The options are those of `tasks.watch.watch`.
+        """Classifies dated texts, counts labels per period, and detects jumps in their shares.
+
+        A period is an hour, a day or a week.
+
+        Args:
+            records: Mappings with a `date` and a `text`.
+            **options: Arguments of `tasks.monitor.monitor.watch`.
 
         >>> model.watch([{"date": "2026-11-15", "text": "A moving film."}]).alerts
         """
         return watch(records, self, **options)
 
     def look(self, text: Any, target: Any = None, at: str | Iterable[str] = (), **how: Any) -> View:
-        """What goes on inside while the model reads a text (an encoder-decoder: reads `text` and
-        has written `target`): a `View`. `at` are tensors to capture at once; see `inside.look`.
+        """Gives access to the activations of a forward pass over a text.
+
+        Args:
+            text: The input text; for an encoder-decoder, the encoder's input.
+            target: For an encoder-decoder, the decoder's text.
+            at: Names of tensors to capture immediately; see `inside.look`.
+            **how: Further arguments of `inside.look`.
 
         >>> model.look("To be, or not to be").attention[3, 1].numpy()
         """
         return look(self, text, target, at, **how)
 
     def edit(self, *edits: Edit | Mapping[str, Any]) -> AbstractContextManager[Any]:
-        """Changes what is computed, while the context lasts: see `inside.Edit`.
+        """Returns a context manager that changes activations while it is active; see `inside.Edit`.
 
         >>> with model.edit(inside.ablate_heads(3, [1, 2])): model.generate("To be, or")
         """
         return edit(self, edits)
 
     def keep(self, task: str, **settings: Any) -> Model:
-        """Lets settings of a task travel with the model, in config.json; None forgets one. A head
-        of several has its own, under its name.
+        """Stores task settings in config.json, so that they are saved with the model.
+
+        Args:
+            task: The name of a task, or of one of several heads, which has its own settings.
+            **settings: The settings; None deletes one.
+
+        Returns:
+            The model itself.
 
         >>> model.keep("classify", threshold={"spam": 0.9}).save(folder)
         """
@@ -469,7 +619,10 @@ class Model:
 
     @property
     def writer(self) -> Generator:
-        """Folders of before 2023 keep their knobs in config.json."""
+        """The text generator of this model.
+
+        Its saved settings are generation_config.json, or config.json in folders from before 2023.
+        """
         saved = self.config if self.generation is None else self.generation
         if self.tokenizer is None and self.source is not None and is_openai(self.source):
             said = without_words(self.source, self.config["vocab_size"])

@@ -1,4 +1,4 @@
-"""What a model is made of, as rows: parts, their shapes and how many numbers they hold."""
+"""Lists the modules and parameters of a model with their shapes and parameter counts."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from glassformer.core import Transformer
 
 @dataclass(frozen=True)
 class ParameterRow:
-    """`count` is of parameters that no part above has counted; `tied_to` says where they are."""
+    """One module or tensor.
+
+    `count` excludes parameters that an earlier row already counted; `tied_to` names that row.
+    """
 
     name: str
     depth: int
     shape: tuple[int, ...] | None
     count: int
     tied_to: str | None = None
-    fixed: bool = False  # computed, not learned
+    fixed: bool = False  # a buffer, not a learned parameter
 
 
 def parts_of(net: Transformer) -> Iterator[ParameterRow]:
-    """The module tree from the top, parameters at the leaves. Equal layers are not folded."""
+    """Yields the module tree in pre-order, parameters as leaves. Equal layers are not folded."""
     owners: dict[int, str] = {}
     yield from _walk(net, "", 0, owners)
 

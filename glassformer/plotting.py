@@ -1,4 +1,4 @@
-"""Pictures: numbers come in, an SVG picture goes out, the same bytes each time.
+"""Draws line and scatter plots as SVG. The same data always gives the same bytes.
 
 Colors follow the viewer's light or dark scheme. A panel has axes, ticks, a grid and a legend; a
 picture has one panel or several side by side.
@@ -12,43 +12,48 @@ from dataclasses import dataclass, field, replace
 from xml.sax.saxutils import escape, quoteattr
 
 WIDTH, HEIGHT = 640, 400  # of a panel
-LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 56  # around what is drawn
-ROW, LETTER = 18, 6.6  # a line of the legend, and about how wide a letter is
-NAMED = 5  # ticks with names, at most
-MOST = 1000  # points of a line; no screen shows more
+LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 56  # margins around the plot area
+ROW, LETTER = 18, 6.6  # height of a legend row, approximate width of a letter
+NAMED = 5  # maximum number of named ticks
+MOST = 1000  # maximum points of a line; no screen shows more
 LIGHT = ("#0868ac", "#c94f00", "#1a7f37", "#8250df", "#bf3989", "#7d5a00", "#0f7b83", "#57606a")
 DARK = ("#6cb6ff", "#f69d50", "#6bc46d", "#dcbdfb", "#fc8dc7", "#daaa3f", "#56d4dd", "#adbac7")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """A line, or with `marks` its points alone. Without a name it is not in the legend; `color` is
-    a place in the palette, so that what belongs together can look alike."""
+    """A line, or with `marks` only its points.
+
+    A series without a name is not in the legend. `color` is an index into the palette, so that
+    related series can share a color.
+    """
 
     x: Sequence[float]
-    y: Sequence[float]  # None and what is not finite is left out
+    y: Sequence[float]  # None and non-finite values are skipped
     name: str = ""
     color: int = 0
     dashed: bool = False
     faint: bool = False
     marks: bool = False
-    titles: Sequence[str] = ()  # of marks, shown by the pointer
+    titles: Sequence[str] = ()  # tooltips of the marks
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
+    """One plot: title, axis labels and series."""
+
     title: str
     x: str
     y: str
     series: Sequence[Series]
     log_x: bool = False
     log_y: bool = False
-    names_x: Mapping[float, str] = field(default_factory=dict)  # of values on the axis: dates
+    names_x: Mapping[float, str] = field(default_factory=dict)  # tick labels by value, e.g. dates
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Where a value lies between two ends of the picture, and which values are marked."""
+    """Maps values to pixels between `begin` and `end`, and chooses the ticks."""
 
     low: float
     high: float
@@ -58,6 +63,7 @@ class Axis:
     names: Mapping[float, str] = field(default_factory=dict)
 
     def place(self, value: float) -> float:
+        """Returns the pixel of a value."""
         low, high, value = (self._scaled(each) for each in (self.low, self.high, value))
         return self.begin + (value - low) / (high - low) * (self.end - self.begin)
 
@@ -74,7 +80,7 @@ class Axis:
 
 
 def draw(panels: Sequence[Panel]) -> str:
-    """The whole picture as text."""
+    """Returns the picture as SVG text, with the panels side by side."""
     rows = max(len(_legend_rows(panel)) for panel in panels)
     width, height = WIDTH * len(panels), HEIGHT + ROW * rows
     label = "; ".join(panel.title for panel in panels)
@@ -143,7 +149,7 @@ Run = list[tuple[float, float]]
 
 
 def _points(series: Series, panel: Panel) -> Iterator[Run]:
-    """Pieces between what cannot be shown, thinned out where there are very many points."""
+    """Splits a series at points that cannot be shown, and thins out very long pieces."""
     run: Run = []
     for x, y in zip(series.x, series.y, strict=True):
         if _fits(x, panel.log_x) and _fits(y, panel.log_y):
@@ -160,7 +166,7 @@ def _fits(value: float | None, log: bool) -> bool:
 
 
 def _thinned(run: Run) -> Run:
-    """The lowest and the highest of every few, so that what sticks out stays."""
+    """Keeps the minimum and maximum of each group of points, so that outliers stay visible."""
     if len(run) <= MOST:
         return run
     size = math.ceil(len(run) / (MOST // 2))
@@ -184,7 +190,7 @@ def _axis(values: list[float], log: bool, begin: float, end: float, margin: floa
 
 
 def _even(low: float, high: float) -> list[float]:
-    """Four to nine round numbers."""
+    """Returns four to nine round numbers."""
     raw = (high - low) / 8
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * each for each in (1, 2, 5, 10) if power * each >= raw)
@@ -194,7 +200,7 @@ def _even(low: float, high: float) -> list[float]:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten; where these are few, 2 and 5 times as much, too; then all round numbers."""
+    """Returns powers of ten; if these are few, also 2 and 5 times those; then all round numbers."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for within in ((1,), (1, 2, 5), tuple(range(1, 10))):
         found = [float(f"{each}e{power}") for power in powers for each in within]
@@ -205,7 +211,7 @@ def _decades(low: float, high: float) -> list[float]:
 
 
 def tick(value: float) -> str:
-    """Short, and a number that can be read back: 0.001, 250, 2.5e6, 1e-5."""
+    """Formats a number briefly, but so that it can be parsed again: 0.001, 250, 2.5e6, 1e-5."""
     digits, exponent, power = f"{value:g}".partition("e")
     return f"{digits}e{int(power)}" if exponent else digits
 
@@ -216,7 +222,7 @@ def _line(series: Series, runs: list[Run], across: Axis, up: Axis) -> Iterator[s
         points = " ".join(f"{_n(across.place(x))},{_n(up.place(y))}" for x, y in run)
         if len(run) > 1:
             yield f'<polyline class="{style}" points="{points}"/>'
-        else:  # a line of one point would not be seen
+        else:  # a line of one point would be invisible
             x, _, y = points.partition(",")
             yield f'<circle class="m{series.color % len(LIGHT)}" cx="{x}" cy="{y}" r="2.5"/>'
 
@@ -269,5 +275,5 @@ def _looks(series: Series) -> str:
 
 
 def _n(value: float) -> str:
-    """A hundredth of a pixel is enough."""
+    """Formats a coordinate with a precision of 0.01 pixels."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

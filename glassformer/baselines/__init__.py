@@ -1,6 +1,7 @@
-"""Layers that are no Transformer's, to compare one with, behind the same interface.
+"""Baseline layers to compare Transformers with: recurrent, convolutional, memory network.
 
-A stack is described by its layers; those of the kinds here are made here.
+They have the same interface as Transformer blocks. Importing this package registers them with
+`core.stack`, which creates them from their specs.
 """
 
 from glassformer.baselines.convolutional import ConvolutionalLayer

@@ -1,4 +1,4 @@
-"""A layer that is a convolution over neighboring tokens."""
+"""A convolutional layer over neighboring tokens."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from glassformer.spec import ConvolutionalSpec
 
 
 class ConvolutionalLayer(nn.Module):
-    """A layer that is a convolution: (x + activation(convolution of x)) * scale."""
+    """Computes (x + activation(convolution of x)) * scale."""
 
     def __init__(self, width: int, spec: ConvolutionalSpec) -> None:
         super().__init__()
         self.spec = spec
-        outputs = 2 * width if spec.gated else width  # gated: the gate's rows, then the others
+        outputs = 2 * width if spec.gated else width  # gated: rows of the gate, then the rest
         self.over_tokens = nn.Conv1d(width, outputs, spec.kernel, dilation=spec.dilation)
         self.activation = ACTIVATIONS[spec.activation]
-        self.reach = (spec.kernel - 1) * spec.dilation  # from the first token read to the last
+        self.reach = (spec.kernel - 1) * spec.dilation  # from the first token it reads to the last
 
     def forward(self, x: Tensor, ctx: PassContext) -> Tensor:
         x = ctx.hook_point("resid_pre", x)
@@ -44,8 +44,7 @@ class ConvolutionalLayer(nn.Module):
         return ctx.hook_point("resid_post", (x + near) * self.spec.scale)
 
     def surrounded(self, text: Tensor, length: Tensor | None, ctx: PassContext) -> Tensor:
-        """A text with as many zeros around it as the convolution reads beyond its ends, or behind
-        what the cache holds of the tokens before."""
+        """Pads a text with zeros on both sides, or prepends the tokens that the cache holds."""
         if ctx.cache is None:
             before = self.reach if self.spec.causal else self.reach // 2
             return F.pad(text, (0, 0, before, self.reach - before))
@@ -57,6 +56,6 @@ class ConvolutionalLayer(nn.Module):
         text = torch.cat((*past, text), 1)
         slots = torch.arange(self.reach, device=text.device)
         ends = text.shape[1] - self.reach if length is None else length[:, None]
-        at = (slots + ends).expand(len(text), -1)[..., None]  # the newest that are real
+        at = (slots + ends).expand(len(text), -1)[..., None]  # the newest real tokens
         ctx.cache.keep_state(ctx.layer, (text.gather(1, at.expand(-1, -1, text.shape[2])),))
         return text

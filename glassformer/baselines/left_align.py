@@ -1,7 +1,7 @@
-"""Texts moved to the beginning of their rows, for layers that walk along them.
+"""Moves texts to the beginning of their rows, for recurrent and convolutional layers.
 
-Attention leaves padding out by a mask, wherever it stands. A state that walks, or a window that
-slides, must not meet it at all: real tokens are brought together first, and put back after.
+Attention excludes padding by a mask, wherever it is. A recurrence or a convolution must not read
+padding between or before tokens: real tokens are moved together first, and moved back afterward.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from glassformer.core.pass_context import PassContext
 
 
 class LeftAlignment(NamedTuple):
-    place: Tensor  # [batch, slot]: where each token goes; real ones first, padding behind them
-    length: Tensor  # [batch]: so many are real
+    """The target slot of each token, and the lengths of the texts."""
+
+    place: Tensor  # [batch, slot]: target slot of each token; real tokens first, then padding
+    length: Tensor  # [batch]: number of real tokens
 
     def move(self, x: Tensor) -> Tensor:
-        """[batch, slot, width], with every text at the beginning of its row."""
+        """Moves every text to the beginning of its row, [batch, slot, width]."""
         return torch.zeros_like(x).scatter(1, self._wide(x), x)
 
     def back(self, x: Tensor) -> Tensor:
@@ -27,7 +29,7 @@ class LeftAlignment(NamedTuple):
         return x.gather(1, self._wide(x))
 
     def padding(self) -> Tensor:
-        """[batch, slot], True behind the texts once they were moved."""
+        """Returns the mask of padding after the move, [batch, slot]."""
         return torch.arange(self.place.shape[1], device=self.place.device) >= self.length[:, None]
 
     def _wide(self, x: Tensor) -> Tensor:
@@ -35,7 +37,13 @@ class LeftAlignment(NamedTuple):
 
 
 def left_align(ctx: PassContext, x: Tensor, turned: bool = False) -> LeftAlignment | None:
-    """For the new tokens of this pass, `turned` from last to first; None where all stay."""
+    """Returns the alignment of the new tokens, or None if no token has to move.
+
+    Args:
+        ctx: The forward pass, which caches the alignment.
+        x: [batch, position, width].
+        turned: Also reverse each text.
+    """
     key = ("lineup", turned)
     if key not in ctx.memo:
         ctx.memo[key] = _line_up(ctx, x, turned)

@@ -1,4 +1,4 @@
-"""A hop. The state asks an external memory, and what it answers is added to it."""
+"""A hop of a memory network: reads an external memory and adds the result to the state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glassformer.spec import AttentionSpec, MemoryHopSpec
 
 
 class MemoryNetworkHop(nn.Module):
-    """Attention of one head and no projections: keys and values are embedded sentences."""
+    """Attention with one head and no projections; keys and values are embedded sentences."""
 
     def __init__(self, width: int, spec: MemoryHopSpec) -> None:
         super().__init__()
@@ -28,11 +28,11 @@ class MemoryNetworkHop(nn.Module):
         self.sentences = spec.memory.position.length if spec.memory.position is not None else None
 
     def forward(self, x: Tensor, ctx: PassContext) -> Tensor:
-        """x is the state, [batch, 1, width]."""
+        """Returns the new state, given the state x of [batch, 1, width]."""
         x = ctx.hook_point("resid_pre", x)
         story, words = self.story(ctx)
         real = words.any(-1)
-        age = real.flip(-1).cumsum(-1).flip(-1) - 1  # 0 is the last, as they lie back
+        age = real.flip(-1).cumsum(-1).flip(-1) - 1  # 0 is the last sentence, counting backward
         inside = replace(ctx, q_pos=age, key_mask=words, tap=None)
         q = ctx.hook_point("q", x[:, None])  # [batch, head, position, width]
         k = ctx.hook_point("k", self.key(story, inside)[:, None])
@@ -42,7 +42,7 @@ class MemoryNetworkHop(nn.Module):
         return ctx.hook_point("resid_post", kept + ctx.hook_point("attn_out", answer))
 
     def story(self, ctx: PassContext) -> tuple[Tensor, Tensor]:
-        """Word ids and which of them are real, [batch, sentence, word] both."""
+        """Returns word ids and the mask of real words, both [batch, sentence, word]."""
         if ctx.story is None or ctx.story.ndim != 3:
             raise GlassformerError(
                 "This model answers from a story: give its words as `source`, of the shape "

@@ -1,4 +1,4 @@
-"""A recurrent layer. A state walks along a text and remembers what it has read."""
+"""A recurrent (LSTM) layer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
 from glassformer.spec import RecurrentSpec
 
-State = tuple[Tensor, Tensor]  # what is handed on, and the cell: [batch, state] each
-SHUT = 1e4  # a gate's sigmoid is 0 or 1 to the bit so far out
+State = tuple[Tensor, Tensor]  # hidden state and cell state: [batch, state] each
+SHUT = 1e4  # a sigmoid is exactly 0 or 1 at -SHUT and SHUT
 
 
 class DirectionalLSTM(nn.Module):
-    """One direction of a long short-term memory (Hochreiter and Schmidhuber, 1997; Gers, 2000).
+    """One direction of an LSTM (Hochreiter and Schmidhuber, 1997; Gers, 2000).
 
-    Both matrices hold four row blocks (`parts`): the gates of input and forgetting, the candidate
-    for the cell, and the gate of output.
+    Both matrices hold four row blocks (`parts`): input gate, forget gate, cell candidate, output
+    gate.
     """
 
     def __init__(self, width: int, state: int, weight_dropout: float) -> None:
@@ -31,7 +31,7 @@ class DirectionalLSTM(nn.Module):
         self.bias_state = nn.Parameter(torch.zeros(4 * state))
         self.weight_dropout = weight_dropout
         self.first_reach = state**-0.5
-        self.bptt: int | None = None  # gradients go back so many tokens; None: to the first
+        self.bptt: int | None = None  # gradients go back this many tokens; None: to the first
 
     def begin(self, x: Tensor) -> State:
         zeros = x.new_zeros(len(x), self.weight_state.shape[1])
@@ -41,10 +41,11 @@ class DirectionalLSTM(nn.Module):
         return self._walk(x, state, self.weight_in)
 
     def as_far_as(self, lineup: LeftAlignment, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """Each row stops after its own last token, perhaps at once: the state is that of then.
+        """Runs each row up to its last real token, if any, and returns the state there.
 
-        The kernel tells the cell of the last step only. So the padding shuts the input gate and
-        opens the other, by one more input that is 1 there: the cell is carried on as it is.
+        The kernel returns the cell only of the last step. So an additional input, which is 1 at
+        padding, closes the input gate and opens the forget gate: the cell is carried over
+        unchanged.
         """
         if x.shape[1] == 1:
             out, new = self(x, state)
@@ -53,7 +54,7 @@ class DirectionalLSTM(nn.Module):
         shut = x.new_tensor((-SHUT, SHUT, 0.0, 0.0)).repeat_interleave(state[1].shape[1])
         x = torch.cat((x, lineup.padding()[..., None].to(x.dtype)), -1)
         out, (_, cell) = self._walk(x, state, torch.cat((self.weight_in, shut[:, None]), 1))
-        hidden = torch.cat((state[0][:, None], out), 1)  # after 0, 1, 2, ... tokens
+        hidden = torch.cat((state[0][:, None], out), 1)  # states after 0, 1, 2, ... tokens
         at = lineup.length[:, None, None].expand(-1, 1, out.shape[-1])
         return out, (hidden.gather(1, at)[:, 0], cell)
 
@@ -70,6 +71,8 @@ class DirectionalLSTM(nn.Module):
 
 
 class RecurrentLayer(nn.Module):
+    """An LSTM layer, unidirectional or bidirectional."""
+
     def __init__(self, width: int, spec: RecurrentSpec) -> None:
         super().__init__()
         self.spec = spec
@@ -88,7 +91,7 @@ class RecurrentLayer(nn.Module):
         return ctx.hook_point("resid_post", out)
 
     def go_on(self, x: Tensor, ctx: PassContext) -> Tensor:
-        """From the state that the cache holds, which then holds the new one."""
+        """Continues from the state in the cache, and stores the new state there."""
         if self.spec.bidirectional:
             raise GlassformerError(
                 "This model reads its text also from the end, so it cannot go on from a cache."
@@ -114,7 +117,7 @@ def _steps(x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, Stat
         has_biases=True,
         num_layers=1,
         dropout=0.0,
-        train=torch.is_grad_enabled(),  # cuDNN keeps what a backward pass needs only then
+        train=torch.is_grad_enabled(),  # only then cuDNN keeps what a backward pass needs
         bidirectional=False,
         batch_first=True,
     )
@@ -122,8 +125,10 @@ def _steps(x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, Stat
 
 
 def truncate(module: nn.Module, tokens: int) -> None:
-    """From now on gradients stop behind every so many tokens of a text, while states are handed on:
-    back-propagation through time for texts of any length (Howard and Ruder, 2018, 3.3)."""
+    """Truncates back-propagation through time: gradients stop every `tokens` tokens of a text.
+
+    States are still passed on, so texts may have any length (Howard and Ruder, 2018, 3.3).
+    """
     walks = [walk for walk in module.modules() if isinstance(walk, DirectionalLSTM)]
     if not walks:
         raise GlassformerError("train.bptt is for recurrent layers, and this model has none.")
@@ -132,7 +137,7 @@ def truncate(module: nn.Module, tokens: int) -> None:
 
 
 def along(walk: DirectionalLSTM, x: Tensor, ctx: PassContext, turned: bool = False) -> Tensor:
-    """What a walk over whole texts hands on at each position."""
+    """Runs one direction over whole texts, and returns the output at each position."""
     lineup = left_align(ctx, x, turned)
     if lineup is None:
         out: Tensor = walk(x, walk.begin(x))[0]

@@ -1,4 +1,4 @@
-"""The one Transformer. Specs and tensors come in, tensors go out."""
+"""The Transformer implementation: PyTorch modules that are built from specs."""
 
 from glassformer.core.cache import Cache
 from glassformer.core.hooks import ActivationCapture, Tap

@@ -1,4 +1,4 @@
-"""The activations, by the names that `spec.Activation` lists."""
+"""Activation functions, by the names in `spec.Activation`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "linear": lambda x: x,
 }
 
-# Overwriting a wide tensor that nobody else holds saves the allocator a round trip.
+# Overwriting a wide tensor that nothing else refers to saves an allocation.
 IN_PLACE: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
     "gelu": torch.ops.aten.gelu_.default,

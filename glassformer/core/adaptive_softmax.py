@@ -1,4 +1,4 @@
-"""A large vocabulary in clusters, frequent words first and rarer ones narrower."""
+"""Adaptive embedding and softmax: a large vocabulary in clusters, narrower for rarer words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glassformer.spec import AdaptiveSpec
 
 
 def clusters(vocabulary: int, spec: AdaptiveSpec) -> list[tuple[int, int]]:
-    """The first word of each cluster and the one after its last."""
+    """Returns the first word of each cluster and the one after its last."""
     if spec.cutoffs and spec.cutoffs[-1] >= vocabulary:
         raise GlassformerError(
             f"The last cutoff, {spec.cutoffs[-1]}, is beyond the vocabulary of {vocabulary} words."
@@ -23,7 +23,7 @@ def clusters(vocabulary: int, spec: AdaptiveSpec) -> list[tuple[int, int]]:
 
 
 class AdaptiveLookup(nn.Module):
-    """Each cluster has a table of its own width, and a matrix that brings it to the model's."""
+    """Embedding with a table per cluster and a projection of each to the model's width."""
 
     def __init__(self, vocabulary: int, width: int, spec: AdaptiveSpec) -> None:
         super().__init__()
@@ -36,8 +36,7 @@ class AdaptiveLookup(nn.Module):
         self.projects = nn.ModuleList(Linear(inner, width, bias=False) for inner in widths)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Every cluster's vector for every id, of which its own counts: no shape depends on which
-        words a text has."""
+        """Embeds ids by every cluster and selects one, so no shape depends on the words."""
         x: Tensor | None = None
         each = zip(self.clusters, self.tables, self.projects, strict=True)
         for (start, stop), table, project in each:
@@ -48,9 +47,12 @@ class AdaptiveLookup(nn.Module):
 
 
 class AdaptiveSoftmax(nn.Module):
-    """log p(word) = log p(its cluster) + log p(word in the cluster); the first cluster's words
-    stand beside the other clusters (Grave et al., 2016). Where words have narrower vectors, a
-    cluster's matrix is read from the model's width to them: so it can be the embedding's."""
+    """log p(word) = log p(its cluster) + log p(word in the cluster) (Grave et al., 2016).
+
+    The words of the first cluster share a softmax with the other clusters. If words have narrower
+    vectors, a cluster's matrix maps from the model's width to theirs, so it can be tied to the
+    embedding's.
+    """
 
     def __init__(self, width: int, vocabulary: int, spec: AdaptiveSpec) -> None:
         super().__init__()
@@ -69,7 +71,7 @@ class AdaptiveSoftmax(nn.Module):
             self.rarer = Linear(spec.width, len(spec.cutoffs))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, position, width] to log-probabilities of [batch, position, word]."""
+        """Maps [batch, position, width] to log-probabilities of [batch, position, word]."""
         first = self.inner(x, 0)
         likely = self.words(first, 0)
         if len(self.clusters) == 1:

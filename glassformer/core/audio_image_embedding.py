@@ -1,4 +1,4 @@
-"""Sound and images become vectors, and vectors an image."""
+"""Embeddings of audio and images, and the inverse for images."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from glassformer.spec import AudioFramesSpec, PatchEmbeddingSpec, TokenEmbedding
 
 
 class SignalEmbedding(nn.Module):
-    """Numbers instead of token ids. A mask, if there is one, speaks of the vectors they become."""
+    """Base class of embeddings of audio and images. Masks cover the embedded vectors."""
 
-    axes: ClassVar[int]  # of one input, without the batch
+    axes: ClassVar[int]  # of one input, excluding the batch axis
 
     def forward(
         self, signal: Tensor, ctx: PassContext, segments: Tensor | None, languages: Tensor | None
@@ -39,11 +39,13 @@ class SignalEmbedding(nn.Module):
         raise NotImplementedError
 
     def length(self, signal: Tensor) -> int:
-        """How many vectors the signal becomes; here it is also looked at whether it can."""
+        """Validates the signal, and returns the number of vectors that it becomes."""
         raise NotImplementedError
 
 
 class FrameEmbedding(SignalEmbedding):
+    """Embeds spectrograms of [batch, band, frame]."""
+
     axes = 2
 
     def __init__(self, width: int, spec: AudioFramesSpec) -> None:
@@ -71,6 +73,8 @@ class FrameEmbedding(SignalEmbedding):
 
 
 class PatchEmbedding(SignalEmbedding):
+    """Embeds images of [batch, channel, height, width]."""
+
     axes = 3
 
     def __init__(self, width: int, spec: PatchEmbeddingSpec) -> None:
@@ -131,7 +135,12 @@ def make_embedding(
 
 
 def picture(patches: Tensor, grid: tuple[int, int], side: int) -> Tensor:
-    """What was said of every patch, [batch, 1 + patch, channel * side * side], as an image of
-    [batch, channel, height, width]."""
+    """Assembles predicted patches into an image of [batch, channel, height, width].
+
+    Args:
+        patches: [batch, 1 + patch, channel * side * side].
+        grid: Number of patch rows and columns.
+        side: Side of a patch in pixels.
+    """
     tiles = patches[:, 1:].transpose(1, 2).reshape(len(patches), -1, *grid)
     return F.pixel_shuffle(tiles, side)

@@ -1,4 +1,4 @@
-"""A block. Attention, cross-attention and feed-forward around the residual stream."""
+"""A Transformer block: attention, cross-attention and feed-forward on the residual stream."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from glassformer.spec import BlockSpec
 
 
 class Block(nn.Module):
-    """x + part(norm(x)), norm(x + part(x)), or x + norm(part(norm(x))): for each part in turn,
-    or for attention and feed-forward side by side."""
+    """Applies x + part(norm(x)), norm(x + part(x)), or x + norm(part(norm(x))).
+
+    The parts run in sequence, or attention and feed-forward run in parallel.
+    """
 
     def __init__(self, width: int, memory_width: int, spec: BlockSpec) -> None:
         super().__init__()
@@ -52,7 +54,7 @@ class Block(nn.Module):
         return ctx.hook_point("resid_post", x)
 
     def attend(self, y: Tensor, ctx: PassContext, position: nn.Module | None) -> Tensor:
-        """Attention to what was read of the stream; of an empty memory it reads zeros likewise."""
+        """Applies self-attention. An empty memory consists of zeros that pass the same norm."""
         blank = None
         if ctx.blanks or ctx.before is not None:
             blank = self.read("attention", y.new_zeros(1, 1, y.shape[-1]))
@@ -60,14 +62,14 @@ class Block(nn.Module):
         return out
 
     def read(self, part: str, x: Tensor) -> Tensor:
-        """What a part gets to see of the stream."""
+        """Returns the input of a part: the residual stream, normed except for post-norm."""
         if self.spec.placement == "post":
             return x
         out: Tensor = getattr(self, f"{part}_norm")(x)
         return out
 
     def write(self, part: str, x: Tensor, change: Tensor) -> Tensor:
-        """The stream after a part has added to it."""
+        """Adds the output of a part to the residual stream."""
         if self.spec.placement == "sandwich":
             change = getattr(self, f"{part}_norm_out")(change)
         x = x + F.dropout(change, self.spec.dropout, self.training)

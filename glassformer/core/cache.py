@@ -1,6 +1,6 @@
-"""What was computed once and is kept: keys and values, or a state that walks on.
+"""The cache of a decoder: keys and values of attention, and states of recurrent layers.
 
-Layers are counted by depth of execution, so that a block that runs twelve times keeps twelve.
+Layers are indexed by execution depth, so a block that runs twelve times has twelve entries.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ from glassformer.errors import GlassformerError
 
 
 class Cache:
-    """What a decoder remembers of the tokens it has read.
+    """Keys and values of the tokens that a decoder has read.
 
-    Storage grows by doubling, so that appending a token costs no copy of the past. The keys and
-    values of cross-attention are computed once, and stay.
+    Storage grows by doubling, so appending a token does not copy the past. The keys and values of
+    cross-attention are computed once and kept. With a `limit` the cache is a segment-level memory:
+    it keeps only that many newest slots, without gradients; a text in pieces is then read as a long
+    one whose beginning is forgotten. Without a limit a text in pieces is read as if it were whole.
 
-    With a `limit` it is a memory: only the newest so many slots are kept, of each pass the first
-    `reuse` tokens alone (None: all of them), and nothing is learned through it. A text in pieces
-    is then read as a long one that forgets; without a limit it is read as if it came whole.
+    Args:
+        limit: Maximum number of slots. None: no limit.
+        reuse: Number of first tokens of each pass that are kept. None: all.
     """
 
     def __init__(self, limit: int | None = None, reuse: int | None = None) -> None:
         self.limit, self.reuse = limit, reuse
         self.length = 0
-        self.mask: Tensor | None = None  # [batch, length]; None while every token was real
+        self.mask: Tensor | None = None  # [batch, length]; None while all tokens are real
         self.documents: Tensor | None = None  # [batch, length]
         self.segments: Tensor | None = None  # [batch, length]
         self.positions: Tensor | None = None  # [batch or 1, 1]: the next token's position
@@ -36,7 +38,7 @@ class Cache:
         self._state: dict[int, tuple[Tensor, ...]] = {}
 
     def append(self, depth: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Adds new keys and values of [batch, head, position, dim]; returns all so far."""
+        """Appends new keys and values of [batch, head, position, dim]; returns all so far."""
         end = self.length + k.shape[2]
         held = self._self.get(depth)
         if held is None or held[0].shape[2] < end:
@@ -51,13 +53,14 @@ class Cache:
         return keys[:, :, :end], values[:, :, :end]
 
     def cross(self, depth: int) -> tuple[Tensor, Tensor] | None:
+        """Returns the keys and values of cross-attention at a layer, if they were computed."""
         return self._cross.get(depth)
 
     def keep_cross(self, depth: int, k: Tensor, v: Tensor) -> None:
         self._cross[depth] = (k, v)
 
     def state(self, depth: int) -> tuple[Tensor, ...] | None:
-        """What a layer without keys and values remembers; [batch, ...] each."""
+        """Returns the state of a layer without keys and values; each tensor is [batch, ...]."""
         return self._state.get(depth)
 
     def keep_state(self, depth: int, state: tuple[Tensor, ...]) -> None:
@@ -75,13 +78,15 @@ class Cache:
         segments: Tensor | None,
         blanks: int,
     ) -> None:
-        """After a pass: the new tokens have become the past. All but `positions`, which are those
-        of the new tokens, cover all slots by now."""
+        """Makes the new tokens of a finished pass part of the past.
+
+        `positions` are those of the new tokens; the other arguments cover all slots.
+        """
         new = positions.shape[1]
         end = self.length + blanks + (new if self.reuse is None else min(new, self.reuse))
         kept = slice(0 if self.limit is None else max(0, end - self.limit), end)
         if self.limit is not None:
-            segments = None  # an earlier text counts as segment 0 (XLNet)
+            segments = None  # earlier text counts as segment 0 (XLNet)
             for depth, (k, v) in self._self.items():
                 self._self[depth] = k[:, :, kept].detach(), v[:, :, kept].detach()
         self.length = kept.stop - kept.start
@@ -94,8 +99,10 @@ class Cache:
         self.positions = newest + 1
 
     def join(self, other: Cache) -> None:
-        """Puts the rows of another cache below these. All end in the same slot, so the shorter are
-        padded on the left."""
+        """Appends the rows of another cache to the batch.
+
+        All rows end in the same slot, so shorter ones are padded on the left.
+        """
         length, both = max(self.length, other.length), (self, other)
         batch, more = self.batch, other.batch
         if any(c.mask is not None or c.length < length for c in both):
@@ -139,7 +146,7 @@ class Cache:
 
     @property
     def _any(self) -> Tensor:
-        """One of the tensors kept, of [batch, ...]."""
+        """One of the stored tensors, [batch, ...]."""
         return next(iter((*self._self.values(), *self._state.values())))[0]
 
     @property
@@ -149,7 +156,7 @@ class Cache:
         return torch.ones(self.batch, self.length, dtype=torch.bool, device=self.device)
 
     def crop(self, length: int) -> None:
-        """Forgets the slots from `length` on, as when a guess was wrong."""
+        """Drops the slots from `length` on, e.g. after a rejected draft."""
         if length < self.length:
             if self._state:
                 raise GlassformerError(
@@ -166,7 +173,7 @@ class Cache:
             self.length = length
 
     def select(self, rows: Tensor) -> None:
-        """Keeps, drops or repeats rows of the batch, as beam search does."""
+        """Keeps, drops or repeats rows of the batch, as in beam search."""
         batch = self.batch
 
         def pick(x: Tensor | None) -> Tensor | None:
@@ -193,7 +200,7 @@ def _grown(old: Tensor | None, new: Tensor, length: int) -> Tensor:
 
 
 def _aligned(a: Tensor, a_length: int, b: Tensor, b_length: int) -> Tensor:
-    """Two storages of [batch, head, slot, dim] one below the other, their last slots together."""
+    """Stacks two storages of [batch, head, slot, dim] with their last slots aligned."""
     length = max(a_length, b_length)
     rows = len(a) + len(b)
     storage = a.new_zeros(rows, a.shape[1], max(2 * length, 64), a.shape[3])

@@ -1,4 +1,4 @@
-"""Token ids become vectors."""
+"""Token and position embeddings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from glassformer.spec import PositionTableSpec, TokenEmbeddingSpec
 
 
 class PositionTable(nn.Module):
-    """A row for every position: learned, or sines and cosines that are fixed."""
+    """One vector per position, learned or sinusoidal."""
 
     def __init__(self, spec: PositionTableSpec, width: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class PositionTable(nn.Module):
 
 
 def sinusoids(spec: PositionTableSpec, rows: int, width: int) -> Tensor:
-    """sin and cos of position / 10,000^(2j/width), laid out as `spec.Table` describes."""
+    """Returns sin and cos of position / 10,000^(2j/width) in the layout of `PositionTableSpec`."""
     inclusive = spec.layout == "inclusive"
     exact = torch.float32 if inclusive else torch.float64  # as the published tables were computed
     position = torch.arange(rows, dtype=exact)[:, None]
@@ -55,12 +55,14 @@ def sinusoids(spec: PositionTableSpec, rows: int, width: int) -> Tensor:
 
 
 class Embedding(nn.Module):
-    """token * scale + position + segment + language, then norm, dropout, and a projection to the
-    model's width where the tables are narrower (or where the token's is: that one alone).
+    """token * scale + position + segment + language, then norm, dropout and projection.
 
-    A bag takes sentences, [batch, sentence, word], or a text as one, and gives each one vector."""
+    The projection to the model's width exists if the tables are narrower; it applies to the sum, or
+    to the token's vector alone. A bag reads sentences, [batch, sentence, word], or a text as one
+    sentence, and returns one vector for each.
+    """
 
-    axes: ClassVar[int] = 1  # of one text, without the batch
+    axes: ClassVar[int] = 1  # of one text, excluding the batch axis
 
     def __init__(self, width: int, spec: TokenEmbeddingSpec) -> None:
         super().__init__()
@@ -128,16 +130,16 @@ class Embedding(nn.Module):
         return ctx.hook_point("embed", x)
 
     def asking(self, asked: Tensor) -> Tensor:
-        """What a slot starts from that asks which token stands there."""
+        """Returns the initial vectors of the query stream (XLNet)."""
         if not self.spec.asks:
             raise GlassformerError("This model cannot be asked for targets; leave them out.")
         return F.dropout(self.ask.expand(*asked.shape, -1), self.spec.dropout, self.training)
 
 
 def bag(x: Tensor, real: Tensor | None, ordered: bool) -> Tensor:
-    """Sentences as sums of their words: [..., word, width] to [..., width].
+    """Sums the word vectors of each sentence: [..., word, width] to [..., width].
 
-    Ordered, dimension k of d of word j of J is weighed by (1 - j/J) - (k/d)(1 - 2j/J), both
+    If `ordered`, dimension k of d of word j of J is weighted by (1 - j/J) - (k/d)(1 - 2j/J), both
     counted from 1.
     """
     if real is None:

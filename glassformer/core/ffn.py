@@ -1,4 +1,4 @@
-"""The feed-forward layer, applied to each position by itself."""
+"""The feed-forward layer, applied to each position separately."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.spec = spec
         parts = (spec.width, spec.width) if spec.gated else spec.width
-        self.up = Linear(width, parts, bias=spec.bias)  # gated: the gate's rows, then the others
+        self.up = Linear(width, parts, bias=spec.bias)  # gated: rows of the gate, then the rest
         self.down = Linear(spec.width, width, bias=spec.bias)
         self.activation = ACTIVATIONS[spec.activation]
         self.overwrite = IN_PLACE.get(spec.activation, self.activation)

@@ -1,4 +1,4 @@
-"""Heads. The last hidden states become logits, or one vector for a text."""
+"""Heads: map the last hidden states to logits, or to one vector per text."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from glassformer.spec import HeadSpec, SpecialTokens, TransformSpec
 
 
 class Transform(nn.Module):
+    """Dense layer, activation and norm, optionally with a residual connection."""
+
     def __init__(self, width: int, spec: TransformSpec) -> None:
         super().__init__()
         self.dense = Linear(width, spec.width, bias=spec.bias)
@@ -32,7 +34,7 @@ class Transform(nn.Module):
 
 
 class Projection(Linear):
-    """The head's output layer. A fixed bias is part of the model but never learned."""
+    """The output layer of a head. A fixed bias is part of the model but is never trained."""
 
     def __init__(self, width: int, spec: HeadSpec) -> None:
         assert spec.outputs is not None
@@ -43,6 +45,8 @@ class Projection(Linear):
 
 
 class Head(nn.Module):
+    """Selects positions of the hidden states, transforms and projects them."""
+
     def __init__(self, width: int, spec: HeadSpec) -> None:
         super().__init__()
         self.spec = spec
@@ -63,8 +67,11 @@ class Head(nn.Module):
         self.activation = ACTIVATIONS[spec.activation]
 
     def state(self, hidden: Tensor, states: list[Tensor]) -> Tensor:
-        """What the head reads, [batch, position, width], of the embedding and all layers' outputs:
-        the last hidden state, an inner layer's, or all in the shares that were learned."""
+        """Returns the hidden state that the head reads, [batch, position, width].
+
+        This is the last one, the output of an inner layer, or a learned mix of all. `states` are
+        the embedding and the outputs of all layers.
+        """
         if self.spec.depth is not None:
             return states[self.spec.depth + 1]
         if not self.spec.mixes:
@@ -73,8 +80,7 @@ class Head(nn.Module):
         return torch.einsum("l,lbpw->bpw", self.mix.softmax(-1), every)
 
     def forward(self, hidden: Tensor, where: Tensor | None) -> Tensor:
-        """`where` is the position to read for each row, weights to mean by, or which positions
-        are real (see `pick`)."""
+        """Computes the head's output. `where` is the result of `pick`."""
         x = self.features(hidden, where)
         if self.spec.outputs is not None:
             x = self.out(x)
@@ -85,7 +91,7 @@ class Head(nn.Module):
         return self.activation(x)
 
     def features(self, hidden: Tensor, where: Tensor | None) -> Tensor:
-        """What its output layer reads; a loss may take that a few positions at a time."""
+        """Returns the output layer's input, which a loss may project a few positions at a time."""
         x = hidden
         if where is not None:
             x = self.picked(x, where)
@@ -100,7 +106,7 @@ class Head(nn.Module):
         return x
 
     def picked(self, x: Tensor, where: Tensor) -> Tensor:
-        """[batch, position, width] to [batch, width], or three times as wide."""
+        """Reduces [batch, position, width] to [batch, width], or [batch, 3 * width] (concat)."""
         if where.is_floating_point():
             return (where @ x)[:, 0]
         if where.dtype != torch.bool:
@@ -113,7 +119,7 @@ class Head(nn.Module):
 
 
 def _shares(real: Tensor, dtype: torch.dtype) -> Tensor:
-    """[batch, 1, position]: what sums real positions up to their mean."""
+    """Returns the weights that average real positions, [batch, 1, position]."""
     weights = real.to(dtype)
     return (weights / weights.sum(-1, keepdim=True))[:, None]
 
@@ -125,11 +131,15 @@ def _wide(where: Tensor, x: Tensor) -> Tensor:
 def pick(
     head: HeadSpec, hidden: Tensor, text: Tensor, mask: Tensor | None, special: SpecialTokens
 ) -> Tensor | None:
-    """Where a head reads: a slot per row, weights of [batch, 1, position], which positions are
-    real for one that compares them, or None for all."""
+    """Returns the positions that a head reads.
+
+    Returns:
+        A slot per row [batch]; weights of [batch, 1, position]; for "max" and "concat" the mask of
+        real positions; or None for every position.
+    """
     if head.pick == "each":
         return None
-    if mask is None and text.is_floating_point():  # all of a sound or an image is real
+    if mask is None and text.is_floating_point():  # audio and images have no padding
         mask = torch.ones(hidden.shape[:2], dtype=torch.bool, device=text.device)
     if mask is None:
         mask = text.ne(-1) if special.pad is None else text.ne(special.pad)

@@ -1,5 +1,4 @@
-"""Texts of a question, a separator, and what is asked about; and the tokens of a text
-that are global, which are often those of the question."""
+"""Finds the question in the input of question answering models, and the global tokens."""
 
 from __future__ import annotations
 
@@ -10,12 +9,16 @@ from glassformer.core.cache import Cache
 from glassformer.errors import GlassformerError
 from glassformer.spec import ModelSpec
 
-OUT_OF_THE_RACE = 1e6  # what the published models take off a score
+OUT_OF_THE_RACE = 1e6  # subtracted from scores, as in the published models
 
 
 def find_question(spec: ModelSpec, tokens: Tensor, mask: Tensor | None) -> Tensor | None:
-    """True up to the first separator and with it, or at the first token alone where there is none:
-    [batch, position], for models whose heads look for answers behind it."""
+    """Marks the question, for models whose heads search the answer after it.
+
+    Returns:
+        [batch, position], True up to and including the first separator, or at the first token only
+        if there is no separator. None for other models.
+    """
     if not any(head.after_question for head in spec.heads):
         return None
     real = _real(tokens, mask)
@@ -24,8 +27,10 @@ def find_question(spec: ModelSpec, tokens: Tensor, mask: Tensor | None) -> Tenso
 
 
 def without_answers(scores: Tensor, question: Tensor, mask: Tensor | None) -> Tensor:
-    """Scores of [batch, position, ...], very low in the question but for the first token, which
-    stands for no answer at all."""
+    """Lowers the scores, [batch, position, ...], of the question except its first token.
+
+    The first token represents "no answer".
+    """
     first = _slots(question) == _first(_real(question, mask))[:, None]
     low = (question & ~first)[:, -scores.shape[1] :, None]
     return scores - OUT_OF_THE_RACE * low
@@ -34,7 +39,7 @@ def without_answers(scores: Tensor, question: Tensor, mask: Tensor | None) -> Te
 def find_global_tokens(
     spec: ModelSpec, tokens: Tensor, mask: Tensor | None, given: Tensor | None, cache: Cache | None
 ) -> Tensor | None:
-    """Those that see all and are seen by all, [batch, position]: as given, or as is usual."""
+    """Returns the tokens with global attention, [batch, position]: as given, or by the spec."""
     if given is None and spec.global_tokens == "none":
         return None
     if cache is not None:

@@ -1,5 +1,4 @@
-"""The linear layer, its weight packed for fast inference on a CPU, and the lookup,
-which is a linear layer whose input has a single one."""
+"""Linear layers with optional packed weights for fast CPU inference, and embedding tables."""
 
 from __future__ import annotations
 
@@ -14,13 +13,14 @@ from glassformer.native.torch_kernels import ONEDNN_DTYPES
 
 
 class TensorVersion:
-    """The weights that something was made of, to notice when they have changed since."""
+    """Remembers the version of weights, to detect whether they have changed since."""
 
     def __init__(self, *weights: Tensor) -> None:
-        # they are held, so that no other weight comes to lie at the same address
+        # keeps references, so that no other weight is allocated at the same address
         self.seen = [(weight.detach(), weight._version) for weight in weights]
 
     def holds(self, *weights: Tensor) -> bool:
+        """Whether these are the same tensors, unchanged."""
         return all(
             weight.data_ptr() == seen.data_ptr() and weight._version == version
             for weight, (seen, version) in zip(weights, self.seen, strict=True)
@@ -30,9 +30,9 @@ class TensorVersion:
 class Linear(nn.Linear):
     """y = x W^T + b with W of [out, in].
 
-    Several projections of one input are joined into one matrix, row block by row block:
-    `parts` holds their heights, so that files which keep them apart can be read and written.
-    Where only some have a bias (`biased`), it is kept for those and zero for the others.
+    Several projections of one input are joined into one matrix by rows: `parts` holds their numbers
+    of rows, so that files which store them separately can be read and written. If only some have a
+    bias (`biased`), only those biases are stored; the others are zero.
     """
 
     def __init__(
@@ -50,10 +50,11 @@ class Linear(nn.Linear):
             self.bias = nn.Parameter(torch.zeros(sum(self._heights)))
         self._packed: tuple[Any, TensorVersion] | None = None
         self.instead: Callable[[Tensor, Linear], Tensor | None] | None = None  # see `generate`
-        self.roomy: Tensor | None = None  # the storage of its weight, where that has rows to spare
+        self.roomy: Tensor | None = None  # the weight's storage, if it has spare rows
 
     @property
     def whole_bias(self) -> Tensor | None:
+        """The bias of all parts, with zeros for parts without one."""
         if not self.partly:
             return self.bias
         held = zip(torch.split(self.bias, self._heights), self.parts, strict=True)
@@ -61,16 +62,16 @@ class Linear(nn.Linear):
 
     @property
     def _heights(self) -> list[int]:
-        """How much of each part's bias there is: all of it, or nothing."""
+        """The length of each part's stored bias: its number of rows, or 0."""
         return [rows * has for rows, has in zip(self.parts, self.biased, strict=True)]
 
     def reset_parameters(self) -> None:
-        """Weights are drawn by `weights.fresh` or read from a file, never here."""
+        """Does nothing: weights are initialized by `weights.initialize` or read from a file."""
 
     def pack(self) -> None:
-        """Keeps a copy of the weight in oneDNN's blocked layout for forward passes without grad.
+        """Keeps a copy of the weight in oneDNN's blocked layout for passes without gradients.
 
-        A weight that has changed since is noticed, and the plain path taken.
+        If the weight has changed since, the copy is ignored and the plain weight is used.
         """
         weight = self.weight
         if weight.device.type == "cpu" and weight.dtype in ONEDNN_DTYPES:
@@ -81,7 +82,7 @@ class Linear(nn.Linear):
         self._packed = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy is packed anew; oneDNN's layout cannot be copied."""
+        """Omits the packed weight, because oneDNN's layout cannot be copied."""
         return {**self.__dict__, "_packed": None}
 
     def forward(self, x: Tensor) -> Tensor:
@@ -99,9 +100,12 @@ class Linear(nn.Linear):
         return F.linear(x, self.weight, self.whole_bias)
 
     def for_kernel(self, x: Tensor) -> Tensor | None:
-        """The weight as oneDNN's kernel reads it sooner than F.linear does: for one row as it is,
-        for more where it is packed. (For more from a plain weight it adds up in another order than
-        the reference, by more than 1e-5 on published weights.)"""
+        """Returns the weight for oneDNN's kernel where that is faster than F.linear, else None.
+
+        For one input row this is the plain weight, for more rows the packed one. (For more rows
+        with a plain weight the kernel sums in another order than the reference, with differences
+        above 1e-5 on published weights.)
+        """
         weight = self.weight
         if x.numel() != x.shape[-1]:
             packed = self._packed
@@ -112,7 +116,7 @@ class Linear(nn.Linear):
 
 
 class EmbeddingTable(nn.Module):
-    """A row of the table for every id."""
+    """One learned vector per id."""
 
     def __init__(self, rows: int, width: int) -> None:
         super().__init__()

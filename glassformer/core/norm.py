@@ -1,4 +1,4 @@
-"""Norms. A vector comes in and leaves with a common size."""
+"""Normalization layers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from glassformer.spec import NormSpec
 
 
 class LayerNorm(nn.Module):
-    """(x - mean) / deviation over the width, then a learned scale and shift."""
+    """(x - mean) / standard deviation over the width, then a learned scale and shift."""
 
     def __init__(self, width: int, spec: NormSpec) -> None:
         super().__init__()
@@ -45,13 +45,13 @@ class RMSNorm(nn.Module):
                 return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)
         wide = x.float()
         wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
-        if self.unit_offset:  # one plus a small difference is more than bfloat16 can hold
+        if self.unit_offset:  # bfloat16 cannot represent one plus a small difference
             return (wide * (self.weight.float() + 1.0)).to(x.dtype)
         return self.weight * wide.to(x.dtype)
 
 
 class BatchNorm(nn.Module):
-    """Each dimension normed over batch and positions: here to compare the others with."""
+    """Normalizes each dimension over batch and positions; for comparison with the other norms."""
 
     def __init__(self, width: int, spec: NormSpec) -> None:
         super().__init__()
@@ -63,8 +63,10 @@ class BatchNorm(nn.Module):
 
 
 def _mixed(x: Tensor) -> bool:
-    """Whether autocast would make float32 of a narrow stream, norm it, and leave it as wide. The
-    kernels of norms sum in float32 anyhow."""
+    """Whether autocast would norm a half-precision tensor in float32, and return float32.
+
+    The norm kernels accumulate in float32 anyway.
+    """
     return x.dtype != torch.float32 and torch.is_autocast_enabled(x.device.type)
 
 

@@ -1,4 +1,4 @@
-"""What one pass through a stack knows besides the vectors that flow through it."""
+"""State of one forward pass through a stack besides the hidden states: positions, masks, cache."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from glassformer.core.permutation import Permutation
 
 
 class TreeMask(NamedTuple):
-    """New tokens that are not one text: ways to go on, side by side, of which each has a past."""
+    """The attention mask of new tokens that are alternative continuations, not one text."""
 
-    own: Tensor  # [batch, query, key], True at a branch's past and at itself
-    slots: Tensor  # [key]: where in its text each stands; several stand in one slot
+    own: Tensor  # [batch, query, key], True at a token's past and at itself
+    slots: Tensor  # [key]: the slot of each token; alternatives share a slot
 
 
 @dataclass
 class PassContext:
-    """Positions are explicit, always: cache offsets, padding and packed texts are data.
+    """What the layers of a stack need to know about a forward pass.
 
-    A *slot* is a place in the row, a *position* is what the model is told about it: with padding
-    on the left the first real token stands in a later slot, at position 0. Masks, and position
-    biases that only see distances, go by slots; tables and rotations go by positions.
+    Positions are always explicit: cache offsets, padding and packed texts are data. A *slot* is an
+    index in the row, a *position* is the number that the model uses for it: with padding on the
+    left the first real token is in a later slot, at position 0. Masks, and position biases that
+    depend only on distances, use slots; tables and rotations use positions.
     """
 
     stack: str  # "encoder" or "decoder"
@@ -35,29 +36,29 @@ class PassContext:
     k_slot: Tensor  # [key]
     q_pos: Tensor  # [batch or 1, query]; -1 at padding
     key_mask: Tensor | None = None  # [batch, key], True at real tokens
-    documents: Tensor | None = None  # [batch, key]: which packed text a token belongs to
-    runs: Tensor | None = None  # [run + 1]: where runs of tokens begin that see each other alone
-    prefix: Tensor | None = None  # [batch]: so many first slots are seen by all
-    segments: Tensor | None = None  # [batch, key], where attention scores them
+    documents: Tensor | None = None  # [batch, key]: the packed text a token belongs to
+    runs: Tensor | None = None  # [run + 1]: offsets of runs that attend only to themselves
+    prefix: Tensor | None = None  # [batch]: number of first slots visible to all
+    segments: Tensor | None = None  # [batch, key], if attention scores them
     permutation: Permutation | None = None
     branches: TreeMask | None = None
-    blanks: int = 0  # so many first slots are an empty memory
-    before: Tensor | None = None  # [batch, query]: padding before a text, which is blank too
-    global_tokens: Tensor | None = None  # [batch, key], True at those that see all, seen by all
-    memory: Tensor | None = None  # [batch, key, width]: what cross-attention reads
+    blanks: int = 0  # number of first slots that are an empty memory
+    before: Tensor | None = None  # [batch, query]: padding before a text, also blank
+    global_tokens: Tensor | None = None  # [batch, key], True: attends to all, seen by all
+    memory: Tensor | None = None  # [batch, key, width]: read by cross-attention
     memory_mask: Tensor | None = None  # [batch, key]
-    story: Tensor | None = None  # [batch, sentence, word]: what hops read, in word ids
+    story: Tensor | None = None  # [batch, sentence, word]: word ids that memory hops read
     story_mask: Tensor | None = None  # [batch, sentence, word]
-    hide: Tensor | None = None  # [batch, patch], True where an image's patch is not shown
-    states: list[Tensor] | None = None  # the embedding and each layer's output, where heads ask
+    hide: Tensor | None = None  # [batch, patch], True at masked image patches
+    states: list[Tensor] | None = None  # collects the embedding and layer outputs
     cache: Cache | None = None
     tap: Tap | None = None
     training: bool = False
-    spare: bool = False  # the last keys are room for tokens to come
-    newest: Callable[..., Tensor] | None = None  # a kernel for a step of one token a row
-    eager: bool = False  # plain attention instead of the fused kernels
-    depth: int | None = None  # of execution, while inside a block
-    memo: dict[Any, Any] = field(default_factory=dict)  # what every layer of this pass shares
+    spare: bool = False  # the last keys are preallocated for later tokens
+    newest: Callable[..., Tensor] | None = None  # a kernel for a step of one token per row
+    eager: bool = False  # plain attention instead of fused kernels
+    depth: int | None = None  # index in execution order, while inside a block
+    memo: dict[Any, Any] = field(default_factory=dict)  # values shared by the layers of this pass
 
     @property
     def reads_memory(self) -> bool:
@@ -65,7 +66,7 @@ class PassContext:
 
     @property
     def askers(self) -> Tensor | None:
-        """[batch, asker]: where queries that only ask stand, counted from the first new token."""
+        """[batch, target]: slots of the query stream, counted from the first new token (XLNet)."""
         return None if self.permutation is None else self.permutation.targets
 
     @property
@@ -75,8 +76,10 @@ class PassContext:
 
     @property
     def places(self) -> Tensor:
-        """[batch or 1, key]: which token of its text each is, counted from 0; -1 at padding.
-        Unlike positions they are never given from outside, and cover what the cache holds."""
+        """[batch or 1, key]: index of each token in its text, from 0; -1 at padding.
+
+        Unlike positions they are never given by the caller, and they cover the cached tokens.
+        """
         if "places" not in self.memo:
             mask, slots = self.key_mask, self.k_slot
             self.memo["places"] = (
@@ -88,20 +91,29 @@ class PassContext:
         return places
 
     def name(self, tensor: str) -> str:
+        """Returns the full name of a hook point."""
         where = "" if self.depth is None else f"blocks.{self.depth}."
         return f"{self.stack}.{where}{tensor}"
 
     def hook_point(self, tensor: str, value: Tensor) -> Tensor:
-        """Shows a tensor to the tap, if there is one, and goes on with what the tap returns."""
+        """Passes a tensor to the tap, if there is one, and returns the tap's result."""
         return value if self.tap is None else self.tap(self.name(tensor), value)
 
     def asked(self, *tensors: str) -> bool:
+        """Whether the tap wants one of these tensors."""
         return self.tap is not None and wants(self.tap, map(self.name, tensors))
 
 
 def before_text(real: Tensor, blank: int) -> tuple[Tensor, Tensor]:
-    """Of [batch, slot], True at real tokens: the slots before a text, and those that are seen where
-    the nearest `blank` before a text are."""
+    """Finds padding before a text, and makes the nearest `blank` slots of it visible.
+
+    Args:
+        real: [batch, slot], True at real tokens.
+        blank: Number of slots of an empty memory.
+
+    Returns:
+        Two masks of [batch, slot]: the slots before the text, and the visible slots.
+    """
     before = real.cumsum(-1) == 0
     slots = torch.arange(real.shape[1], device=real.device)
     near = slots >= before.sum(-1, keepdim=True) - blank
@@ -111,8 +123,10 @@ def before_text(real: Tensor, blank: int) -> tuple[Tensor, Tensor]:
 def joined(
     old: Tensor | None, new: Tensor | None, fill: int, old_shape: tuple[int, int], added: int
 ) -> Tensor | None:
-    """What was kept of earlier slots and what is said of `added` new ones; `fill` stands for the
-    part that is not there, and None for both."""
+    """Concatenates the values of earlier slots with those of `added` new ones.
+
+    `fill` replaces the part that is missing. Returns None if both are missing.
+    """
     if old is None and new is None:
         return None
     known = new if old is None else old
@@ -125,14 +139,14 @@ def joined(
 
 
 def positions_of(mask: Tensor | None, length: int, device: torch.device) -> Tensor:
-    """Counts real tokens from 0; padding stands at -1. Without a mask all are real."""
+    """Counts real tokens from 0; padding is at -1. Without a mask all tokens are real."""
     if mask is None:
         return torch.arange(length, device=device)[None]
     return torch.where(mask, mask.cumsum(-1) - 1, -1)
 
 
 def positions_in(documents: Tensor, mask: Tensor | None) -> Tensor:
-    """Counts real tokens from 0 in every run of equal document numbers; padding stands at -1."""
+    """Counts real tokens from 0 in every run of equal document numbers; padding is at -1."""
     real = torch.ones_like(documents, dtype=torch.bool) if mask is None else mask
     new = torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
     so_far = real.cumsum(-1)

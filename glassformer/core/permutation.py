@@ -1,4 +1,4 @@
-"""Reading a text in another order than it is written (XLNet's permutations)."""
+"""Factorization orders: reading a text in another order than it is written (XLNet)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Permutation:
-    """Which tokens are hidden from which, and which are to be told.
+    """Which tokens are hidden from which, and which are predicted.
 
-    `hidden` is [batch, query, key], True where a token is not seen; a token sees itself all the
-    same. `targets`, [batch, target], are slots at which the model is asked what stands there: a
-    stream of queries beside that of the tokens, which sees itself only where `hidden` lets it.
+    Attributes:
+        hidden: [batch, query, key], True where a token is hidden; a token always sees itself.
+        targets: [batch, target]: slots to predict. They form a query stream parallel to the tokens,
+            which sees its own token only if `hidden` allows it.
     """
 
     hidden: Tensor
@@ -23,11 +24,16 @@ class Permutation:
 
     @classmethod
     def of(cls, order: Tensor, targets: Tensor | None = None) -> Self:
-        """From the place of every token in the order of reading, [batch, position]: each sees those
-        before it. What is given from the start, and seen by all, has a place below 0."""
+        """Creates a permutation in which each token sees those before it in the order.
+
+        Args:
+            order: Index of every token in the order, [batch, position]. Tokens below 0 are given
+                from the start and visible to all.
+            targets: [batch, target]: slots to predict.
+        """
         hidden = (order[:, :, None] <= order[:, None, :]) & (order >= 0)[:, None, :]
         return cls(hidden, targets)
 
     def over(self, slots: int) -> Tensor:
-        """`hidden` over all slots; those of earlier segments are seen by all."""
+        """Extends `hidden` to all slots; those of earlier segments are visible to all."""
         return F.pad(self.hidden, (slots - self.hidden.shape[-1], 0))

@@ -1,4 +1,4 @@
-"""A plain text as a decoder's input, every token one place later."""
+"""Shifts a text right by one, as the input of a decoder."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from glassformer.errors import GlassformerError
 
 
 def last_slots(real: Tensor) -> Tensor:
-    """[batch]: the slot of the last real token."""
+    """Returns the slot of the last real token, [batch]."""
     return (torch.arange(real.shape[1], device=real.device) * real).argmax(-1)
 
 
 def last_tokens(tokens: Tensor, mask: Tensor | None) -> Tensor:
-    """Every text's last real token, [batch, 1]."""
+    """Returns the last real token of every text, [batch, 1]."""
     return tokens[:, -1:] if mask is None else tokens.gather(1, last_slots(mask)[:, None])
 
 
 def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | None) -> Tensor:
-    """A text as a decoder's input: every token one place later, behind the start token."""
+    """Shifts a text right by one, and puts the start token before it."""
     if start is None:
         raise GlassformerError(
             "The model's config has no decoder_start_token_id, which its decoder starts from."

@@ -1,4 +1,4 @@
-"""A head that looks for an answer in a text, its start first and then its end."""
+"""A head that finds answer spans: first the start, then the end given the start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glassformer.spec import HeadSpec, SpanBeamSpec, TransformSpec
 
 
 class SpanHead(Head):
-    """Its logits say where an answer starts, [batch, position]; `search` looks for the rest."""
+    """Returns logits of answer starts, [batch, position]; `search` finds the ends."""
 
     def __init__(self, width: int, spec: HeadSpec, beam: SpanBeamSpec) -> None:
         super().__init__(width, spec)
@@ -24,9 +24,13 @@ class SpanHead(Head):
         self.possible_out = Linear(width, 1, bias=False)
 
     def search(self, hidden: Tensor, starts: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
-        """The likeliest starts, [batch, start], and for each the likeliest ends, [batch, end *
-        start], with where they are, counted in real tokens (-1: there are not as many); and
-        whether there is an answer at all, [batch]."""
+        """Finds the most likely starts and, for each, the most likely ends.
+
+        Returns:
+            Probabilities of starts, [batch, start], and of ends, [batch, end * start]; their
+            positions in real tokens (-1 if there are fewer), as "start_at" and "end_at"; and the
+            logit of "there is an answer", [batch], as "possible".
+        """
         batch, length, _ = hidden.shape
         real = starts.new_ones(batch, length, dtype=torch.bool) if mask is None else mask
         at = torch.where(real, real.cumsum(-1) - 1, -1)

@@ -1,4 +1,4 @@
-"""A stack. Embedding, then the blocks in their order, then the final norm."""
+"""A stack: embedding, then the layers in execution order, then the final norm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from glassformer.errors import GlassformerError
 from glassformer.spec import BlockSpec, LayerSpec, PositionSpec, StackSpec
 
 LAYERS: dict[type, Callable[[int, Any], nn.Module]] = {}
-"""Layers that are not blocks, by the kind of their spec; the room `baselines` fills it."""
+"""Constructors of layers without self-attention, by spec class; registered by `baselines`."""
 
 
 def make_layer(width: int, memory_width: int, spec: LayerSpec) -> nn.Module:
@@ -32,6 +32,8 @@ def make_layer(width: int, memory_width: int, spec: LayerSpec) -> nn.Module:
 
 
 class Stack(nn.Module):
+    """An encoder or a decoder."""
+
     def __init__(self, spec: StackSpec, memory_width: int) -> None:
         super().__init__()
         self.spec = spec
@@ -42,10 +44,10 @@ class Stack(nn.Module):
             for index, layer in enumerate(spec.blocks)
         )
         self.positions = nn.ModuleList()
-        self.position_of = self._make_positions()  # per block: which of `positions`, if any
-        self.around: Callable[..., Tensor] | None = None  # has a say in every pass: `adapters`
+        self.position_of = self._make_positions()  # per block: index into `positions`, or None
+        self.around: Callable[..., Tensor] | None = None  # wraps every pass; see `adapters`
         table = spec.embed.position
-        if table is not None and table.every_layer:  # the first layer's is the embedding's
+        if table is not None and table.every_layer:  # the embedding adds the first layer's
             self.tables = nn.ModuleList(PositionTable(table, spec.width) for _ in spec.order[1:])
         if spec.convolution is not None:
             self.convolution = DebertaConvolution(spec.width, spec.convolution)
@@ -55,8 +57,10 @@ class Stack(nn.Module):
             self.project = Linear(spec.widths[-1], spec.project, bias=False)
 
     def _make_positions(self) -> list[int | None]:
-        """Layers share a position module, and what it works out once a pass, unless it has
-        weights that every layer learns for itself."""
+        """Creates the position modules, and returns the index of each block's module.
+
+        Blocks share a module, and what it computes once per pass, unless it has per-layer weights.
+        """
         place: dict[PositionSpec, int] = {}
         places: list[int | None] = []
         for block in self.spec.blocks:
@@ -107,7 +111,7 @@ class Stack(nn.Module):
         return ctx.hook_point("final", self.norm(x))
 
     def pack(self) -> None:
-        """Positions that every layer projects are projected here, once for all texts."""
+        """Precomputes each layer's projections of the position table, the same for all texts."""
         for block, place in zip(self.blocks, self.position_of, strict=True):
             position = None if place is None else self.positions[place]
             if isinstance(position, DisentangledPosition):

@@ -1,4 +1,4 @@
-"""One pass through one stack, from what is given to what the layers must know."""
+"""One forward pass through a stack: builds the `PassContext` and updates the cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from glassformer.errors import GlassformerError
 
 
 def run(name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **more: Any) -> Tensor:
-    """One pass, in the hands of what stands around the stack, if anything does (see `adapters`)."""
+    """Runs a stack, through its wrapper if it has one (see `adapters`)."""
     inner = _run if stack.around is None else partial(stack.around, _run)
     return inner(name, stack, tokens, mask=mask, **more)
 
@@ -40,7 +40,7 @@ def _run(
     memory_mask: Tensor | None = None,
     **options: Any,
 ) -> Tensor:
-    """Counts positions, joins masks with what the cache holds, and lets the stack do its work."""
+    """Computes positions, extends the masks by the cached slots, and runs the stack."""
     device, batch, new = tokens.device, len(tokens), stack.embed.length(tokens)
     past = 0 if cache is None else cache.length
     table = stack.spec.embed.position
@@ -58,7 +58,7 @@ def _run(
     branches: Any = options.get("branches")
     runs: Any = options.get("runs")
     if branches is None:
-        in_rows = runs is None or runs.is_cuda  # else texts are in one row, and each must fit
+        in_rows = runs is None or runs.is_cuda  # otherwise texts share one row, and each must fit
         length = past + new if in_rows else int(runs.diff().max())
         if table is not None and length > table.length:
             raise GlassformerError(
@@ -73,7 +73,7 @@ def _run(
             "Packed documents have no blank memory of their own, and an order of reading goes "
             "with neither them nor a prefix; give such texts one a row, by themselves."
         )
-    if cache is not None and blanks and mask is None:  # blanks are not real; others may join
+    if cache is not None and blanks and mask is None:  # blanks are not real; caches may be joined
         mask = torch.ones_like(tokens, dtype=torch.bool)
     if cache is not None or blanks:
         kept = (None, None) if cache is None else (cache.mask, cache.segments)

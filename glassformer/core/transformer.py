@@ -1,4 +1,4 @@
-"""The whole net, and the way through it from token ids to logits."""
+"""The whole network, and its forward pass from token ids to logits."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ from glassformer.spec import ModelSpec, PatchEmbeddingSpec, head_among
 
 @dataclass
 class ModelOutput:
-    """`hidden` is the last hidden state, `logits` what the first head with outputs computed.
+    """The result of a forward pass.
 
-    `heads` has by name the result of every head that was computed; `memory` is the encoder's
-    output, which can be given back to the net instead of the source.
+    Attributes:
+        hidden: The last hidden state.
+        logits: The output of the first computed head that has outputs.
+        heads: The output of every computed head, by name.
+        memory: The encoder's output, which a later call accepts instead of the source.
     """
 
     hidden: Tensor
@@ -40,7 +43,7 @@ class ModelOutput:
 
 
 class Transformer(nn.Module):
-    """A model as `ModelSpec` describes it: stacks and heads under the same names."""
+    """The network that a `ModelSpec` describes, with its stacks and heads under the same names."""
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
@@ -81,23 +84,39 @@ class Transformer(nn.Module):
         tail: int | None = None,
         eager: bool = False,
     ) -> ModelOutput:
-        """Token ids of [batch, position] to a `ModelOutput`; a spectrogram of [batch, band, frame],
-        an image of [batch, channel, height, width], where the model reads those.
+        """Runs the network.
 
-        mask, source_mask: True at real tokens. With a cache they speak of the new tokens only; of
-        sound and images, of the vectors that they become. source: for an encoder-decoder what the
-        encoder reads, and `memory` in its place an encoder's output; for a model with hops the
-        story, [batch, sentence, word]. hide: True at the patches of an image that the model is not
-        to see. positions: instead of those counted from the mask. documents: a number per token;
-        attention stays within equal ones, and positions start anew. runs: where, counted through
-        the whole batch, texts and padding begin, as mask and documents say too. prefix: so many
-        first tokens of a row are seen by all of it. global_tokens: True at those that see all and
-        are seen by all. permutation: the order of reading; with targets the hidden states and
-        logits are theirs. branches: the new tokens are ways to go on side by side. at: the slot
-        that heads read which read one. tail: heads that read every position read only the last so
-        many. auxiliary: also the heads that only help to train. heads: these alone; without
-        `project` each gives what its output layer reads. Rivals of a choice are [batch, choice,
-        position].
+        Args:
+            tokens: Token ids of [batch, position], or [batch, choice, position] for multiple
+                choice; for models of audio a spectrogram of [batch, band, frame], for models of
+                images [batch, channel, height, width].
+            mask: True at real tokens, [batch, position]. With a cache it covers only the new
+                tokens; for audio and images it covers the embedded vectors.
+            segments: Segment id of each token.
+            source: The encoder's input for an encoder-decoder; the story of [batch, sentence, word]
+                for a memory network.
+            source_mask: True at real elements of `source`.
+            cache: Holds the keys and values of earlier tokens, and is extended.
+            tap: Called at every hook point; see `core.hooks`.
+            positions: Position of each token, instead of counting from the mask.
+            documents: Document number of each token. Attention stays within equal numbers, and
+                positions restart in each document.
+            runs: Offsets in the flattened batch at which texts and padding begin; must agree with
+                `mask` and `documents`.
+            prefix: [batch]: number of first tokens of a row that all its tokens attend to.
+            languages: Language id of each token.
+            permutation: The factorization order. If it has targets, hidden states and logits are
+                theirs.
+            branches: The new tokens are alternative continuations, not one text.
+            global_tokens: True at tokens that attend to all and are attended to by all.
+            memory: The encoder's output, instead of `source`.
+            hide: True at image patches to mask.
+            at: [batch]: the position read by heads that read a single one.
+            heads: Names of the only heads to compute.
+            project: If False, each head returns the input of its output layer.
+            auxiliary: Also compute heads that are used only in training.
+            tail: Heads that read every position read only this many last ones.
+            eager: Use plain attention instead of fused kernels.
         """
         name, stack = self._last
         lead = tokens.shape[: -stack.embed.axes]
@@ -158,7 +177,7 @@ class Transformer(nn.Module):
             cache=cache,
             **options,
         )
-        if stack.spec.embed.bag is not None:  # a text is one vector
+        if stack.spec.embed.bag is not None:  # a text becomes one vector
             text, text_mask = text[:, :1], None
         results: dict[str, Tensor] = {}
         if permutation is not None and permutation.targets is not None:
@@ -191,13 +210,17 @@ class Transformer(nn.Module):
         return ModelOutput(hidden.view(*lead, *hidden.shape[1:]), logits, results, memory)
 
     def encode(self, source: Tensor, source_mask: Tensor | None = None, **options: Any) -> Tensor:
-        """The encoder alone: what cross-attention will read."""
+        """Runs the encoder alone, and returns the hidden states that cross-attention reads."""
         assert self.encoder is not None
         return run("encoder", self.encoder, source, source_mask, **options)
 
     def readout(self, residual: Tensor, head: str | None = None) -> Tensor:
-        """Any layer's residual stream, [batch, position, width], read through the final norm and a
-        head that reads each position: the logit lens."""
+        """Applies the final norm and a head to the residual stream of any layer (logit lens).
+
+        Args:
+            residual: [batch, position, width].
+            head: Name of a head that reads every position. Default: the first such head.
+        """
         heads = [spec for spec in self.spec.heads if spec.pick == "each"]
         if not heads:
             raise GlassformerError("This model has no head that reads every position.")
@@ -212,14 +235,15 @@ class Transformer(nn.Module):
         return logits
 
     def remember(self) -> Cache:
-        """A cache that keeps of earlier segments what the model's description says."""
+        """Returns an empty cache with the memory limits of the model's spec."""
         memory = self.spec.last_stack.memory
         return Cache() if memory is None else Cache(memory.limit, memory.reuse)
 
     def pack(self) -> Self:
-        """Packs the linear layers for inference on a CPU: about 10% faster, for as much memory
-        again as they take. What layers make of a table of positions is kept too. Training and
-        saving go on with the plain weights."""
+        """Packs the linear layers for inference on a CPU: about 10% faster, for twice their memory.
+
+        Projections of position tables are also kept. Training and saving use the plain weights.
+        """
         for module in self.modules():
             if isinstance(module, Linear | Stack):
                 module.pack()

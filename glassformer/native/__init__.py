@@ -1,4 +1,4 @@
-"""C++ beside Python: a source file becomes a library at first use, and stays one."""
+"""Compiles C++ sources to shared libraries at first use, and caches them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from pathlib import Path
 
 from glassformer.native.instructions import architecture
 
-NUMBERS = Path(__file__).with_name("simd.h")  # for sources of other rooms
+NUMBERS = Path(__file__).with_name("simd.h")  # included by sources of other packages
 FLAGS = (
     *("-std=c++17", "-O3", "-fopenmp", "-shared", "-fPIC"),
-    # sums may be taken in any order; unlike -ffast-math this changes nothing outside the library
+    # allows sums in any order; unlike -ffast-math this changes nothing outside the library
     *("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math"),
 )
 
 
 @cache
 def library(source: Path, *headers: Path) -> ctypes.CDLL | None:
-    """None where there is no compiler, or where it fails."""
+    """Returns the compiled library, or None without a compiler or if compilation fails.
+
+    Args:
+        source: The C++ source file.
+        *headers: Headers that it includes; a change recompiles the source.
+    """
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
     if compiler is None:
         return None
@@ -39,12 +44,13 @@ def library(source: Path, *headers: Path) -> ctypes.CDLL | None:
 
 
 def folder() -> Path:
+    """Returns the cache folder of compiled libraries."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "glassformer"
 
 
 def fingerprint(command: list[str], files: tuple[Path, ...]) -> str:
-    """Of all that the library depends on; a folder may be shared by several machines."""
+    """Hashes everything that the library depends on; machines may share the cache folder."""
     compiler, *flags = command
     version = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
     texts = (path.read_bytes() for path in files)
@@ -53,7 +59,7 @@ def fingerprint(command: list[str], files: tuple[Path, ...]) -> str:
 
 
 def processor() -> str:
-    """The instructions there are, as far as the system says."""
+    """Describes the CPU's instruction sets, as far as the system reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -63,7 +69,7 @@ def processor() -> str:
 
 
 def compile_to(path: Path, command: list[str], source: Path) -> None:
-    """Under another name first: several processes may be at it."""
+    """Compiles to a temporary name and renames it, as several processes may compile at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as draft:
         made = Path(draft) / path.name

@@ -1,4 +1,4 @@
-"""C++ beside Python: attention and GELU on a CPU. Tensors come in whose form the kernels know."""
+"""Python interface of the C++ kernels for attention and GELU on a CPU."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from glassformer import native
 
 SOURCE = Path(__file__).with_name("attention.cpp")
 HEADERS = (SOURCE.with_name("small_gemm.h"), native.NUMBERS)
-ACTIVATIONS = {"none": 3, "tanh": 4}  # GELU's kinds, as simd.h counts them
-LANES = 16  # a multiple of what any machine's vectors hold
-FEW = 2**14  # numbers, below which starting threads takes longer than what they do
+ACTIVATIONS = {"none": 3, "tanh": 4}  # GELU variants, as numbered in simd.h
+LANES = 16  # a multiple of any machine's SIMD vector width
+FEW = 2**14  # numbers; below this, starting threads takes longer than the work
 
 Int, Pointer = ctypes.c_int64, ctypes.c_void_p
 
@@ -37,7 +37,7 @@ class _Attention(ctypes.Structure):
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """None where there is no compiler, or where it fails."""
+    """Returns the compiled kernels, or None without a compiler or if compilation fails."""
     found = native.library(SOURCE, *HEADERS)
     if found is None:
         return None
@@ -51,7 +51,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def plain(*tensors: Tensor) -> bool:
-    """Float32 that lies here as one piece: a share of another process's matrix is none."""
+    """Whether tensors are ordinary float32 on this CPU, not e.g. shards of a distributed matrix."""
     return not torch.is_autocast_enabled("cpu") and all(
         type(x) in (Tensor, nn.Parameter) and x.dtype == torch.float32 and x.device.type == "cpu"
         for x in tensors
@@ -61,7 +61,7 @@ def plain(*tensors: Tensor) -> bool:
 def knows_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> bool:
-    """`mask` may hide keys from all queries of a text, [batch, 1, 1, key]."""
+    """Whether the kernel supports the inputs. `mask` may hide keys per text, [batch, 1, 1, key]."""
     wide = q.ndim == 4 and q.shape[-1] == v.shape[-1] and q.shape[-1] % LANES == 0
     known = wide and q.numel() >= FEW and plain(q, k, v)
     known = known and all(x.stride(-1) == 1 for x in (q, k, v))
@@ -76,8 +76,10 @@ MOST_KEYS = 1024
 
 
 def prefers_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> bool:
-    """Where no gradient is asked for; training has its own way here. Among more keys torch's own
-    sums stay nearer to the reference."""
+    """Whether to use the kernel for inference; training calls it separately.
+
+    With more than `MOST_KEYS` keys, torch's own sums are closer to the reference.
+    """
     now = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
     few = k.shape[-2] <= MOST_KEYS
     return now and few and knows_attention(q, k, v, mask, causal) and library() is not None
@@ -91,7 +93,7 @@ def attend(
     causal: bool,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """The result, and the logarithms of the sums of exponentials."""
+    """Returns the attention output, and the log-sum-exp of the scores."""
     z, sizes = room(q), q.new_empty(q.shape[:3])
     shown = _shown(mask)
     about = _described(q, k, v, z, sizes, shown, causal, scale)
@@ -102,7 +104,10 @@ def attend(
 def attend_runs(
     q: Tensor, k: Tensor, v: Tensor, runs: Tensor, causal: bool, scale: float
 ) -> Tensor:
-    """Of texts that stand in one row, [1, head, position, dim], from each run to the next."""
+    """Returns attention within each run of texts in one row, [1, head, position, dim].
+
+    `runs` are the offsets of the texts.
+    """
     z, sizes = room(q), q.new_empty(q.shape[:3])
     starts = runs.int().contiguous()
     about = _described(q, k, v, z, sizes, None, causal, scale)
@@ -122,6 +127,7 @@ def attend_backward(
     causal: bool,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the gradients of queries, keys and values."""
     grad = grad if grad.stride(-1) == 1 else grad.contiguous()
     grads = room(q), room(k), room(v)
     shown = _shown(mask)
@@ -132,13 +138,13 @@ def attend_backward(
 
 
 def room(like: Tensor) -> Tensor:
-    """The heads of a position side by side, as what follows reads them."""
+    """Allocates a tensor with the heads of a position adjacent, as the next layer reads them."""
     batch, heads, length, dim = like.shape
     return like.new_empty(batch, length, heads, dim).transpose(1, 2)
 
 
 def activated(x: Tensor, grad: Tensor | None, kind: int) -> Tensor:
-    """GELU, or with a gradient of it that times its slope."""
+    """Returns GELU of x, or with `grad` the gradient times GELU's slope at x."""
     y, threads = torch.empty_like(x), torch.get_num_threads()
     slopes = None if grad is None else grad.data_ptr()
     _library().activation(kind, x.data_ptr(), slopes, y.data_ptr(), x.numel(), threads)
@@ -159,7 +165,7 @@ def _described(
     causal: bool,
     scale: float,
 ) -> _Attention:
-    """Addresses: who calls holds the tensors."""
+    """Fills in the kernel's arguments as addresses: the caller must keep the tensors alive."""
     batch, heads, queries, dim = q.shape
     about = _Attention(*map(_heads, (q, k, v, z)), sizes=sizes.data_ptr())
     about.shown = None if shown is None else shown.data_ptr()

@@ -1,7 +1,7 @@
 """The CPU architecture that C++ sources are compiled for.
 
-GLASSFORMER_CPU selects fewer instructions than the CPU has, so that a machine computes as an older
-one does.
+GLASSFORMER_CPU selects fewer instructions than the CPU has, so that a machine computes like an
+older one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ARCHITECTURES = {"native": "native", "avx2": "x86-64-v3", "baseline": "x86-64"} 
 
 
 def architecture() -> str:
-    """What sources are compiled for."""
+    """Returns the compiler's -march value, as GLASSFORMER_CPU selects."""
     chosen = os.environ.get(VARIABLE) or "native"
     if chosen not in ARCHITECTURES:
         raise GlassformerError(

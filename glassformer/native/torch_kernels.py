@@ -1,4 +1,4 @@
-"""Which kernels of torch are usable on this CPU."""
+"""Which of torch's kernels are usable on this CPU."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from glassformer.native.instructions import architecture
 
 
 def has_vnni() -> bool:
-    """Whether torch's products of 8 bits are exact: without VNNI, two of them overflow 16 bits."""
+    """Whether torch's 8-bit products are exact: without VNNI, two of them overflow 16 bits."""
     return architecture() == "native" and torch.cpu._is_vnni_supported()
 
 
 def _onednn_dtypes() -> tuple[torch.dtype, ...]:
-    """What oneDNN multiplies on this CPU; bfloat16 only with AVX-512."""
+    """Returns the dtypes that oneDNN multiplies on this CPU; bfloat16 only with AVX-512."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return ()
     halves = torch.ops.mkldnn._is_mkldnn_bf16_supported()

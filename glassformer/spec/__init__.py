@@ -1,7 +1,7 @@
-"""What a model is made of, as values. Imports no torch.
+"""Dataclasses that describe the architecture of a model. Imports no torch.
 
-A model is a `ModelSpec`; the module tree in `core/` mirrors it part by part. Core code
-branches on the fields written here, never on a model's name.
+A model is described by a `ModelSpec`; the module tree in `core/` mirrors it part by part. Core code
+branches on the fields defined here, never on the name of a model.
 """
 
 from glassformer.spec.common import Activation, NormSpec

@@ -1,4 +1,4 @@
-"""What several parts have."""
+"""Definitions shared by several specs: activations, norms and validation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def require(condition: bool, message: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class NormSpec:
-    """Brings a vector back to a common size: LayerNorm, RMSNorm (no centering), or BatchNorm."""
+    """LayerNorm, RMSNorm (no centering), or BatchNorm."""
 
     kind: Literal["layer", "rms", "batch"] = "layer"
     eps: float = 1e-5

@@ -1,4 +1,4 @@
-"""How token ids, sounds and images become vectors."""
+"""Specs of the layers that embed token ids, audio and images."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from glassformer.spec.positions import PositionTableSpec
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveSpec:
-    """Frequent words first: clusters of the vocabulary that end before each cutoff and at its end.
+    """Clusters of the vocabulary, sorted by frequency, for adaptive embeddings and softmax.
 
-    Cluster i has vectors of width // shrink**i, brought to the model's width by a matrix; with
-    shrink 1 all share one table (Baevski and Auli; Transformer-XL).
+    The clusters end before each cutoff and at the end of the vocabulary. Cluster i has vectors of
+    width // shrink**i, which a matrix projects to the model's width; with shrink 1 all clusters
+    share one table (Baevski and Auli; Transformer-XL).
     """
 
     cutoffs: tuple[int, ...]
@@ -35,32 +36,32 @@ class AdaptiveSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenEmbeddingSpec:
-    """Token ids to vectors: the sum of the tables that are there, then norm and dropout.
+    """Embeds token ids: the sum of the configured tables, then norm and dropout.
 
-    In a `bag` a sentence is one vector, the sum of its words'; `ordered` weighs each dimension by
-    where in the sentence a word stands (Sukhbaatar et al., 4.1).
+    With `bag` a sentence becomes one vector, the sum of its word vectors; "ordered" weights each
+    dimension by the position of the word in the sentence (Sukhbaatar et al., 4.1).
     """
 
     vocabulary: int
-    factor: int | None = None  # width of the tables where it is not the model's (ALBERT)
-    project: Literal["sum", "token"] = "sum"  # with `factor`: what is brought to the model's width,
-    # all of it at the end, or the token's vector alone, without bias, before the others (OPT)
-    adaptive: AdaptiveSpec | None = None  # a narrower table for every cluster of rarer words
-    scale: float = 1.0  # multiplies the token's vector (sqrt(width) in 2017)
+    factor: int | None = None  # width of the tables if it is not the model's (ALBERT)
+    project: Literal["sum", "token"] = "sum"  # with `factor`, what is projected to the model's
+    # width: the sum at the end, or only the token's vector, without bias, before the sum (OPT)
+    adaptive: AdaptiveSpec | None = None  # a narrower table for each cluster of rarer words
+    scale: float = 1.0  # multiplies the token's vector (sqrt(width) in Vaswani et al., 2017)
     position: PositionTableSpec | None = None
     segments: int = 0
-    segments_are_tokens: bool = False  # segment ids look into the token table (GPT)
+    segments_are_tokens: bool = False  # segment ids index the token table (GPT)
     zero_padding: bool = False  # padding is embedded as zeros (a convolution would see it)
     languages: int = 0
     bag: Literal["plain", "ordered"] | None = None
-    asks: bool = False  # a learned vector for slots that ask what stands there (XLNet's queries)
+    asks: bool = False  # a learned input vector of the query stream (XLNet)
     norm: NormSpec | None = None
     dropout: float = 0.0
-    word_dropout: float = 0.0  # on whole words, wherever in the batch they stand
+    word_dropout: float = 0.0  # drops a word at all its positions in the batch
 
 
 class SignalSpec:
-    """What is not text: it has no token ids, and nothing that goes with them."""
+    """Base class of specs for audio and images, which have no token ids and related settings."""
 
     vocabulary: ClassVar[int] = 0
     segments: ClassVar[int] = 0
@@ -72,28 +73,33 @@ class SignalSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class AudioFramesSpec(SignalSpec):
-    """A spectrogram of [band, frame] to vectors: two convolutions over three frames each, GELU
-    after both; the second halves the frames. Then positions (Whisper)."""
+    """Embeds a spectrogram of [band, frame] (Whisper).
+
+    Two convolutions over three frames each, both followed by GELU; the second halves the number of
+    frames. Then positions are added.
+    """
 
     bands: int
-    position: PositionTableSpec  # `length` is the most vectors there are, half as many as frames
+    position: PositionTableSpec  # `length`: maximum vectors, half the frames
     dropout: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class PatchEmbeddingSpec(SignalSpec):
-    """An image of [channel, height, width] to vectors: one learned vector to begin with, then one
-    for every patch, row by row. Positions are learned for images of `image`, and interpolated for
-    those of another size (ViT)."""
+    """Embeds an image of [channel, height, width] (ViT).
 
-    position: ClassVar[None] = None  # they are laid out in a plane, see `grid`
+    The sequence is one learned vector, then one vector per patch, row by row. Positions are learned
+    for images of size `image`, and interpolated for other sizes.
+    """
+
+    position: ClassVar[None] = None  # positions are two-dimensional, see `grid`
     channels: int
     image: tuple[int, int]  # height, width
     patch: tuple[int, int]
-    blank: bool = False  # has a vector that stands in for patches that are hidden from it
+    blank: bool = False  # has a vector that replaces masked patches
     dropout: float = 0.0
 
     @property
     def grid(self) -> tuple[int, int]:
-        """How many patches there are below and beside each other."""
+        """The number of patch rows and patch columns."""
         return self.image[0] // self.patch[0], self.image[1] // self.patch[1]

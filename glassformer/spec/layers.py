@@ -1,4 +1,4 @@
-"""The parts of a block, and layers that are none, to compare with."""
+"""Specs of Transformer blocks and their parts, and of the baseline layers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from glassformer.spec.positions import PositionSpec, RelativePositionSpec
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionSpec:
+    """Multi-head attention."""
+
     heads: int
     head_dim: int
-    kv_heads: int | None = None  # fewer than `heads`: grouped; one: shared by all
+    kv_heads: int | None = None  # fewer than `heads`: grouped-query; one: multi-query
     scale: float | None = None  # None: 1 / sqrt(head_dim)
     score: Literal["dot", "additive"] = "dot"
     softcap: float | None = None  # scores s become softcap * tanh(s / softcap) (Gemma 2)
-    qk_norm: NormSpec | None = None  # on each head's queries and keys, before positions turn them
+    qk_norm: NormSpec | None = None  # on queries and keys per head, before rotary positions
     bias: bool = True  # on queries, keys and values
-    key_bias: bool = True  # ... though perhaps not on keys
+    key_bias: bool = True  # False: no bias on keys, even if `bias` is set
     out_bias: bool = True
-    own_global: bool = False  # global tokens are projected by matrices of their own (Longformer)
-    compress: int | None = None  # so many neighboring keys, and values, become one by a
-    # convolution that moves on by as many (Liu et al., 2018)
+    own_global: bool = False  # separate projections for global tokens (Longformer)
+    compress: int | None = None  # kernel size and stride of a convolution that merges
+    # neighboring keys, and values, into one (Liu et al., 2018)
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -36,16 +38,17 @@ class AttentionSpec:
 
     @property
     def key_heads(self) -> int:
+        """The number of key and value heads."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionPattern:
-    """Which keys a query may see, by distance in slots: from `left` before it to `right` after.
+    """Which keys a query attends to: those from `left` slots before it to `right` slots after it.
 
-    None is without limit: `AttentionPattern()` sees all, and with right=0 it is causal. With a
-    dilation d only every d-th slot, counted from the query, is seen. With `block` a text is cut
-    into blocks of so many tokens, and a query sees its own.
+    None means no limit: `AttentionPattern()` attends to all keys, and with right=0 it is causal.
+    With a dilation d only every d-th slot, counted from the query, is visible. With `block` the
+    text is cut into blocks of that many tokens, and a query attends only to its own block.
     """
 
     left: int | None = None
@@ -56,11 +59,12 @@ class AttentionPattern:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSparsePattern:
-    """BigBird's: a text is cut into blocks of `size` tokens, counted from its own first one.
+    """BigBird's block-sparse attention.
 
-    A block sees itself and its neighbors, the first and the last block, and `random` more; the
-    first and the last see all. Evaluated, as published models are, the random ones are all the
-    first block, which so counts 1 + `random` times. Short texts are seen whole.
+    A text is cut into blocks of `size` tokens, counted from the text's own first token. A block
+    attends to itself and its neighbors, the first and the last block, and `random` more; the first
+    and the last block attend to all. In evaluation, as in published models, the random blocks are
+    all the first block, which therefore counts 1 + `random` times. Short texts use full attention.
     """
 
     size: int
@@ -75,7 +79,7 @@ class BlockSparsePattern:
 
     @property
     def whole(self) -> int:
-        """Up to so many tokens a text is seen whole."""
+        """The maximum length in tokens of a text that uses full attention."""
         return (5 + 2 * self.random) * self.size
 
 
@@ -85,6 +89,8 @@ FULL = AttentionPattern()
 
 @dataclass(frozen=True, kw_only=True)
 class FeedForwardSpec:
+    """The feed-forward layer."""
+
     width: int
     activation: Activation = "gelu"
     gated: bool = False  # activation(gate) * up, as in GLU, GeGLU, SwiGLU
@@ -94,14 +100,17 @@ class FeedForwardSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSpec:
-    """One layer. `cross` is attention to another stack's output, between the other two parts."""
+    """One Transformer layer: self-attention, optional cross-attention, feed-forward.
+
+    `cross` attends to the encoder's output, between self-attention and feed-forward.
+    """
 
     attention: AttentionSpec
     ffn: FeedForwardSpec
     norm: NormSpec
     cross: AttentionSpec | None = None
     placement: Literal["pre", "post", "sandwich"] = "pre"
-    attention_normed: bool = True  # False: attention reads the stream as it is (ModernBERT's first)
+    attention_normed: bool = True  # False: no norm before attention (ModernBERT's first)
     residual: Literal["serial", "parallel", "parallel_shared_norm"] = "serial"
     position: PositionSpec | None = None
     pattern: AttentionPattern | BlockSparsePattern = FULL
@@ -131,23 +140,23 @@ class BlockSpec:
         )
 
 
-# --- layers that are no blocks of attention, to compare with ----------------------------------
+# --- baseline layers without self-attention ----------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentSpec:
-    """An LSTM: a state that walks along the text, from left to right or both ways.
+    """An LSTM layer, unidirectional or bidirectional.
 
-    Going both ways, each direction has half of the width. All its dropouts are held still while
-    it walks (Merity et al., 2017): a text keeps one mask for all its positions.
+    If it is bidirectional, each direction has half of the width. All dropout masks are shared by
+    all positions of a text (variational dropout; Merity et al., 2017).
     """
 
     name: ClassVar[str] = "recurrent"
 
-    width: int  # what it hands on
+    width: int  # of the output
     bidirectional: bool = False
     dropout_in: float = 0.0
-    weight_dropout: float = 0.0  # on the matrix from state to state
+    weight_dropout: float = 0.0  # on the hidden-to-hidden matrix
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -159,16 +168,16 @@ class RecurrentSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionalSpec:
-    """Every position reads `kernel` neighbors: half of them on each side, or causal.
+    """A convolution over `kernel` neighboring positions, centered or causal.
 
-    The result is added to what was read, and the sum multiplied by `scale` (Gehring et al., 2017:
-    the root of one half).
+    The input is added to the result, and the sum multiplied by `scale` (Gehring et al., 2017: the
+    root of one half).
     """
 
     name: ClassVar[str] = "convolutional"
 
     kernel: int
-    dilation: int = 1  # d: only every d-th neighbor is read
+    dilation: int = 1  # d: reads only every d-th neighbor
     causal: bool = False
     activation: Activation = "relu"
     gated: bool = False  # activation(gate) * values; a GLU with a sigmoid
@@ -178,15 +187,15 @@ class ConvolutionalSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryHopSpec:
-    """Reads an external memory once (Sukhbaatar et al., 2015): state + softmax(state keys) values.
+    """One read of an external memory (Sukhbaatar et al., 2015): state + softmax(state keys) values.
 
-    Sentences become keys and values by two embeddings of their own, both made as `memory` says.
+    Two separate embeddings, both described by `memory`, map sentences to keys and values.
     """
 
     name: ClassVar[str] = "hop"
 
     memory: TokenEmbeddingSpec
-    project: bool = False  # a matrix on the state before the values are added
+    project: bool = False  # a matrix applied to the state before the addition
 
 
 LayerSpec = BlockSpec | RecurrentSpec | ConvolutionalSpec | MemoryHopSpec

@@ -1,4 +1,4 @@
-"""Heads, and the whole."""
+"""Specs of heads, special tokens, weight initialization and the whole model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class TransformSpec:
     activation: Activation
     norm: NormSpec | None = None
     bias: bool = True
-    residual: bool = False  # a second layer leads back, and its input is added before the norm
+    residual: bool = False  # a second layer projects back; the input is added before the norm
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanBeamSpec:
-    """An answer's start first, then its end given the start: so many of each are tried (XLNet)."""
+    """Beam search for answer spans: `starts` start positions, then `ends` ends for each (XLNet)."""
 
     starts: int
     ends: int
@@ -34,47 +34,54 @@ class SpanBeamSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadSpec:
-    """Reads the last hidden states: pick positions, transform, project.
+    """A head on the last hidden states: selects positions, transforms and projects them.
 
-    `pick`: every position, the first, the last real one, the last end-of-text token, the mean
-    or the maximum of the real ones, or the last, the maximum and the mean side by side (`concat`,
-    Howard and Ruder, 2018). Without `outputs` the head is a pooler: it gives a vector, no logits.
-    With `choices` the rows of one example are rivals and the result is [batch, choice].
-    A head on an inner layer (`depth`), or for a token further `ahead` than the next, only helps
-    to train the others: it is computed when asked for.
+    `pick` selects every position ("each"), the first, the last real one, the last end-of-text token
+    ("eos"), the mean or the maximum over the real ones, or the last, the maximum and the mean
+    concatenated ("concat"; Howard and Ruder, 2018). Without `outputs` the head is a pooler, which
+    returns a vector and no logits. With `choices` the rows of one example are alternatives, and the
+    result is [batch, choice]. A head on an inner layer (`depth`), or for a token further `ahead`
+    than the next, is an auxiliary training objective, computed only on request.
     """
 
     name: str
     pick: Literal["each", "first", "last", "eos", "mean", "max", "concat"] = "each"
-    norm: NormSpec | None = None  # on what was picked
+    norm: NormSpec | None = None  # on the selected vectors
     transform: TransformSpec | None = None
     scale: float = 1.0  # multiplies the hidden state first (T5)
     outputs: int | None = None
-    adaptive: AdaptiveSpec | None = None  # the outputs are log-probabilities, cluster by cluster
+    adaptive: AdaptiveSpec | None = None  # the outputs are log-probabilities, by cluster
     bias: Literal["none", "learned", "fixed"] = "learned"
     softcap: float | None = None  # logits x become softcap * tanh(x / softcap) (Gemma 2)
     activation: Activation = "linear"
     choices: bool = False
-    mixes: int = 0  # reads not the last states but a learned mix of so many: all layers' (SUPERB)
-    pixels: int = 0  # the outputs for a patch are a square of pixels with this side
-    scalar: bool = False  # the one output is a number per position, not a vector of one
-    after_question: bool = False  # the question that a text begins with holds no answer (BigBird)
+    mixes: int = 0  # reads a learned mix of this many states: all layers' (SUPERB)
+    pixels: int = 0  # the outputs for a patch are a square of pixels of this side
+    scalar: bool = False  # returns one number per position, not a vector of size one
+    after_question: bool = False  # no answer in the question that starts the text (BigBird)
     beam: SpanBeamSpec | None = (
-        None  # the numbers say where an answer starts; its end is searched for
+        None  # the outputs score answer starts; ends are found by beam search
     )
-    depth: int | None = None  # the layer, of the order of execution, whose output it reads
-    ahead: int = 1  # a language model's: how far off the token is that it predicts
+    depth: int | None = None  # the layer, by execution order, whose output it reads
+    ahead: int = 1  # for language models: the distance to the predicted token
     weight: float = 1.0  # of its loss in training
     dropout_in: float = 0.0  # before the transform
     dropout: float = 0.0  # before the projection
 
     @property
     def auxiliary(self) -> bool:
+        """Whether the head is used only in training."""
         return self.depth is not None or self.ahead > 1
 
 
 def head_among(heads: Sequence[HeadSpec], name: str | None, such: str = "") -> HeadSpec:
-    """The one that is named, or else the first; `such` says what kind of heads these are."""
+    """Returns the named head, or the first if `name` is None.
+
+    Args:
+        heads: The heads to choose from.
+        name: Name of the head.
+        such: A description of these heads for the error message.
+    """
     for head in heads:
         if name in (None, head.name):
             return head
@@ -85,39 +92,52 @@ def head_among(heads: Sequence[HeadSpec], name: str | None, such: str = "") -> H
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokens:
+    """Ids of special tokens; None if the model has no such token."""
+
     pad: int | None = None
     bos: int | None = None
     eos: int | None = None
-    start: int | None = None  # what a decoder beside an encoder starts from
-    separator: int | None = None  # what ends the question that a text begins with
+    start: int | None = None  # first decoder token of an encoder-decoder
+    separator: int | None = None  # ends the question at the start of a text
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitSpec:
-    """How a fresh model's weights are drawn.
+    """How the weights of a new model are initialized.
 
-    `normal`: deviation `std` for all. `xavier`: uniform, by both widths (2017), embeddings normal
-    with 1/sqrt(width). `fan_in`: deviation 1/sqrt(inputs), embeddings 1 (T5). The last two are
-    multiplied by `std`. `uniform`: from -`std` to `std`. A recurrent layer's are uniform always, up
-    to 1/sqrt(its state).
+    - "normal": standard deviation `std` for all.
+    - "xavier": uniform, by both widths (2017); embeddings normal with 1/sqrt(width).
+    - "fan_in": standard deviation 1/sqrt(inputs); embeddings 1 (T5).
+    - "uniform": from -`std` to `std`.
+
+    "xavier" and "fan_in" are multiplied by `std`. Recurrent layers are always uniform, up to
+    1/sqrt(state width).
     """
 
     kind: Literal["normal", "xavier", "fan_in", "uniform"] = "normal"
     std: float = 0.02
-    shrink_residual: bool = False  # divide what writes to the residual stream by sqrt(2 layers)
+    shrink_residual: bool = False  # divide writers to the residual stream by sqrt(2 layers)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """A whole model. With both stacks the decoder's cross-attention reads the encoder's output.
+    """A whole model. If it has both stacks, the decoder cross-attends to the encoder's output.
 
-    `tie` lists pairs of parameters that are one: (the one that is kept, the one that follows).
-    Of the followers, those in `loose` are let go where a file has other values for them.
-    `shift_text` says that a head on an encoder-decoder reads a plain text, which is also the
-    decoder's input, moved right behind the start token, or with `start_from_last` behind the
-    text's own last token (mBART, which ends a text with its language). `global_tokens` says which
-    see all and are seen by all where the caller does not: the first, the question before the first
-    separator, or the answers behind it (Longformer).
+    Attributes:
+        encoder: The encoder stack.
+        decoder: The decoder stack.
+        heads: The heads on the last stack.
+        tie: Pairs of tied parameters: (the one that is kept, the one that shares its storage).
+        loose: Tied parameters that are untied if a file has different values for them.
+        tokens: Ids of special tokens.
+        labels: Class labels.
+        shift_text: A head on an encoder-decoder reads a plain text, which is also the decoder's
+            input, shifted right after the start token.
+        start_from_last: The shifted text starts with the text's own last token instead (mBART,
+            which ends a text with its language).
+        global_tokens: Which tokens have global attention by default: the first, the question before
+            the first separator, or the answers after it (Longformer).
+        init: Weight initialization.
     """
 
     encoder: StackSpec | None = None

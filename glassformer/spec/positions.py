@@ -1,4 +1,4 @@
-"""How a model is told where tokens stand."""
+"""Specs of position encodings."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from glassformer.spec.common import NormSpec, require
 class PositionTableSpec:
     """One vector per absolute position, added to the token's embedding.
 
-    The sinusoid layouts: `interleaved` puts sine and cosine of a frequency side by side (the
-    paper of 2017, XLM); `halves` puts all sines before all cosines (Marian, CTRL);
-    `inclusive` is `halves` with the slowest frequency exactly 1/10,000 (tensor2tensor, fairseq).
+    The sinusoid layouts: "interleaved" alternates the sine and cosine of each frequency (the paper
+    of 2017, XLM); "halves" puts all sines before all cosines (Marian, CTRL); "inclusive" is
+    "halves" with the slowest frequency exactly 1/10,000 (tensor2tensor, fairseq).
     """
 
     length: int
     layout: Literal["learned", "interleaved", "halves", "inclusive"] = "learned"
     offset: int = 0  # position 0 is row `offset`
-    pad: int | None = None  # this token id takes no position of its own (RoBERTa, fairseq)
-    every_layer: bool = False  # each layer has a table of its own, added to what it reads
+    pad: int | None = None  # this token id is not counted (RoBERTa, fairseq)
+    every_layer: bool = False  # each layer adds its own table to its input
 
 
 @dataclass(frozen=True, kw_only=True)
 class RotaryScaling:
-    """Stretches rotary frequencies so that a model reads further than it was trained to."""
+    """Scales rotary frequencies to extend the context beyond the trained length."""
 
     kind: Literal["linear", "llama3", "yarn"]
     factor: float
     trained_length: int
     low: float = 1.0  # llama3: low_freq_factor; yarn: beta_slow
     high: float = 4.0  # llama3: high_freq_factor; yarn: beta_fast
-    magnitude: float = 1.0  # what sines and cosines are multiplied by (yarn)
+    magnitude: float = 1.0  # factor of sines and cosines (yarn)
     truncate: bool = True  # yarn: round the band of mixed frequencies to whole dimensions
 
     def __post_init__(self) -> None:
@@ -54,12 +54,12 @@ class RotaryScaling:
 
 @dataclass(frozen=True, kw_only=True)
 class RotarySpec:
-    """Turns queries and keys by an angle that grows with the position.
+    """Rotary position embedding: rotates queries and keys by an angle proportional to the position.
 
-    `halves` pairs dimension j with j + dim/2 (Llama, GPT-NeoX), `pairs` pairs 2j with 2j + 1
-    (the paper, GPT-J). Dimensions beyond `dim` are left as they are (partial rotary).
-    `length` is the number of positions that the model was trained for, with `scaling` applied. The
-    computation goes on beyond it, but what the model predicts there is of no use.
+    "halves" pairs dimension j with j + dim/2 (Llama, GPT-NeoX), "pairs" pairs 2j with 2j + 1 (the
+    paper, GPT-J). Dimensions beyond `dim` are not rotated (partial rotary). `length` is the number
+    of positions that the model was trained for, with `scaling` applied. Longer inputs can be
+    computed, but the predictions there are useless.
     """
 
     name: ClassVar[str] = "rotary"
@@ -79,7 +79,7 @@ class RotarySpec:
 
 @dataclass(frozen=True, kw_only=True)
 class T5BiasSpec:
-    """T5's bias: one learned number per head and bucket of distance, shared by a stack."""
+    """T5's bias: one learned number per head and distance bucket, shared by a stack."""
 
     name: ClassVar[str] = "buckets"
 
@@ -90,17 +90,17 @@ class T5BiasSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class AlibiSpec:
-    """A penalty on distance, linear with a fixed slope per head."""
+    """ALiBi: a penalty linear in the distance, with a fixed slope per head."""
 
     name: ClassVar[str] = "alibi"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShawSpec:
-    """A learned vector per clipped distance, scored against the query, in every layer.
+    """A learned vector per clipped distance, multiplied with the query, in every layer.
 
-    `backward` has vectors only for keys at or before the query; with `per_head` every head
-    learns its own (Music Transformer).
+    `backward` has vectors only for keys at or before the query; with `per_head` each head learns
+    its own (Music Transformer).
     """
 
     name: ClassVar[str] = "shaw"
@@ -113,11 +113,11 @@ class ShawSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class DisentangledSpec:
-    """DeBERTa's: content scores position (`to_position`) and position scores content.
+    """DeBERTa's disentangled attention: content-to-position and position-to-content scores.
 
-    A table of 2 * span vectors, one for the stack, has a row for every distance from -span on;
-    with `max_distance`, those beyond span / 2 share rows on a log scale. Each layer projects it to
-    keys and queries: with its matrices for content (`shared`), or with matrices of their own.
+    A table of 2 * span vectors, shared by the stack, has one row per distance from -span on; with
+    `max_distance`, distances beyond span / 2 share rows on a log scale. Each layer projects the
+    table to keys and queries, either with its content matrices (`shared`) or with separate ones.
     """
 
     name: ClassVar[str] = "disentangled"
@@ -133,16 +133,17 @@ class DisentangledSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class RelativePositionSpec:
-    """Transformer-XL's: score (q + u) . k + (q + v) . W r, with r the sinusoids of the distance.
+    """Transformer-XL's score (q + u) . k + (q + v) . W r, with r the sinusoids of the distance.
 
-    Every layer has its own W; u and v are the layer's own or `shared` by the stack. With
-    `segments` each pair also scores whether both are of one segment: (q + s) . segment (XLNet).
+    Every layer has its own W; u and v belong to the layer or are `shared` by the stack. With
+    `segments` the term (q + s) . segment scores whether both tokens belong to the same segment
+    (XLNet).
     """
 
     name: ClassVar[str] = "relative"
 
-    clamp: int | None = None  # longer distances are taken for this one
-    both_ways: bool = False  # keys after the query are seen too, at negative distances
+    clamp: int | None = None  # distances are clipped to this
+    both_ways: bool = False  # also attends to later keys, at negative distances
     shared: bool = False
     segments: bool = False
 

@@ -1,4 +1,4 @@
-"""An embedding and the layers above it."""
+"""Specs of stacks: an embedding and a sequence of layers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from glassformer.spec.positions import RelativePositionSpec, RotarySpec
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySpec:
-    """What is kept of earlier segments: the newest `length` slots, or all of them.
+    """The recurrent memory of earlier segments: the newest `length` slots, or all of them.
 
-    Of each segment the first `reuse` tokens (None: all) are kept. With `blank` the memory is full
-    from the start: before a text stand `length` slots of zeros, which are seen (Transformer-XL).
+    The first `reuse` tokens of each segment (None: all) are kept. With `blank` the memory is full
+    from the start: `length` slots of zeros, which are visible to attention, precede a text
+    (Transformer-XL).
     """
 
     length: int | None = None
@@ -30,7 +31,7 @@ class MemorySpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionSpec:
-    """Looks at neighbors: norm(first layer's output + activation(convolution of embeddings))."""
+    """A local convolution: norm(first layer's output + activation(convolution of embeddings))."""
 
     kernel: int
     groups: int
@@ -40,17 +41,20 @@ class ConvolutionSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class StackSpec:
-    """Embedding and layers. `order` is the order of execution; a layer may stand there often."""
+    """An embedding and a sequence of layers.
 
-    width: int  # of the embedding; layers may hand on another
+    `order` is the execution order, as indices into `blocks`; a layer may occur several times.
+    """
+
+    width: int  # of the embedding; layers may have another output width
     embed: TokenEmbeddingSpec | AudioFramesSpec | PatchEmbeddingSpec
     blocks: tuple[LayerSpec, ...]
     order: tuple[int, ...] = ()
     final_norm: NormSpec | None = None
-    project: int | None = None  # the width it leaves with, where that is not `width` (OPT)
+    project: int | None = None  # output width, if it is not `width` (OPT)
     dropout: float = 0.0  # after the final norm
     layer_dropout: float = 0.0
-    convolution: ConvolutionSpec | None = None  # beside the first layer
+    convolution: ConvolutionSpec | None = None  # parallel to the first layer
     memory: MemorySpec | None = None
 
     def __post_init__(self) -> None:
@@ -76,7 +80,7 @@ class StackSpec:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of what each layer of the order reads, and at the end of what the last hands on."""
+        """The input width of each layer in execution order, then the output width of the last."""
         widths = [self.width]
         for index in self.order:
             layer = self.blocks[index]
@@ -85,10 +89,13 @@ class StackSpec:
 
     @property
     def context_length(self) -> int | None:
-        """The number of positions that the stack was trained for: the length of its table of
-        positions, or of its rotary positions (`max_position_embeddings`). A window of attention is
-        no limit. None where no position is the last one: relative positions (T5, Transformer-XL,
-        XLNet, DeBERTa without a table), ALiBi, recurrent layers, and patches of an image."""
+        """The number of positions that the stack was trained for, or None if there is no limit.
+
+        This is the length of its position table or of its rotary positions
+        (`max_position_embeddings`). An attention window is not a limit. Relative positions (T5,
+        Transformer-XL, XLNet, DeBERTa without a table), ALiBi, recurrent layers and image patches
+        have no limit.
+        """
         if self.embed.position is not None:
             return self.embed.position.length
         positions = [block.position for block in self.attention_blocks]
@@ -103,13 +110,13 @@ class StackSpec:
 
     @property
     def blanks(self) -> int:
-        """How many slots of an empty memory stand before a text."""
+        """The number of empty memory slots before a text."""
         memory = self.memory
         return memory.length or 0 if memory is not None and memory.blank else 0
 
     @property
     def scores_segments(self) -> bool:
-        """Whether segments are told apart by attention, not in the embedding."""
+        """Whether attention, not the embedding, distinguishes segments."""
         positions = (block.position for block in self.attention_blocks)
         return any(isinstance(p, RelativePositionSpec) and p.segments for p in positions)
 
@@ -119,5 +126,5 @@ class StackSpec:
 
     @property
     def attention_blocks(self) -> tuple[BlockSpec, ...]:
-        """The layers that are blocks of attention: all or, in a baseline, none."""
+        """The layers with self-attention: all, or none in a baseline."""
         return tuple(layer for layer in self.blocks if isinstance(layer, BlockSpec))

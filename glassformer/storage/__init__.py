@@ -1,1 +1,1 @@
-"""Storage: files and folders that are written wholly or not at all, and names that headers give."""
+"""Atomic writing of files and folders, and validation of file names from headers."""

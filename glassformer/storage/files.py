@@ -1,4 +1,4 @@
-"""Storage, one file: it is written under another name, synced, and renamed."""
+"""Atomic file writing: to a temporary name, then sync, then rename."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from glassformer.errors import GlassformerError
 
 @contextmanager
 def atomic_file(path: Path, named: Callable[[], Path] | None = None) -> Iterator[IO[bytes]]:
-    """A file to write into that takes the name `path` when everything is in it, or another name in
-    that folder that `named` gives at the end.
+    """Opens a file for writing that gets its final name only when it is complete.
 
-    On an error, and if the process ends before, `path` is as it was. Of a symbolic link the link is
-    replaced, not what it points to. A device or a pipe is written to directly.
+    On an error, or if the process ends early, `path` is unchanged. A symbolic link is replaced, not
+    its target. A device or a pipe is written to directly.
+
+    Args:
+        path: The final path.
+        named: Returns, at the end, another path in the same folder to use instead.
     """
     if path.is_dir():
         raise GlassformerError(f"{path} is a folder; name a file.")
@@ -62,13 +65,13 @@ def unconfirmed(path: Path, error: OSError) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """All of the text or, on an error, nothing."""
+    """Writes a text file completely or, on an error, not at all."""
     with atomic_file(path) as file:
         file.write(text.encode("utf-8"))
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Plainly: into a draft, which is synced as a whole."""
+    """Writes JSON without syncing, because a draft folder is synced as a whole."""
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
@@ -80,12 +83,12 @@ def write_synced(path: Path, text: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """So that names that were given survive a power cut."""
+    """Syncs a folder, so that renames in it survive a power failure."""
     _sync(folder)
 
 
 def sync_tree(folder: Path) -> None:
-    """Everything in a folder, and the folder itself."""
+    """Syncs everything in a folder, and the folder itself."""
     for place, _, names in os.walk(folder, topdown=False):
         for name in names:
             _sync(Path(place) / name)

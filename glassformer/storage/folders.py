@@ -1,10 +1,10 @@
-"""Storage, a folder: several files replace several others by one rename.
+"""Atomic folder writing: one rename replaces several files.
 
-The new files are written into a draft. A folder that does not exist yet is the draft, renamed. In
-one that does, the draft lies inside and is synced; the rename of the draft to `PENDING` is what
-saves it. Before that rename the folder is the old one. After it the folder is the new one: the
-files are moved to their places, and whoever reads the folder here (`settle`) first moves what a
-process that was killed has left, so that no reader sees some of both.
+The new files are written into a draft folder. If the target does not exist, the draft is renamed to
+it. If it exists, the draft is inside it and is synced; renaming the draft to `PENDING` is what
+commits the save. Before that rename the folder has its old contents, after it the new ones: the
+files are then moved to their places, and every reader first completes the move that a killed
+process has left (`complete_pending_save`), so that no reader sees a mixture.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from glassformer.storage.files import sync_folder, sync_tree, umask, unconfirmed
 from glassformer.storage.names import named_in
 
 PENDING = ".glassformer-saved"
-MANIFEST = ".manifest.json"  # in a draft: its keys, and what is removed
+MANIFEST = ".manifest.json"  # in a draft: its keys, and the files to remove
 DRAFT = ".glassformer-draft-"
 
-_drafts: set[Path] = set()  # that this process writes
+_drafts: set[Path] = set()  # that this process is writing
 
 
 @contextmanager
@@ -38,13 +38,17 @@ def atomic_folder(
     keys: Sequence[str] = (),
     obsolete: Callable[[Path], Iterable[str]] = lambda folder: (),
 ) -> Iterator[Path]:
-    """A folder to write into. When everything is in it, its files take the place of those of the
-    same name in `folder`: all of them, or on an error none. Other files in `folder` stay, except
-    those whose names `obsolete` gives.
+    """Yields a draft folder whose files replace those of the same name in `folder` at the end.
 
-    `keys` are files without which other programs do not read the folder: they are taken away first
-    and come last, so that those find no mixture either. Inside of another draft the files are
-    written directly, and become whole with it.
+    Either all files are replaced or, on an error, none. Other files in `folder` stay, except those
+    that `obsolete` names. Inside another draft the files are written directly, and are committed
+    with it.
+
+    Args:
+        folder: The target folder.
+        keys: Files without which other programs do not read the folder. They are removed first and
+            added last, so that those programs see no mixture either.
+        obsolete: Returns the names of files in the target to remove.
     """
     if not _drafts.isdisjoint((folder, *folder.parents)):
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +95,7 @@ def atomic_folder(
 
 
 def complete_pending_save(folder: Path) -> None:
-    """Puts the files of a save in their places that a process was stopped in after its rename."""
+    """Moves the files of a committed save to their places, if its process was stopped before."""
     if not _is_pending(folder):
         return
     try:
@@ -106,7 +110,7 @@ def complete_pending_save(folder: Path) -> None:
 
 @contextmanager
 def stable_folder(folder: Path) -> Iterator[None]:
-    """While several files of a folder are read, nobody puts others in their places."""
+    """Prevents other processes from replacing files of a folder while several are read."""
     if not folder.is_dir():
         yield
         return
@@ -119,15 +123,17 @@ def stable_folder(folder: Path) -> Iterator[None]:
 
 
 def tidy(folder: Path) -> None:
-    """Settles a folder, and removes the drafts of processes that were killed."""
+    """Completes a pending save, and removes the drafts of processes that were killed."""
     if folder.is_dir():
         complete_pending_save(folder)
         _remove_drafts(folder, DRAFT)
 
 
 def _new_draft(folder: Path, ending: ExitStack) -> Path:
-    """Inside of the folder, or beside it where there is none yet. Its lock says that somebody is
-    writing it."""
+    """Creates a draft inside the folder, or next to it if it does not exist.
+
+    Its lock shows that a process is writing it.
+    """
     inside = folder.exists()
     home, prefix = (folder, DRAFT) if inside else (folder.parent, f".{folder.name}{DRAFT}")
     if inside:
@@ -151,21 +157,21 @@ def _remove_drafts(home: Path, prefix: str) -> None:
 
 
 def _commit(draft: Path, folder: Path, ending: ExitStack) -> None:
-    """The one rename that makes the new files the folder's."""
+    """Makes the new files the folder's by a single rename."""
     if not folder.exists():
         draft.rename(folder)
         return
     ending.enter_context(_locked(folder, fcntl.LOCK_EX))
-    if _is_pending(folder):  # of another process, which was killed since
+    if _is_pending(folder):  # of another process, which was killed
         _complete(folder)
     draft.rename(folder / PENDING)
 
 
 def _complete(folder: Path) -> None:
-    """May be stopped anywhere and begun again."""
+    """Moves the files of a pending save. It can be interrupted anywhere and restarted."""
     if not _is_pending(folder):
         return
-    sync_folder(folder)  # the save is on the disk before its files leave it
+    sync_folder(folder)  # the commit must be on disk before its files are moved
     pending = folder / PENDING
     keys, remove = _manifest(pending / MANIFEST, folder)
     files = _files(pending)
@@ -188,8 +194,8 @@ def _is_pending(folder: Path) -> bool:
 
 
 def _manifest(path: Path, folder: Path) -> tuple[list[Path], list[Path]]:
-    """The keys, by their paths from the draft, and what is removed."""
-    if not path.is_file():  # all files are in their places
+    """Returns the keys as paths relative to the draft, and the files to remove."""
+    if not path.is_file():  # all files have been moved
         return [], []
     try:
         said = json.loads(path.read_text("utf-8"))
@@ -203,7 +209,7 @@ def _manifest(path: Path, folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _files(draft: Path) -> list[Path]:
-    """Those to be put in place, by their paths from the draft."""
+    """Returns the files to move, as paths relative to the draft."""
     found = []
     for place, folders, names in os.walk(draft):
         for name in (*folders, *names):
@@ -215,7 +221,7 @@ def _files(draft: Path) -> list[Path]:
 
 
 def _check(folder: Path, files: Iterable[Path]) -> None:
-    """That nothing but files stands where files come, and no link leads out of the folder."""
+    """Checks that only files are replaced, and that no link leads out of the folder."""
     for file in files:
         if (folder / file).is_dir():
             raise GlassformerError(
@@ -233,10 +239,10 @@ def _check(folder: Path, files: Iterable[Path]) -> None:
 
 @contextmanager
 def _locked(folder: Path, how: int) -> Iterator[None]:
-    """Some network folders know no locks; there one process at a time must be enough."""
+    """Locks a folder. Some network file systems have no locks; there only one process may write."""
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # its files can be read, and not listed
+    except PermissionError:  # its files can be read, but not listed
         yield
         return
     try:

@@ -1,4 +1,4 @@
-"""Storage, names: what a header calls a file becomes a path inside of the header's folder."""
+"""Validates file names from headers, so that they stay inside the header's folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_plain(name: Any) -> bool:
 
 
 def named_in(folder: Path, name: Any, header: Path) -> Path:
-    """The path of an entry of `folder` that the file `header` names."""
+    """Returns the path of the entry of `folder` that the file `header` names."""
     if not is_plain(name):
         raise GlassformerError(
             f"{header} names {name!r}, which is not a plain name in {folder}; get {header.name} "

@@ -1,1 +1,1 @@
-"""Attention kernels and masks."""
+"""Attention modules, kernels and masks."""

@@ -26,9 +26,9 @@ from glassformer.spec import (
 class Attend(nn.Module):
     """softmax(q k^T * scale + bias) v for queries, keys and values that are split into heads.
 
-    The fused kernels and the plain computation below give the same numbers; the plain one is
-    taken where the pattern itself is needed on the way, for scores that the kernels do not know,
-    or when `ctx.eager` asks for it.
+    The fused kernels and the plain computation give the same numbers. The plain one is used if a
+    tap wants the scores or the pattern, for scores that the kernels do not support, or with
+    `ctx.eager`.
     """
 
     def __init__(self, spec: AttentionSpec) -> None:
@@ -47,7 +47,7 @@ class Attend(nn.Module):
         sight: AttentionMask | AttentionPattern | BlockSparsePattern,
         bias: Tensor | RelativeBias | None = None,
         position: nn.Module | None = None,
-        wide: Projected | None = None,  # where global tokens have projections of their own
+        wide: Projected | None = None,  # separate projections of global tokens
         scope: str = "",
     ) -> Tensor:
         on_values = getattr(position, "values", None) is not None
@@ -85,6 +85,7 @@ class Attend(nn.Module):
         bias: Tensor | RelativeBias | None,
         wide: Projected | None,
     ) -> Tensor:
+        """Computes attention with the fastest suitable kernel."""
         dropout = self.spec.dropout if self.training else 0.0
         if not isinstance(sight, AttentionMask) and bias is None and ctx.permutation is None:
             if prefers_runs(q, k, sight, ctx):
@@ -116,11 +117,11 @@ class Attend(nn.Module):
         pattern: AttentionPattern,
         dropout: float,
     ) -> Tensor:
-        """A block of queries at a time, with the keys that it may see."""
+        """Computes attention per block of queries, with only the keys that the block may see."""
         parts = []
         for queries, keys in bias.blocks(pattern):
             part, block = seen.part(ctx, queries, keys), bias.block(queries, keys)
-            if part.mask is None:  # masking makes a copy anyhow; kernels want rows side by side
+            if part.mask is None:  # masking copies anyway; kernels need contiguous rows
                 block = block.contiguous()
             near = k[:, :, keys], v[:, :, keys]
             parts.append(self.kernel(q[:, :, queries], *near, part, block, dropout))
@@ -152,7 +153,7 @@ class Attend(nn.Module):
         return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
 
     def in_blocks(self, q: Tensor, k: Tensor, v: Tensor, size: int, dropout: float) -> Tensor:
-        """Every block is a text of its own, so that cost grows with the length, not its square."""
+        """Treats every block as a separate text, so the cost is linear in the length."""
         batch, heads, length, dim = q.shape
 
         def cut(x: Tensor) -> Tensor:
@@ -164,7 +165,7 @@ class Attend(nn.Module):
         return z[:, :, :length]
 
     def scores(self, q: Tensor, k: Tensor, seen: AttentionMask, bias: Tensor | None) -> Tensor:
-        """Scaled, capped, biased and masked: [batch, head, query, key]."""
+        """Returns the scaled, capped, biased and masked scores, [batch, head, query, key]."""
         k = self.repeat(k)
         if self.spec.score == "dot":
             scores = q @ k.transpose(-1, -2) * self.scale
@@ -180,7 +181,7 @@ class Attend(nn.Module):
         return scores if mask is None else scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
 
     def repeat(self, x: Tensor) -> Tensor:
-        """Grouped heads: each key head serves several query heads that stand side by side."""
+        """Repeats each key head for its group of adjacent query heads (grouped-query attention)."""
         groups = self.spec.heads // self.spec.key_heads
         return x if groups == 1 else x.repeat_interleave(groups, dim=1)
 
@@ -188,26 +189,26 @@ class Attend(nn.Module):
 def _resolved(
     sight: AttentionMask | AttentionPattern | BlockSparsePattern, ctx: PassContext
 ) -> AttentionMask:
-    """A pattern's mask is made only where something needs it: its size is the length's square."""
+    """Computes a pattern's mask, only where it is needed: its size is quadratic in the length."""
     return sight if isinstance(sight, AttentionMask) else visible(ctx, sight)
 
 
 def _summed(bias: Tensor | None, seen: AttentionMask, dtype: torch.dtype) -> Tensor | None:
-    """What the position says, and how often keys count."""
+    """Adds the position bias and the bias for keys that count several times."""
     if seen.bias is None:
         return bias
     return seen.bias.to(dtype) if bias is None else bias + seen.bias.to(dtype)
 
 
 def _at_global(ctx: PassContext, those: Tensor, others: Tensor) -> Tensor:
-    """`those` at the queries that are global tokens, of [batch, head, query, ...] both."""
+    """Selects `those` at global queries, else `others`; both are [batch, head, query, ...]."""
     assert ctx.global_tokens is not None
     asking = ctx.global_tokens[:, None, -others.shape[2] :, None]
     return torch.where(asking, those, others)
 
 
 def _softmax(scores: Tensor, seen: AttentionMask) -> Tensor:
-    """A row with nothing to attend to becomes zeros."""
+    """Applies softmax; a row that sees no key becomes zeros."""
     weights = scores.softmax(-1, dtype=torch.float32).to(scores.dtype)
     mask = _explicit(seen, scores)
     return weights if mask is None else weights.masked_fill(~mask, 0.0)

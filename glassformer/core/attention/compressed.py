@@ -1,9 +1,9 @@
-"""Memory-compressed attention (Liu et al., 2018). Of every few keys one is made.
+"""Memory-compressed attention (Liu et al., 2018): merges groups of neighboring keys into one.
 
-A convolution whose kernel is as long as its stride joins `factor` neighbors; queries stay as many
-as they were. As tensor2tensor has it, a query sees the joined keys that lie wholly before it, and
-the text's first token as it is, so that the first queries see something. A joined key is the sum of
-what its tokens bring (`share`), worked out once, when a token comes, and kept in the cache.
+A convolution with kernel size equal to its stride merges `factor` neighbors; the queries are not
+merged. As in tensor2tensor, a query sees the merged keys that lie completely before it, and the
+text's first token unmerged, so that the first queries see something. A merged key is the sum of the
+contributions of its tokens (`share`), computed once per token and kept in the cache.
 """
 
 from __future__ import annotations
@@ -17,22 +17,26 @@ from glassformer.errors import GlassformerError
 
 
 class KeyCompression(nn.Module):
+    """The convolution that merges keys, or values."""
+
     def __init__(self, width: int, factor: int) -> None:
         super().__init__()
         self.factor = factor
         self.over_tokens = nn.Conv1d(width, width, factor, stride=factor)
 
     def share(self, x: Tensor, ctx: PassContext) -> Tensor:
-        """What each token adds to the one it becomes part of, [batch, position, width]; the first
-        token stays as it is."""
+        """Returns each token's contribution to its group, [batch, position, width].
+
+        The first token is returned unchanged.
+        """
         batch, new, width = x.shape
         places = ctx.places[:, -new:]
         past = len(ctx.k_slot) - new
-        begun: Tensor | int = past - past % self.factor  # the place of the first group at hand
+        begun: Tensor | int = past - past % self.factor  # token index where the first group starts
         if ctx.key_mask is not None:
             held = ctx.key_mask[:, :past].sum(-1, keepdim=True)
             begun = held - held % self.factor
-        room = (new // self.factor + 2) * self.factor  # and beyond it a group for padding
+        room = (new // self.factor + 2) * self.factor  # followed by a group for padding
         at = torch.where(places < 0, room, places - begun)[..., None].expand_as(x)
         groups = x.new_zeros(batch, room + self.factor, width).scatter(1, at, x)
         groups = groups.view(batch, -1, self.factor, width)
@@ -40,8 +44,8 @@ class KeyCompression(nn.Module):
         return torch.where(places[..., None] == 0, x, shares.flatten(1, 2).gather(1, at))
 
     def join(self, shares: Tensor, ctx: PassContext) -> Tensor:
-        """The first token, then the groups: [batch, head, position, dim] to [.., group, dim]."""
-        if ctx.key_mask is not None:  # real tokens to the front, so that groups stand alike
+        """Returns the first token and groups: [batch, head, position, dim] to [.., group, dim]."""
+        if ctx.key_mask is not None:  # real tokens first, so that groups align
             order = (~ctx.key_mask).int().argsort(stable=True, dim=-1)[:, None, :, None]
             shares = shares.gather(2, order.expand_as(shares))
         batch, heads, length, dim = shares.shape
@@ -59,7 +63,7 @@ class KeyCompression(nn.Module):
 
 
 def visible_groups(ctx: PassContext, factor: int) -> AttentionMask:
-    """Group g >= 1 holds the tokens up to factor * g; a query sees it from the next token on."""
+    """Returns the mask: group g >= 1 holds tokens up to factor * g, and later queries see it."""
     if ctx.documents is not None or ctx.prefix is not None:
         raise GlassformerError(
             "Attention with compressed keys reads one text a row, from left to right; leave "

@@ -1,4 +1,4 @@
-"""Cross-attention. A stack asks, another stack's output answers."""
+"""Cross-attention of a decoder to the encoder's output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glassformer.spec import AttentionSpec
 
 
 class CrossAttention(nn.Module):
-    """Queries come from the stream, keys and values from the other stack's last layer."""
+    """Queries come from the residual stream, keys and values from the encoder's output."""
 
     def __init__(self, width: int, memory_width: int, spec: AttentionSpec) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class CrossAttention(nn.Module):
             k, v = self.kv(ctx.memory).split(self.kv.parts, -1)
             k, v = split_heads(k, self.spec.head_dim), split_heads(v, self.spec.head_dim)
             held = (k if self.spec.qk_norm is None else self.k_norm(k)), v
-            if ctx.cache is not None:  # read again and again: rows side by side
+            if ctx.cache is not None:  # contiguous, because they are read at every step
                 held = held[0].contiguous(), held[1].contiguous()
                 ctx.cache.keep_cross(ctx.layer, *held)
         return held

@@ -1,7 +1,7 @@
-"""FlexAttention for patterns that leave most of a long text out.
+"""FlexAttention for sparse patterns over long texts.
 
-A compiled kernel skips the blocks of keys that no query of a block sees, so that time and memory
-go with what is seen, not with the square of the length.
+A compiled kernel skips the blocks of keys that no query of a block sees, so time and memory depend
+on the visible keys, not on the square of the length.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from glassformer.core.attention.mask import within
 from glassformer.core.pass_context import PassContext
 from glassformer.spec import AttentionPattern, BlockSparsePattern
 
-FROM_LENGTH = 1024  # below it a dense mask is cheaper than the block mask
-FROM_LENGTH_COMPILED = 256  # where making the block mask is a part of what is compiled
-SMALLEST_HEAD = 16  # what the kernel can compute
+FROM_LENGTH = 1024  # below this a dense mask is cheaper than the block mask
+FROM_LENGTH_COMPILED = 256  # if creating the block mask is compiled too
+SMALLEST_HEAD = 16  # the kernel's minimum head dimension
 
 
 def prefers_flex(
     q: Tensor, k: Tensor, pattern: AttentionPattern | BlockSparsePattern, ctx: PassContext
 ) -> bool:
-    """A window or packed documents over a long text on a GPU, with as many queries as keys; within
-    a compiled step, which other kernels for masks would slow down, also padding."""
+    """Whether to use FlexAttention: a window or packed documents over a long text on a GPU.
+
+    There must be as many queries as keys. In a compiled step, which other kernels with masks would
+    slow down, padding qualifies too.
+    """
     if isinstance(pattern, BlockSparsePattern) or ctx.global_tokens is not None or not q.is_cuda:
         return False
     compiling = torch.compiler.is_compiling()
@@ -44,6 +47,7 @@ def flex_attention(
     ctx: PassContext,
     pattern: AttentionPattern | BlockSparsePattern,
 ) -> Tensor:
+    """Returns softmax(q k^T * scale) v with the pattern's block mask, [batch, head, query, dim]."""
     assert isinstance(pattern, AttentionPattern)
     key = ("flex", pattern)
     if key not in ctx.memo:
@@ -55,7 +59,7 @@ def flex_attention(
 
 
 def block_mask(ctx: PassContext, pattern: AttentionPattern, batch: int) -> Any:
-    """The same rule as `mask.visible`, as a function of one query and one key."""
+    """Expresses the rule of `mask.visible` as a function of one query and one key."""
     documents, prefix, real = ctx.documents, ctx.prefix, ctx.key_mask
 
     def seen(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Which keys a query may see, from a block's pattern and the texts at hand."""
+"""Attention masks, computed from a block's pattern and the texts of the batch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from glassformer.spec import CAUSAL, FULL, AttentionPattern, BlockSparsePattern
 
 
 class AttentionMask(NamedTuple):
-    """Either a mask that broadcasts to [batch, head, query, key], True where a key is seen, or a
-    case that fused kernels know by themselves: all keys (no mask), or `causal`, perhaps each
-    `block` for itself.
+    """A mask that broadcasts to [batch, head, query, key], or a case that fused kernels handle.
 
-    `blind` are the queries that see nothing, [batch, 1, query, 1], where a kernel must be told.
-    `bias` is added to the scores: the logarithm of how often a key counts.
+    Attributes:
+        mask: True where a key is visible. None: all keys, or the causal case.
+        causal: A causal mask, without `mask`.
+        block: With `causal`, each block of this many tokens is separate.
+        blind: Queries that see nothing, [batch, 1, query, 1], for kernels that need to know.
+        bias: Added to the scores: the logarithm of how often a key counts.
     """
 
     mask: Tensor | None = None
@@ -29,7 +31,7 @@ class AttentionMask(NamedTuple):
     bias: Tensor | None = None
 
     def part(self, ctx: PassContext, queries: slice, keys: slice) -> AttentionMask:
-        """The same for some of the queries and keys."""
+        """Returns the mask of some of the queries and keys."""
         if self.causal:
             query, key = ctx.q_slot[queries, None], ctx.k_slot[keys]
             size = self.block or len(ctx.k_slot)
@@ -42,7 +44,7 @@ class AttentionMask(NamedTuple):
 
 
 def visible(ctx: PassContext, pattern: AttentionPattern | BlockSparsePattern) -> AttentionMask:
-    """What self-attention with this pattern sees; worked out once a pass."""
+    """Returns the self-attention mask of a pattern, computed once per pass."""
     key = once("visible", ctx, pattern)
     if key not in ctx.memo:
         ctx.memo[key] = _visible(ctx, pattern)
@@ -53,23 +55,26 @@ def visible(ctx: PassContext, pattern: AttentionPattern | BlockSparsePattern) ->
 def once(
     what: str, ctx: PassContext, pattern: AttentionPattern | BlockSparsePattern
 ) -> tuple[object, ...]:
-    """The name in `ctx.memo` of what all layers of a pattern share; what is random, none do."""
+    """Returns the key in `ctx.memo` of a value that all layers with this pattern share.
+
+    Random patterns in training are not shared, so their key includes the layer.
+    """
     random = ctx.training and isinstance(pattern, BlockSparsePattern)
     return what, pattern, ctx.depth if random else None
 
 
 def memory_visible(ctx: PassContext) -> AttentionMask:
-    """What cross-attention sees: all real tokens of the other stack."""
+    """Returns the cross-attention mask: all real tokens of the encoder."""
     return AttentionMask() if ctx.memory_mask is None else keys_visible(ctx.memory_mask)
 
 
 def keys_visible(real: Tensor) -> AttentionMask:
-    """Of [batch, key] the same keys for every query."""
+    """Returns a mask that shows the same keys, [batch, key], to every query."""
     return with_blind(real[:, None, None, :])
 
 
 def with_blind(mask: Tensor, bias: Tensor | None = None) -> AttentionMask:
-    """The kernels of a GPU leave the result of a row that sees nothing undefined."""
+    """Adds `blind` on a GPU, whose kernels leave the result of a blind query undefined."""
     return AttentionMask(
         mask, blind=~mask.any(-1, keepdim=True) if mask.is_cuda else None, bias=bias
     )
@@ -86,7 +91,7 @@ def _visible(ctx: PassContext, pattern: AttentionPattern | BlockSparsePattern) -
     if plain and pattern == FULL:
         return AttentionMask()
     if plain and pattern == CAUSAL and ctx.global_tokens is None:
-        if queries == 1:  # the newest token sees everything before it
+        if queries == 1:  # the newest token sees all earlier ones
             return AttentionMask()
         if queries == keys:
             return AttentionMask(causal=True)
@@ -117,7 +122,7 @@ def _visible(ctx: PassContext, pattern: AttentionPattern | BlockSparsePattern) -
         mask = _both(mask, ctx.branches.own[:, None])
     if ctx.key_mask is not None:
         mask = _both(mask, ctx.key_mask[:, None, None, :])
-    if ctx.branches is not None:  # a branch sees itself
+    if ctx.branches is not None:  # a branch sees itself, so no query is blind
         return AttentionMask(mask, bias=bias)
     return AttentionMask() if mask is None else with_blind(mask, bias)
 
@@ -127,7 +132,7 @@ def _both(mask: Tensor | None, more: Tensor) -> Tensor:
 
 
 def _permuted(ctx: PassContext, pattern: AttentionPattern, order: Permutation) -> Tensor:
-    """[batch, query, key]: tokens see themselves in any order, queries that only ask don't."""
+    """Returns [batch, query, key]. Tokens always see themselves, the query stream does not."""
     hidden = order.over(len(ctx.k_slot))
     query, key = ctx.q_slot[:, None], ctx.k_slot
     mask = (within(pattern, query, key) & ~hidden) | (query == key)
@@ -140,7 +145,7 @@ def _permuted(ctx: PassContext, pattern: AttentionPattern, order: Permutation) -
 
 
 def within(pattern: AttentionPattern, query: Tensor, key: Tensor) -> Tensor:
-    """Whether slots `key` lie in the pattern's reach of slots `query`."""
+    """Whether slots `key` are within the pattern's range of slots `query`."""
     distance = key - query
     seen = distance == distance
     if pattern.left is not None:
@@ -155,8 +160,10 @@ def within(pattern: AttentionPattern, query: Tensor, key: Tensor) -> Tensor:
 def counts(
     pattern: BlockSparsePattern, query: Tensor, key: Tensor, count: Tensor, chosen: Tensor | None
 ) -> Tensor:
-    """How often keys count for queries, by their places in a text of `count` tokens; `chosen` are
-    blocks that count once more for each time they stand there, [..., random]."""
+    """Returns how often keys count for queries, by their indices in a text of `count` tokens.
+
+    `chosen`, [..., random], are blocks that count once more for each occurrence.
+    """
     q, k, last = query // pattern.size, key // pattern.size, (count - 1) // pattern.size
     wide = sees_all(pattern, query, count)
     near = wide | ((k - q).abs() <= 1) | (k == 0) | (k == last)
@@ -169,8 +176,11 @@ def counts(
 def random_blocks(
     ctx: PassContext, pattern: BlockSparsePattern, query: Tensor, count: Tensor
 ) -> Tensor:
-    """The blocks that queries see at random, [..., random]: drawn for each layer and pass in
-    training, from all but the first and the last; otherwise the first one every time."""
+    """Returns the random blocks that queries see, [..., random].
+
+    In training they are drawn for each layer and pass, from all but the first and the last block;
+    otherwise they are all the first block.
+    """
     if not ctx.training:
         return query.new_zeros(pattern.random)
     key = ("random", pattern, ctx.depth)
@@ -183,12 +193,13 @@ def random_blocks(
 
 
 def sees_all(pattern: BlockSparsePattern, query: Tensor, count: Tensor) -> Tensor:
+    """Whether queries, by their indices in a text of `count` tokens, attend to all of it."""
     block = query // pattern.size
     return (block == 0) | (block == (count - 1) // pattern.size) | (count <= pattern.whole)
 
 
 def text_lengths(ctx: PassContext) -> Tensor:
-    """How many tokens each token's text has, [batch or 1, key]."""
+    """Returns the length of each token's text, [batch or 1, key]."""
     real = ctx.places >= 0
     if ctx.documents is None:
         return real.sum(-1, keepdim=True).expand_as(real)

@@ -1,4 +1,4 @@
-"""PyTorch's fused attention, by kernels that are right and ready."""
+"""PyTorch's fused attention, restricted to backends that are correct and need no long setup."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ def scaled_attention(
     dropout: float = 0.0,
     causal: bool = False,
 ) -> Tensor:
-    """Not by cuDNN, which takes up to a second to get ready for a new shape; compiled, shapes are
-    few. Where there is a mask, its gradients are NaN at some lengths (pytorch/pytorch#196678)."""
+    """Calls PyTorch's fused attention, without cuDNN on a GPU.
+
+    cuDNN takes up to a second to prepare for a new shape, which matters less in compiled code,
+    where shapes are few. With a mask its gradients are NaN at some lengths
+    (pytorch/pytorch#196678).
+    """
     free = not q.is_cuda or (compiler.is_compiling() and mask is None)
     with nullcontext() if free else sdpa_kernel(SOUND):
         return F.scaled_dot_product_attention(

@@ -23,7 +23,7 @@ from glassformer.spec import (
 
 
 class SelfAttention(nn.Module):
-    """Queries, keys and values all come from the stream itself."""
+    """Attention whose queries, keys and values all come from the residual stream."""
 
     def __init__(self, width: int, spec: AttentionSpec, position: PositionSpec | None) -> None:
         super().__init__()
@@ -57,9 +57,17 @@ class SelfAttention(nn.Module):
         position: nn.Module | None,
         blank: Tensor | None = None,
     ) -> Tensor:
-        """`blank` is what stands in an empty memory: a vector, as it would be read."""
+        """Applies self-attention.
+
+        Args:
+            x: [batch, position, width].
+            ctx: The forward pass.
+            pattern: Which keys a query may see.
+            position: The position module, if any.
+            blank: The input vector of an empty memory slot, [1, 1, width].
+        """
         q, k, v = self.project(x, ctx)
-        if ctx.askers is not None:  # who asks sees, and is not seen
+        if ctx.askers is not None:  # the query stream attends, but is not attended to
             tokens = len(ctx.q_slot)
             k, v = k[:, :, :tokens], v[:, :, :tokens]
         if blank is not None:
@@ -81,7 +89,7 @@ class SelfAttention(nn.Module):
         return ctx.hook_point("attn_out", self.out(join_heads(z)))
 
     def project(self, x: Tensor, ctx: PassContext) -> list[Tensor]:
-        """Queries, keys and values of [batch, head, position, dim]."""
+        """Returns queries, keys and values of [batch, head, position, dim]."""
         q, k, v = self.qkv(x).split(self.qkv.parts, -1)
         if self.spec.compress is not None:
             k, v = self.k_compress.share(k, ctx), self.v_compress.share(v, ctx)
@@ -100,8 +108,10 @@ class SelfAttention(nn.Module):
 
 
 def _after_blanks(x: Tensor, blank: Tensor, ctx: PassContext) -> Tensor:
-    """Keys or values behind those of an empty memory, which also stand for padding before a text:
-    so all that is before it is the same, wherever it begins."""
+    """Prepends the keys or values of an empty memory, and puts them at padding before a text.
+
+    So everything before a text is the same, wherever it begins.
+    """
     if ctx.before is not None:
         x = torch.where(ctx.before[:, None, :, None], blank, x)
     return torch.cat((blank.expand(x.shape[0], -1, ctx.blanks, -1), x), 2)

@@ -1,9 +1,8 @@
-"""Patterns that leave most of a long text out, in time and memory that go with what
-is seen, not with the square of the length.
+"""Sparse attention for long texts, with cost linear in the visible keys, not quadratic in length.
 
-Queries are taken in groups that see nearly the same keys: neighbors, or with a dilation every d-th
-slot. The keys of each group are gathered, and the groups attend at once, as rows of a batch, with a
-small mask. Queries that see everything go to the whole text, beside them.
+Queries are grouped such that a group sees nearly the same keys: neighbors, or with a dilation every
+d-th slot. The keys of each group are gathered, and all groups attend at once, as rows of a batch,
+with a small mask. Queries that see everything attend to the whole text separately.
 """
 
 from __future__ import annotations
@@ -26,28 +25,28 @@ from glassformer.core.attention.sdpa import scaled_attention
 from glassformer.core.pass_context import PassContext
 from glassformer.spec import AttentionPattern, BlockSparsePattern
 
-SMALLEST, LARGEST = 64, 256  # queries in a group: fewer waste the kernel, more see too much
-ROOM = 1 << 21  # numbers gathered at once, so that they stay in the processor's cache
+SMALLEST, LARGEST = 64, 256  # queries per group: fewer underuse the kernel, more see too many keys
+ROOM = 1 << 21  # numbers gathered at once, so that they stay in the CPU cache
 UNSEEN = float("-inf")
 
 Projected = tuple[Tensor, Tensor, Tensor]  # queries, keys, values: [batch, head, position, dim]
 
 
 class SparsePlan(NamedTuple):
-    """Which tokens go together, counted through the whole batch, row after row."""
+    """Groups of tokens, as indices into the flattened batch."""
 
     queries: Tensor  # [batch * group, query]
     keys: Tensor  # [batch * group, key]
-    bias: Tensor  # [batch * group, 1, query, key], -inf where a key is not seen
-    wide: Tensor | None  # [batch, query]: those that see everything
+    bias: Tensor  # [batch * group, 1, query, key], -inf at invisible keys
+    wide: Tensor | None  # [batch, query]: queries that see everything
     wide_bias: Tensor | None  # [batch, 1, query or 1, key]
-    place: Tensor  # [batch * slot]: where a token's result stands, those of wide ones at the end
+    place: Tensor  # [batch * slot]: index of a token's result; wide ones come last
 
 
 def prefers_sparse(
     q: Tensor, k: Tensor, pattern: AttentionPattern | BlockSparsePattern, ctx: PassContext
 ) -> bool:
-    """A long text of which a group of queries sees less than half, with as many queries as keys."""
+    """Whether a query group sees less than half of a long text, with as many queries as keys."""
     length = q.shape[2]
     if torch.compiler.is_compiling() or length != k.shape[2] or ctx.prefix is not None:
         return False
@@ -67,12 +66,12 @@ def _group_size(reach: int, length: int) -> int:
 
 def sparse_attention(
     plain: Projected,
-    wide: Projected,  # of the tokens that see everything
+    wide: Projected,  # projections of the tokens that see everything
     ctx: PassContext,
     pattern: AttentionPattern | BlockSparsePattern,
     **given: Any,
 ) -> Tensor:
-    """softmax(q k^T) v of [batch, head, query, dim]; the scale and the dropout are `given`."""
+    """Returns softmax(q k^T) v, [batch, head, query, dim]; `given` are scale and dropout."""
     batch, heads, length, dim = plain[0].shape
     q, k, v = map(_tokens, plain)
     plan = _planned(ctx, pattern, batch)
@@ -104,11 +103,11 @@ def _planned(
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, **given: Any) -> Tensor:
-    """[row * query, head * dim]"""
+    """Returns the attention output, [row * query, head * dim]."""
     blind = None
     if bias is not None:
         bias = bias.to(q.dtype)
-        if bias.is_cuda:  # its kernels leave the result of a row that sees nothing undefined
+        if bias.is_cuda:  # GPU kernels leave rows that see nothing undefined
             blind = (bias == UNSEEN).all(-1, keepdim=True)
             bias = bias.masked_fill(blind, 0.0)
     z = scaled_attention(q, k, v, bias, **given)
@@ -116,16 +115,17 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, **given: Any) 
 
 
 def _tokens(x: Tensor) -> Tensor:
-    """[batch, head, position, dim] to [batch * position, head * dim]."""
+    """Reshapes [batch, head, position, dim] to [batch * position, head * dim]."""
     return x.transpose(1, 2).flatten(2).flatten(0, 1)
 
 
 def _gathered(tokens: Tensor, at: Tensor, dim: int) -> Tensor:
-    """The tokens `at` of [row, position], as [row, head, position, dim]."""
+    """Gathers the tokens at indices of [row, position] as [row, head, position, dim]."""
     return tokens.index_select(0, at.flatten()).view(*at.shape, -1, dim).transpose(1, 2)
 
 
 def _window_plan(ctx: PassContext, pattern: AttentionPattern, batch: int) -> SparsePlan:
+    """Plans a window pattern by slots."""
     slots, step = ctx.k_slot, pattern.dilation
     assert pattern.left is not None and pattern.right is not None
     length, left, right = len(slots), pattern.left // step, pattern.right // step
@@ -137,7 +137,7 @@ def _window_plan(ctx: PassContext, pattern: AttentionPattern, batch: int) -> Spa
     seen = within(pattern, own[:, None], near) & ((keys >= 0) & (keys < length))[:, :, None]
     queries, keys = queries.clamp(max=length - 1), keys.clamp(0, length - 1)
     flags = ctx.global_tokens
-    if flags is not None:  # out of the windows, and to the keys of every group
+    if flags is not None:  # removed from the windows, and added to the keys of every group
         everywhere = _slots_of(flags)[:, None].expand(-1, keys.shape[1], -1)
         more = _look_up(flags, everywhere)[:, :, None].expand(-1, -1, size, -1)
         seen = torch.cat((seen & ~_look_up(flags, keys)[:, :, None], more), -1)
@@ -154,7 +154,7 @@ def _window_plan(ctx: PassContext, pattern: AttentionPattern, batch: int) -> Spa
 
 
 def _block_plan(ctx: PassContext, pattern: BlockSparsePattern, batch: int) -> SparsePlan:
-    """By places in each text, from its first token on, which are then looked up as slots."""
+    """Plans a block-sparse pattern by token indices in each text, mapped to slots at the end."""
     at, total = ctx.places, text_lengths(ctx)  # [batch or 1, slot]
     real = at >= 0
     rows, size = len(at), pattern.size
@@ -162,16 +162,16 @@ def _block_plan(ctx: PassContext, pattern: BlockSparsePattern, batch: int) -> Sp
     steps = torch.arange(-size, group + size, device=at.device)
     block = steps[size : 2 * size]
     first, count = ctx.k_slot[::group, None], total[:, :1, None]
-    last = (count - 1) // size * size  # where the last block begins, [batch or 1, 1, 1]
+    last = (count - 1) // size * size  # start of the last block, [batch or 1, 1, 1]
     queries, near = (first + steps[size:-size])[None], (first + steps).expand(rows, -1, -1)
     ends = torch.cat((block.expand(rows, 1, -1), last + block), -1).expand(-1, len(first), -1)
     fits = torch.cat(((near >= size) & (near < last), ends < count), -1)
     keys = torch.cat((near, ends), -1)  # [batch or 1, group, key]
     chosen = random_blocks(ctx, pattern, queries[..., :1], count)
     again = None if ctx.training else chosen
-    asking, asked = queries[..., ::size, None], keys[:, :, None, ::size]  # a token of every block
+    asking, asked = queries[..., ::size, None], keys[:, :, None, ::size]  # one token per block
     times = counts(pattern, asking, asked, count[..., None], again)
-    if ctx.training:  # every block has its own, [batch or 1, group, 1, random]
+    if ctx.training:  # each block has its own, [batch or 1, group, 1, random]
         more = (chosen[:, :, 0, :, None] * size + block).flatten(2)
         keys, fits = torch.cat((keys, more), -1), torch.cat((fits, more < count), -1)
         times = torch.cat((times, torch.ones_like(chosen)), -1)
@@ -192,7 +192,7 @@ def _plan(
     place: Tensor,
     wide: Tensor | None,
 ) -> SparsePlan:
-    """From the slots of a row, of [batch or 1, ...] each, to the tokens of the batch."""
+    """Converts slots of a row, [batch or 1, ...], to indices into the flattened batch."""
     row = torch.arange(batch, device=place.device)[:, None]
     length, (groups, size) = place.shape[1], queries.shape[1:]
     place = place + row * groups * size
@@ -220,18 +220,18 @@ def _plan(
 
 
 def _set_first(flags: Tensor) -> Tensor:
-    """The slots of a row, those with a flag before the others, both from left to right."""
+    """Sorts the slots of a row: flagged ones before the others, both in order."""
     return (~flags).byte().argsort(dim=-1, stable=True)
 
 
 def _slots_of(flags: Tensor) -> Tensor:
-    """The slots with a flag, [row, most], and others in rows that have fewer."""
+    """Returns the flagged slots, [row, most], filled up with others in rows that have fewer."""
     most = int(flags.sum(-1).max())
     return _set_first(flags)[:, :most]
 
 
 def _look_up(values: Tensor, at: Tensor) -> Tensor:
-    """values[row, at[row]] for values of [row, slot] and places of [row, group, ...]."""
+    """Returns values[row, at[row]] for values of [row, slot] and indices of [row, group, ...]."""
     rows = max(len(values), len(at))
     found = values.expand(rows, -1).gather(1, at.expand(rows, -1, -1).flatten(1))
     return found.view(rows, *at.shape[1:])

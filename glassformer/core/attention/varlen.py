@@ -1,5 +1,7 @@
-"""Texts of several lengths as one long row, for a kernel that is told where each
-begins. It spends nothing on masks, and knows dropout."""
+"""Variable-length attention: texts of several lengths in one row, separated by offsets.
+
+It needs no masks, and supports dropout.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,10 @@ from glassformer.spec import CAUSAL, FULL, AttentionPattern, BlockSparsePattern
 def prefers_runs(
     q: Tensor, k: Tensor, pattern: AttentionPattern | BlockSparsePattern, ctx: PassContext
 ) -> bool:
-    """On a GPU in half precision, on a CPU by our own kernel, where the batch says how its texts
-    lie."""
+    """Whether to use it: if the batch has offsets, on a GPU in half precision or on a CPU.
+
+    The CPU uses the package's own kernel.
+    """
     plain = ctx.prefix is None and ctx.global_tokens is None and ctx.permutation is None
     if ctx.runs is None or not plain or ctx.cache is not None or ctx.blanks:
         return False
@@ -37,7 +41,7 @@ def runs_attention(
     pattern: AttentionPattern | BlockSparsePattern,
     p: float,
 ) -> Tensor:
-    """`p` is the dropout's. What stands where there is only padding means nothing."""
+    """Computes attention within each run; `p` is the dropout rate. Padding has no valid result."""
     assert ctx.runs is not None and isinstance(pattern, AttentionPattern)
     if not q.is_cuda:
         return cpu.attend_runs(q, k, v, ctx.runs, pattern == CAUSAL, scale)

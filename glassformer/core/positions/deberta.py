@@ -1,9 +1,9 @@
-"""DeBERTa's positions, where content and position score each other.
+"""DeBERTa's disentangled positions: content-to-position and position-to-content scores.
 
-The score of a query for a key at some distance is the same row of a table wherever they stand. So
+The score of a query for a key at some distance uses the same row of a table wherever they are. So
 each query is multiplied with the distances that occur, [query, distance], and the band that belongs
-to the keys is cut out by moving every row one place further: no index is gathered. This goes block
-by block, so that a block of queries meets only the distances it can have.
+to the keys is cut out by shifting every row by one: no index is gathered. This is done per block,
+so that a block of queries is multiplied only with the distances it can have.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from glassformer.core.pass_context import PassContext
 from glassformer.core.positions.transformer_xl import shifted
 from glassformer.spec import AttentionSpec, DisentangledSpec
 
-BLOCK = 64  # rows at once: their scores stay in the processor's cache
+BLOCK = 64  # rows at once: their scores stay in the CPU cache
 
 
 class DisentangledPosition(nn.Module):
+    """Adds DeBERTa's position scores as a bias."""
+
     per_layer: ClassVar[bool] = False
 
     def __init__(self, spec: DisentangledSpec, attention: AttentionSpec, width: int) -> None:
@@ -49,7 +51,7 @@ class DisentangledPosition(nn.Module):
             ctx.memo["distances"] = self.table(), self.rows(-farther), self.rows(farther)
         table, by_query, by_key = ctx.memo["distances"]
         bias = self.storage(q, ctx)
-        if self.spec.to_content:  # first, since writing across the rows is cheaper than adding
+        if self.spec.to_content:  # first, as writing across rows is cheaper than adding
             queries = self.projected(attention, "query", table)[:, by_key]  # [head, distance, dim]
             for columns, scores in bands(k, queries):
                 bias[..., columns] = scores.transpose(-1, -2)
@@ -62,7 +64,7 @@ class DisentangledPosition(nn.Module):
         return q, k, bias
 
     def storage(self, q: Tensor, ctx: PassContext) -> Tensor:
-        """Room for [batch, head, query, key]; without gradients all layers write to the same."""
+        """Returns storage of [batch, head, query, key], shared by all layers without gradients."""
         if torch.is_grad_enabled():
             return q.new_empty(*q.shape[:3], q.shape[2])
         if "bias" not in ctx.memo:
@@ -74,7 +76,7 @@ class DisentangledPosition(nn.Module):
         return self.weight if self.spec.norm is None else self.norm(self.weight)
 
     def pack(self, attention: Any) -> None:
-        """Keeps what a layer makes of the table: it is the same for every text."""
+        """Keeps a layer's projections of the table, which are the same for every text."""
         terms = {"query": self.spec.to_content, "key": self.spec.to_position}
         for part in (part for part, used in terms.items() if used):
             with torch.no_grad():
@@ -93,14 +95,14 @@ class DisentangledPosition(nn.Module):
         return self.project(attention, part, table)
 
     def project(self, attention: Any, part: str, table: Tensor) -> Tensor:
-        """The table as keys or queries of each head, scaled: [head, row, dim]."""
+        """Projects the table to scaled keys or queries of each head: [head, row, dim]."""
         linear, height = self.linear(attention, part), self.heads * self.dim
         first = height if self.spec.shared and part == "key" else 0
         own = slice(first, first + height)
         if self.spec.shared and not linear._forward_hooks:
             bias = linear.whole_bias
             rows = F.linear(table, linear.weight[own], None if bias is None else bias[own])
-        else:  # called, so that an adapter is heard
+        else:  # called as a module, so that adapters take effect
             rows = linear(table)[:, own]
         return rows.view(-1, self.heads, self.dim).transpose(0, 1) * self.scale
 
@@ -113,7 +115,7 @@ class DisentangledPosition(nn.Module):
         return [*self.parameters(), *self.linear(attention, part).parameters()]
 
     def rows(self, distance: Tensor) -> Tensor:
-        """The table's row for query - key = `distance`."""
+        """Returns the table's row for query - key = `distance`."""
         span = self.spec.span
         if self.spec.max_distance is not None:
             distance = log_buckets(distance, span, self.spec.max_distance)
@@ -121,18 +123,20 @@ class DisentangledPosition(nn.Module):
 
 
 def bands(rows: Tensor, distances: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """rows @ distances^T from [row, distance] to [row, column], where the distance of row r and
-    column c is entry c - r + (length - 1); in blocks of rows, with the slice each stands at."""
+    """Yields slices of rows with rows @ distances^T, shifted from [row, distance] to [row, column].
+
+    The distance of row r and column c is entry c - r + (length - 1).
+    """
     length = rows.shape[2]
     for start in range(0, length, BLOCK):
         stop = min(start + BLOCK, length)
-        met = distances[:, length - stop : 2 * length - 1 - start]  # from row stop-1 to row start
+        met = distances[:, length - stop : 2 * length - 1 - start]  # of rows stop-1 down to start
         scores = rows[:, :, start:stop] @ met.transpose(-1, -2)  # [row, distance]
         yield slice(start, stop), shifted(scores, length)
 
 
 def log_buckets(distance: Tensor, span: int, max_distance: int) -> Tensor:
-    """Distances up to span / 2 as they are, longer ones on a log scale up to `span`."""
+    """Keeps distances up to span / 2, and maps longer ones to a log scale up to `span`."""
     middle = span // 2
     size = distance.abs().clamp(min=middle - 1)
     octaves = math.log((max_distance - 1) / middle)

@@ -1,4 +1,4 @@
-"""A convolution over neighboring tokens, beside a first layer."""
+"""DeBERTa's convolution over neighboring tokens, parallel to the first layer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glassformer.spec import ConvolutionSpec
 
 
 class DebertaConvolution(nn.Module):
-    """Beside a stack's first layer."""
+    """norm(first layer's output + activation(convolution of embeddings))."""
 
     def __init__(self, width: int, spec: ConvolutionSpec) -> None:
         super().__init__()

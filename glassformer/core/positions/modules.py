@@ -1,6 +1,6 @@
-"""How attention is told where tokens stand.
+"""Position encodings inside attention: rotary, T5, ALiBi and Shaw.
 
-Each module maps (q, k, ctx, attention) to (q, k, bias): rotary turns queries and keys, the others
+Each module maps (q, k, ctx, attention) to (q, k, bias): rotary rotates queries and keys, the others
 return a bias of [batch or 1, head, query, key] that is added to the scaled scores.
 """
 
@@ -33,6 +33,8 @@ Turned = tuple[Tensor, Tensor, Tensor | None]
 
 
 class RotaryPosition(nn.Module):
+    """Rotary position embedding."""
+
     per_layer: ClassVar[bool] = False
 
     def __init__(self, spec: RotarySpec, attention: AttentionSpec, width: int) -> None:
@@ -46,7 +48,7 @@ class RotaryPosition(nn.Module):
         return self.turn(q, cos, sin), self.turn(k, cos, sin), None
 
     def angles(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of [batch or 1, 1, position, dim]."""
+        """Returns cosines and sines of [batch or 1, 1, position, dim]."""
         frequencies = rotary_frequencies(self.spec, positions.device)
         angle = positions[..., None].float() * frequencies
         halves = self.spec.pairing == "halves"
@@ -68,7 +70,7 @@ class RotaryPosition(nn.Module):
 
 
 def rotary_frequencies(spec: RotarySpec, device: torch.device) -> Tensor:
-    """Radians per position, [dim / 2], in float32 as the published models compute them."""
+    """Returns radians per position, [dim / 2], in float32 as the published models compute them."""
     exponent = torch.arange(0, spec.dim, 2, dtype=torch.float32, device=device) / spec.dim
     periods = spec.theta**exponent
     return 1.0 / periods if spec.scaling is None else _stretched(spec, spec.scaling, periods)
@@ -100,7 +102,7 @@ def _stretched(spec: RotarySpec, scaling: RotaryScaling, periods: Tensor) -> Ten
 
 
 class T5Bias(nn.Module):
-    """Small distances have buckets of their own, larger ones share them on a log scale (T5)."""
+    """T5's bias: small distances have their own buckets, larger ones share them on a log scale."""
 
     per_layer: ClassVar[bool] = False
 
@@ -148,8 +150,11 @@ class AlibiBias(nn.Module):
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """For a power of two 2^(-8/n), 2^(-16/n), ...; otherwise those of the next lower one, filled
-    up with every other slope of the next higher."""
+    """Returns the slopes 2^(-8/n), 2^(-16/n), ... if the number of heads n is a power of two.
+
+    Otherwise these are the slopes of the next lower power, followed by every other slope of the
+    next higher one.
+    """
     power = 1 << (heads.bit_length() - 1)
     slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
     between = [2 ** (-4 * (i + 1) / power) for i in range(2 * power)]
@@ -157,10 +162,11 @@ def alibi_slopes(heads: int) -> list[float]:
 
 
 class ShawPosition(nn.Module):
-    """score += q . a[distance]; where asked, output += sum of pattern * b[distance].
+    """score += q . a[distance]; with `values`, output += sum of pattern * b[distance].
 
-    Every query is multiplied with the vectors of the distances that occur, and the result moved
-    to where the keys stand (`skew`): no vector is ever repeated for a pair of query and key.
+    Every query is multiplied with the vectors of the distances that occur, and the result is
+    shifted to the positions of the keys (`skew`): no vector is repeated for a pair of query and
+    key.
     """
 
     per_layer: ClassVar[bool] = True
@@ -178,7 +184,7 @@ class ShawPosition(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module) -> Turned:
         queries, keys = len(ctx.q_slot), len(ctx.k_slot)
-        # a prefix is seen by those before it too; otherwise nothing ahead has to be scored
+        # later keys need scores only for a prefix, which earlier tokens see too
         ahead = 0 if self.spec.backward and ctx.prefix is None else queries - 1
         distance = torch.arange(1 - keys, ahead + 1, device=q.device)  # key - query
         vectors = self.keys[..., self.row(distance), :]
@@ -197,10 +203,12 @@ class ShawPosition(nn.Module):
 
 
 def skew(by_distance: Tensor, keys: int) -> Tensor:
-    """[query, distance] to [query, key], where distances ascend to key - query = 0 for the last
-    query and key, and perhaps beyond (Huang et al., 3.4). With a column in front, each row of the
-    flat tensor starts one place nearer than the row before. What lies beyond the last distance
-    gets the number of some other pair, and must be masked."""
+    """Shifts [query, distance] to [query, key] (Huang et al., 3.4).
+
+    Distances ascend to key - query = 0 for the last query and key, and may go beyond. With one
+    column prepended, each row of the flattened tensor starts one place before the previous row.
+    Entries beyond the last distance get the number of another pair, and must be masked.
+    """
     queries, distances = by_distance.shape[-2:]
     flat = F.pad(by_distance, (1, 0)).flatten(-2)[..., queries:]
     return flat.view(*flat.shape[:-1], queries, distances)[..., :keys]

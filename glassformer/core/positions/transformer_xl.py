@@ -1,8 +1,8 @@
-"""Positions relative to each other, as Transformer-XL and XLNet score them.
+"""Relative positions of Transformer-XL and XLNet.
 
-The score of a query for a distance does not depend on where they stand. So a block of queries is
-multiplied with the distances it can meet, [query, distance], and every row is moved one place
-further than the row before: no index is gathered, and no bias of [query, key] is ever whole.
+The score of a query for a distance does not depend on the position. So a block of queries is
+multiplied with the distances it can have, [query, distance], and every row is shifted by one more
+than the row before: no index is gathered, and no full bias of [query, key] is created.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
 from glassformer.spec import AttentionPattern, AttentionSpec, RelativePositionSpec
 
-BLOCK = 128  # queries at once: few enough that later keys are left out, enough for the kernels
+BLOCK = 128  # queries at once: few enough to skip later keys, enough for the kernels
 
 
 @dataclass
 class RelativeBias:
-    """A bias that goes by distance, for as many queries and keys at a time as are asked for."""
+    """A bias by distance, computed for blocks of queries and keys on demand."""
 
     q: Tensor  # [batch, head, query, dim], scaled
-    rows: Tensor  # [head, distance, dim], the first key seen from the last query first
+    rows: Tensor  # [head, distance, dim], from the distance of the last query to the first key
     keys: int
-    asked: Tensor | None  # [batch, asker]: the slots of the last queries, which only ask
-    by_segment: Tensor | None = None  # [batch, head, query, 2]: for a key of the same, of another
-    other: Tensor | None = None  # [batch, query, key]: whether it is another
+    asked: Tensor | None  # [batch, target]: slots of the query stream, the last queries
+    by_segment: Tensor | None = None  # [batch, head, query, 2]: same, other segment
+    other: Tensor | None = None  # [batch, query, key]: whether segments differ
 
     @property
     def tokens(self) -> int:
-        """How many queries are tokens, that stand in the last slots, one behind the other."""
+        """The number of queries that are tokens; they occupy the last slots in order."""
         return self.q.shape[2] - (0 if self.asked is None else self.asked.shape[1])
 
     def blocks(self, pattern: AttentionPattern) -> Iterator[tuple[slice, slice]]:
-        """Blocks of queries, each with the keys that it may see."""
+        """Yields blocks of queries, each with the keys that it may see."""
         first = self.keys - self.tokens  # the first token's slot
         for start in range(0, self.tokens, BLOCK):
             stop = min(start + BLOCK, self.tokens)
@@ -50,7 +50,7 @@ class RelativeBias:
             yield slice(self.tokens, self.q.shape[2]), slice(0, self.keys)
 
     def block(self, queries: slice, keys: slice) -> Tensor:
-        """[batch, head, query, key]; what it says of keys out of the pattern's reach is void."""
+        """Returns the bias of [batch, head, query, key]; undefined for keys outside the pattern."""
         columns, tokens = keys.stop - keys.start, self.tokens
         if queries.start == tokens:
             assert self.asked is not None
@@ -76,8 +76,10 @@ class RelativeBias:
 
 
 def shifted(scores: Tensor, columns: int) -> Tensor:
-    """[row, distance] to [row, column]: the last row starts at its first distance, each row before
-    it one distance later."""
+    """Shifts [row, distance] to [row, column].
+
+    The last row starts at its first distance, each earlier row one distance later.
+    """
     size, width = scores.shape[-2:]
     if size == 1:
         return scores[..., :columns]
@@ -86,8 +88,10 @@ def shifted(scores: Tensor, columns: int) -> Tensor:
 
 
 class RelativePosition(nn.Module):
-    """(q + u) . k + (q + v) . W r[distance] + (q + s) . segment, where u goes with the query and
-    the rest is the bias."""
+    """(q + u) . k + (q + v) . W r[distance] + (q + s) . segment.
+
+    u is added to the returned query; the other terms are the bias.
+    """
 
     def __init__(self, spec: RelativePositionSpec, attention: AttentionSpec, width: int) -> None:
         super().__init__()
@@ -120,8 +124,11 @@ class RelativePosition(nn.Module):
         return q + self.content[:, None], k, band
 
     def rows(self, ctx: PassContext, attention: Any) -> Tensor:
-        """W r of every distance that occurs: [head, distance, dim]. Distances d and -d have the
-        same cosines and opposite sines, so each is projected once for both."""
+        """Returns W r for every distance that occurs: [head, distance, dim].
+
+        Distances d and -d have the same cosines and opposite sines, so each is projected once for
+        both.
+        """
         queries, keys = len(ctx.q_slot), len(ctx.k_slot)
         weight = attention.position_key.weight
         if self.spec not in ctx.memo:
@@ -129,7 +136,7 @@ class RelativePosition(nn.Module):
         sin, cos = ctx.memo[self.spec]
         by_sin, by_cos = weight.split(self.width // 2, -1)
         odd, even = F.linear(sin, by_sin), F.linear(cos, by_cos)
-        # One row more than can be seen lets every row of `shifted` begin where the next one does.
+        # One extra row lets every row of `shifted` begin where the next one does.
         after = queries if self.spec.both_ways else min(2, queries)
         distances = torch.arange(keys - 1, -after, -1, device=odd.device).clamp(
             1 - len(odd), len(odd) - 1
@@ -138,7 +145,7 @@ class RelativePosition(nn.Module):
         return rows.view(-1, self.heads, self.dim).transpose(0, 1)
 
     def sinusoids(self, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """Sines and cosines of the distances from 0 on, in float32 as published."""
+        """Returns sines and cosines of the distances from 0 on, in float32 as published."""
         pair = torch.arange(0, self.width, 2, dtype=torch.float32, device=slots.device)
         frequency = 1 / 10_000 ** (pair / self.width)
         farthest = len(slots) if self.spec.clamp is None else self.spec.clamp + 1
@@ -146,7 +153,7 @@ class RelativePosition(nn.Module):
         return angle.sin(), angle.cos()
 
     def other(self, ctx: PassContext, segments: Tensor) -> Tensor:
-        """Whether query and key are of different segments: [batch, query, key]."""
+        """Whether query and key belong to different segments: [batch, query, key]."""
         if "segments" not in ctx.memo:
             own = segments[:, -len(ctx.q_slot) :]
             if ctx.askers is not None:
