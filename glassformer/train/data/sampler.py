@@ -185,7 +185,7 @@ class Even(Bucketed):
         rounded = _rounded(lengths)[self.rows]
         sizes, counts = np.unique(rounded, return_counts=True)
         few = _few(sizes, counts, shapes)
-        shorter = np.searchsorted(rounded, [0, *few[:-1]], side="right")  # rows up to the previous size
+        shorter = np.searchsorted(rounded, [0, *few[:-1]], side="right")  # rows below each size
         bins, cuts = [len(lengths)], [len(lengths)]  # from the end
         for size, begin in zip(reversed(few), reversed(shorter.tolist()), strict=True):
             fitting = min(max(1, tokens // size), len(lengths))
