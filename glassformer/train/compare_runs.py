@@ -35,6 +35,7 @@ def find_runs(sources: Sequence[str]) -> list[RunSummary]:
 
 
 def read_run(folder: Path) -> Run:
+    """Reads a run folder without opening it for training."""
     try:
         return Run(folder, read_recipe(folder / RECIPE))
     except GlassformerError as error:

@@ -48,6 +48,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
+    """Replaces `F.scaled_dot_product_attention`."""
     if dropout_p == 0.0 and cpu.knows_attention(q, k, v, attn_mask, is_causal):
         scale = q.shape[-1] ** -0.5 if scale is None else scale
         z: Tensor = _Attend.apply(q, k, v, attn_mask, is_causal, scale)  # type: ignore[no-untyped-call]
@@ -95,6 +96,7 @@ class _Attend(torch.autograd.Function):
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """Replaces `F.gelu`."""
     compiling = torch.compiler.is_compiling()  # the compiler's GELU is as fast, and it can be fused
     if not compiling and cpu.plain(x) and x.is_contiguous() and x.numel() >= cpu.FEW:
         y: Tensor = _Gelu.apply(x, cpu.ACTIVATIONS[approximate])  # type: ignore[no-untyped-call]

@@ -97,6 +97,10 @@ def figures(
 
 
 def is_better(name: str, value: float, best: float | None) -> bool:
+    """Returns whether a value of a metric is better than the best one so far.
+
+    A value is better than None and NaN, unless it is NaN itself.
+    """
     if best is None or math.isnan(best):
         return not math.isnan(value)
     return value < best if name.split(".")[0] in SMALLER else value > best

@@ -65,6 +65,7 @@ def features(net: nn.Module, inputs: Mapping[str, Any], head: str) -> Tensor:
 
 
 def head_of(net: nn.Module, name: str) -> Head:
+    """Returns a head of the network by name."""
     heads = net.get_submodule("heads")
     assert isinstance(heads, nn.ModuleDict)
     if name not in heads:

@@ -134,6 +134,7 @@ class Loop:
         return plain
 
     def take_step(self) -> StepStats:
+        """Takes one training step on all micro-batches."""
         settings, step, place = self.settings, self.notes.step, self.place
         objective = self.task.objective
         objective.advance(step / settings.steps)
@@ -228,6 +229,7 @@ class Loop:
             self.export_model(run.steps / name_of(step), run.replacing)
 
     def resume(self, run: Run) -> None:
+        """Restores the state of the last checkpoint; raises an error if the data has changed."""
         self.notes = TrainState(**self.state.load(run.state))
         if self.notes.epoch != self.feed.tokens:
             raise GlassformerError(
@@ -238,6 +240,7 @@ class Loop:
         run.cut(self.notes.step)
 
     def save(self, run: Run) -> None:
+        """Saves a checkpoint."""
         self.notes.scaler = self.precision.state()
         self.notes.epoch = self.feed.tokens
         notes = asdict(self.notes)
@@ -286,6 +289,7 @@ class Loop:
         return {key: notes[key] for key in said}
 
     def entry(self, taken: StepStats) -> Entry:
+        """Returns the log entry of a step."""
         sums, weights = taken.sums, self.task.weights
         totals = self.place.total({part: float(value) for part, value in sums.items()})
         parts = {p: total / taken.counts[p] for p, total in totals.items() if taken.counts[p]}
@@ -343,4 +347,5 @@ class Loop:
 
 
 def due(step: int, every: int) -> bool:
+    """Returns whether a step is a multiple of `every`; never if that is 0."""
     return every > 0 and step % every == 0

@@ -46,6 +46,7 @@ class Manifest:
 
     @classmethod
     def create(cls, folder: Path, files: Iterable[str] = (), *, adopted: bool = False) -> Manifest:
+        """Creates and saves the manifest of a new run."""
         made = cls(folder, secrets.token_hex(8), adopted=adopted)
         made.files = {name: [] for name in files}
         made._save()
@@ -254,6 +255,7 @@ class Manifest:
         return _digest(path.read_bytes()) if path.is_file() else None
 
     def check_text(self, name: str) -> None:
+        """Raises an error if the user has changed a text."""
         if self.files[name] and self._digest(name) not in (None, *self.files[name]):
             raise GlassformerError(
                 f"{self.folder / name} was changed after the run wrote it; move it to another "

@@ -50,9 +50,9 @@ class TokenizerSettings:
     """The [tokenizer] table: a kind to train on the data, or a folder to load.
 
     If neither is given, a model folder provides its own tokenizer, and a new model gets a
-    byte-level BPE tokenizer. `special` adds to the special tokens of the kind: `special.mask =
-    "[MASK]"`. `languages` are target languages, each of which gets a token that is put before a
-    source.
+    byte-level BPE tokenizer. `special` adds special tokens to those of the kind, as in
+    `special.mask = "[MASK]"`. `languages` are target languages, each of which gets a token that is
+    put before a source.
     """
 
     kind: (

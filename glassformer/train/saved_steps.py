@@ -65,6 +65,7 @@ class Snapshot:
 
 
 def is_run(folder: str | Path) -> bool:
+    """Returns whether a folder is a run folder."""
     return (Path(folder) / RECIPE).is_file()
 
 

@@ -67,10 +67,12 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def constant(settings: ScheduleSettings, step: int) -> float:
+    """Constant after a linear warmup."""
     return _risen(settings, step)
 
 
 def linear(settings: ScheduleSettings, step: int) -> float:
+    """Linear decay to the floor after a linear warmup."""
     return _risen(settings, step) * _above_floor(settings, 1 - _progress(settings, step))
 
 

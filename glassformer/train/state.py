@@ -80,6 +80,13 @@ class CheckpointState:
         }
 
     def save(self, files: Manifest, step: int, notes: Mapping[str, Any]) -> None:
+        """Writes a checkpoint.
+
+        Args:
+            files: The manifest of the run folder.
+            step: Number of steps done.
+            notes: JSON values to store with the tensors.
+        """
         text = json.dumps({"step": step, **notes}, indent=2) + "\n"
         with _whole(files, step, text, self._place) as draft, quietly():
             writer = HuggingFaceStorageWriter(str(draft), save_distributed=True)
@@ -187,6 +194,7 @@ def _why(error: BaseException) -> str:
 
 @contextmanager
 def quietly() -> Iterator[None]:
+    """Silences a warning of torch's checkpoint functions."""
     with warnings.catch_warnings():  # about running in a single process
         warnings.filterwarnings("ignore", message=".*assuming the intent is to")
         yield

@@ -84,6 +84,7 @@ def _between_blanks(shelf: TextFileReader, path: Path, encoding: str, size: int 
 
 
 def read_json_lines(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
+    """Yields the objects of a file with one JSON object per line."""
     for number, line in shelf.lines(path, settings.encoding):
         if isinstance(line, RecordError):
             yield line

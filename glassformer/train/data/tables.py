@@ -22,12 +22,14 @@ LONGEST_FIELD = 2**26
 def read_csv(
     shelf: TextFileReader, path: Path, settings: DataSettings
 ) -> Iterator[Record | RecordError]:
+    """Yields the rows of a CSV file."""
     return _table(shelf, path, settings, ",", quotes=True)
 
 
 def read_tsv(
     shelf: TextFileReader, path: Path, settings: DataSettings
 ) -> Iterator[Record | RecordError]:
+    """Yields the rows of a TSV file."""
     return _table(shelf, path, settings, "\t", quotes=False)
 
 

@@ -250,6 +250,7 @@ def tokens_of(
 
 
 def number_of(name: str) -> int:
+    """Returns a 64-bit hash of a question's name."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
 
 

@@ -109,6 +109,7 @@ class MultipleChoice(SequenceLevelObjective):
 
 
 def number_of(label: Any, choices: Sequence[str], record: Record) -> int:
+    """Returns the index of the right choice from its index, letter or text."""
     if label in choices:
         return choices.index(label)
     word = str(label).strip()

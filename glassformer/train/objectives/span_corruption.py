@@ -92,6 +92,7 @@ class SpanCorruption(Objective):
 
 
 def sentinels_of(frame: TextFrame) -> NDArray[np.int64]:
+    """Returns the ids of the tokenizer's sentinel tokens."""
     names = (SENTINEL.format(number) for number in count())
     found = []
     for name in names:

@@ -55,6 +55,14 @@ def length_of(model: Model, asked: int | None) -> int:
 
 
 def require_head(model: Model, name: str, objective: str, such: str) -> None:
+    """Raises an error if the model lacks a head.
+
+    Args:
+        model: The model.
+        name: Name of the head.
+        objective: Name of the objective, for the message.
+        such: Suggested classes, for the message.
+    """
     if all(head.name != name for head in model.spec.heads):
         raise GlassformerError(
             f"{objective} needs the head {name!r}, and {model.architecture} has "
@@ -63,6 +71,7 @@ def require_head(model: Model, name: str, objective: str, such: str) -> None:
 
 
 def column(record: Record, name: str) -> Any:
+    """Returns a column of a record; raises an error if it is missing."""
     if name not in record:
         raise GlassformerError(
             f"{record.get('where', 'A record')} has no column {name!r}, only "

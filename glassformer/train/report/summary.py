@@ -103,16 +103,19 @@ class RunSummary:
 
 
 def summarize(run: Run) -> RunSummary:
+    """Returns the summary of a run."""
     return RunSummary(
         run=run, about=read_about(run.folder), entries=run.entries(), state=_state(run)
     )
 
 
 def steps_of(entries: Sequence[Entry]) -> list[Entry]:
+    """Returns the entries of training steps."""
     return [entry for entry in entries if "loss" in entry]
 
 
 def evaluations_of(entries: Sequence[Entry]) -> list[Entry]:
+    """Returns the entries of evaluations."""
     return [entry for entry in entries if "valid" in entry]
 
 
