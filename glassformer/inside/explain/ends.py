@@ -1,4 +1,4 @@
-"""Embeddings, the last norm, logits."""
+"""Explanation of the numbers of embeddings, the final norm, logits and probabilities."""
 
 from __future__ import annotations
 
