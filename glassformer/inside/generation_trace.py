@@ -81,7 +81,8 @@ def generation_trace(
         sample: Whether to sample; greedy decoding otherwise.
         seed: The random seed for sampling.
         top: The number of candidates recorded per step.
-        **knobs: Other generation settings.
+
+    Other keyword arguments are generation settings.
 
     Returns:
         The steps, and the reason generation stopped ("eos" or "length").
@@ -164,7 +165,8 @@ def beam_tree(
         view: The view to continue from.
         beams: The number of beams.
         length: The maximum number of new tokens.
-        **knobs: Other generation settings.
+
+    Other keyword arguments are generation settings.
 
     Returns:
         The nodes, and the results, each with the index of its last node.

@@ -66,7 +66,8 @@ def choices(
         view: The view.
         positions: The positions (or other rows), by default all.
         top: The number of candidates.
-        **knobs: temperature, top_k, top_p and min_p as in `generate`.
+
+    Other keyword arguments are temperature, top_k, top_p and min_p, as in `generate`.
 
     Returns:
         One choice per position.

@@ -42,7 +42,7 @@ class EditEffects:
 def edit_effects(
     before: View, after: View, position: int, *, top: int = 10, **knobs: Any
 ) -> EditEffects:
-    """Compares the predictions of two views of one text; `knobs` are those of `choices`."""
+    """Compares the predictions of two views of one text; see `choices` for the other arguments."""
     was, now = Predicted(before), Predicted(after)
     (first,), (second,) = (choices(view, [position], top=top, **knobs) for view in (before, after))
     return EditEffects(first, second, movers(was, now, position, top), divergence(was, now))
