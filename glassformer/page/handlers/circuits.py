@@ -1,4 +1,4 @@
-"""Circuits, and how heads compose."""
+"""Handlers for circuits and the composition of heads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which there are, and what they are made of."""
+"""Handlers for the list of models and their structure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glassformer.page.session import Session
 from glassformer.weights.mapping import build_transformer
 from glassformer.weights.quantization import count_parameters
 
-EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models that bring none of their own
+EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models without their own samples
     "decoder": [
         {"text": "The animal didn't cross the street because it was too tired"},
         {"text": "Thanks for all the"},

@@ -1,4 +1,4 @@
-"""The table, and how the numbers of one are distributed."""
+"""Handlers for the parameter table and the distribution of a tensor's values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a model knows where tokens stand, as pictures."""
+"""Handler for the position information of a model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def positions(session: Session, asked: RequestArgs) -> BinaryResponse:
     told: list[dict[str, Any]] = []
     arrays = {}
     side = None
-    if "text" in asked:  # some patterns are of a text
+    if "text" in asked:  # some information depends on a text
         side = session.view(asked)
     for number, picture in enumerate(pictures(model, length, side)):
         for part, array in picture.arrays.items():

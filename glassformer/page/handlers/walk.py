@@ -1,4 +1,4 @@
-"""Its steps, and how one number came about."""
+"""Handlers for the computation steps of a text and the explanation of single numbers."""
 
 from __future__ import annotations
 
