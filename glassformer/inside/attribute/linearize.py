@@ -24,6 +24,7 @@ Back = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def exact(x: Tensor) -> Tensor:
+    """Returns the detached tensor in double precision."""
     return x.detach().double()
 
 

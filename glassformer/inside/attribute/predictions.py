@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prediction:
+    """One output with its probability and logit; `id` is a token id or label index."""
+
     id: int
     text: str
     probability: float

@@ -26,6 +26,8 @@ ROWS = 8192  # rows of the embedding per chunk
 
 @dataclass(frozen=True)
 class TokenScore:
+    """A token and its value along a direction."""
+
     id: int
     text: str
     value: float

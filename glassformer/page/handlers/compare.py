@@ -20,6 +20,7 @@ WEIGHTS = 20  # number of weights that are listed
 
 
 def compare(session: Session, asked: RequestArgs) -> BinaryResponse:
+    """Returns the changes between models `a` and `b` on one text."""
     first, second = (session.model(asked.text(name)) for name in ("a", "b"))
     if first is second:
         raise GlassformerError("A model is the same as itself; choose two, or two steps of a run.")

@@ -30,6 +30,7 @@ EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models without their own sa
 
 
 def models(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the list of models and the initial state of the page."""
     entries = [entry(source) for source in session.sources]
     first = dict(entries[0]["examples"][0])
     if session.text is not None:
@@ -66,6 +67,7 @@ def checkpoint(source: ModelSource) -> dict[str, Any]:
 
 
 def structure(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the structure of a model."""
     id = asked.text("model")
     tuned = tuned_head(session.source(id).place)
     return {"model": id, **describe_model.structure(session.model(id), tuned)}

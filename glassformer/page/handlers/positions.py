@@ -13,6 +13,7 @@ MOST = 1024
 
 
 def positions(session: Session, asked: RequestArgs) -> BinaryResponse:
+    """Returns the position information of a model, for a text if one is given."""
     model = session.model(asked.text("model"))
     length = asked.index("length", 64, least=1, most=MOST)
     told: list[dict[str, Any]] = []
