@@ -8,7 +8,15 @@ if TYPE_CHECKING:
     import glassformer.inside as inside
     import glassformer.train as train
     from glassformer.core import ActivationCapture, Cache
-    from glassformer.errors import GlassformerError
+    from glassformer.errors import (
+        ConfigError,
+        DataError,
+        DeviceError,
+        GlassformerError,
+        InputError,
+        LoadError,
+        UnsupportedError,
+    )
     from glassformer.inside.compare import compare
     from glassformer.loading import create, load, open_index
     from glassformer.model import Model
@@ -19,10 +27,16 @@ __version__ = "0.1.0"
 __all__ = [
     "ActivationCapture",
     "Cache",
+    "ConfigError",
+    "DataError",
+    "DeviceError",
     "GlassformerError",
+    "InputError",
+    "LoadError",
     "Model",
     "ModelSpec",
     "Tokenizer",
+    "UnsupportedError",
     "compare",
     "create",
     "evaluate",
@@ -33,7 +47,15 @@ __all__ = [
 ]
 MODULES = {
     "core": ("Cache", "ActivationCapture"),
-    "errors": ("GlassformerError",),
+    "errors": (
+        "ConfigError",
+        "DataError",
+        "DeviceError",
+        "GlassformerError",
+        "InputError",
+        "LoadError",
+        "UnsupportedError",
+    ),
     "inside.compare": ("compare",),
     "model": ("Model",),
     "loading": ("create", "load", "open_index"),
