@@ -1,4 +1,4 @@
-"""What a model does with a text, and what it would do if it were otherwise."""
+"""Activation capture, attribution, lenses, weight analysis and interventions."""
 
 from glassformer.inside.attribute.causal_basis import causal_basis
 from glassformer.inside.attribute.steering import direction, mean

@@ -1,6 +1,7 @@
-"""Two models read one text; which heads and layers have moved?
+"""Comparison of two models on one text: which heads and layers changed.
 
-A fine-tune beside its base, a model with its adapter on and off, two steps of one training.
+Typical uses are a fine-tuned model and its base, a model with its adapter on and off, or two steps
+of one training run.
 """
 
 from __future__ import annotations
@@ -34,11 +35,23 @@ SEEN = ("pattern", "z", "attn_out", "ffn_out", "resid_post")
 
 @dataclass(frozen=True, eq=False)
 class SideComparison:
-    """Of one stack, or of cross-attention. [layer, head]: `pattern` is the total variation between
-    the two patterns (0: the same, 1: nothing in common), `divergence` Jensen and Shannon's in bits,
-    means over queries; `head_change` is the size of the difference of what a head writes to
-    the stream, over the size of what it wrote, and `head_cosine` the cosine between both. [layer]:
-    the same of attention, of the feed-forward layer and of the stream."""
+    """The differences within one stack, or within cross-attention.
+
+    The per-head tensors are [layer, head], the others [layer]. A relative change is the norm of the
+    difference divided by the norm of the original.
+
+    Attributes:
+        pattern: Total variation distance between the attention patterns, averaged over queries (0:
+            identical, 1: disjoint).
+        divergence: Jensen-Shannon divergence between the attention patterns in bits, averaged over
+            queries.
+        head_change: Relative change of what each head writes to the residual stream.
+        head_cosine: Cosine similarity between what each head writes in the two models.
+        attention_change: Relative change of the attention output.
+        feed_forward_change: Relative change of the feed-forward output.
+        residual_change: Relative change of the residual stream after the layer.
+        residual_cosine: Cosine similarity between the two residual streams.
+    """
 
     pattern: NamedTensor
     divergence: NamedTensor
@@ -52,7 +65,7 @@ class SideComparison:
 
 @dataclass(frozen=True)
 class Mover:
-    """A token (or label) whose probability has changed."""
+    """A token (or label) whose probability changed."""
 
     id: int
     text: str
@@ -62,8 +75,16 @@ class Mover:
 
 @dataclass(frozen=True, eq=False)
 class ModelComparison(Displayable):
-    """`sides` are "encoder", "decoder" and "cross", as far as the model has them and they attend;
-    `logit_divergence` is KL(before, after) in nats, [position]."""
+    """The result of `compare`.
+
+    Attributes:
+        before: The view of the first model.
+        after: The view of the second model.
+        sides: Comparisons by "encoder", "decoder" and "cross", for those stacks of the model that
+            have attention.
+        logit_divergence: KL(before, after) in nats, [position]; None if the outputs of the two
+            models are not comparable.
+    """
 
     before: View
     after: View
@@ -71,7 +92,7 @@ class ModelComparison(Displayable):
     logit_divergence: NamedTensor | None
 
     def moved(self, count: int = 10) -> list[tuple[str, int, int, float]]:
-        """The heads whose patterns have changed most: side, layer, head, total variation."""
+        """Returns the heads that changed most, as (side, layer, head, total variation)."""
         found = [
             (name, layer, head, float(value))
             for name, side in self.sides.items()
@@ -81,8 +102,10 @@ class ModelComparison(Displayable):
         return sorted(found, key=lambda each: -each[3])[:count]
 
     def movers(self, position: int = -1, count: int = 10) -> list[Mover]:
-        """The outputs whose probability has changed most, at a position; of a model for answers,
-        where one starts (0) or ends (1)."""
+        """Returns the outputs whose probability at a position changed most.
+
+        For an extractive question answering model, position 0 is the answer's start and 1 its end.
+        """
         if self.logit_divergence is None:
             raise GlassformerError(
                 "The two models do not say the same things (their heads differ, or one has none); "
@@ -109,14 +132,26 @@ class ModelComparison(Displayable):
 def compare(
     a: TaskModel, b: TaskModel, text: Text, target: Text | None = None, *, head: str | None = None
 ) -> ModelComparison:
-    """Of `b` beside `a` on a text. A model beside itself is the model without its adapter, and
-    with it. `head`: whose outputs are compared, else the first; patterns and streams are compared
-    also where one of the models does not have it."""
+    """Compares model `b` with model `a` on one text.
+
+    If `a` and `b` are the same model, it is compared without and with its adapter.
+
+    Args:
+        a: The model before the change.
+        b: The model after the change.
+        text: The input text.
+        target: The decoder text of an encoder-decoder model.
+        head: The head whose outputs are compared, by default the first. Patterns and residual
+            streams are compared even if only one of the models has this head.
+
+    Returns:
+        A `ModelComparison`.
+    """
     for one in (a, b):
         if isinstance(one, str | Path):
             raise GlassformerError(f"Models are compared: give gf.load({str(one)!r}).")
     there = [head if head in [one.name for one in model.spec.heads] else None for model in (a, b)]
-    first, second = there if any(there) else (head, head)  # of neither: `look` says so
+    first, second = there if any(there) else (head, head)  # if neither has it, `look` raises
     if a is b and adapters.active(a.net) is None:
         raise GlassformerError(
             "A model beside itself is compared with its adapter off and on, and this one has no "
@@ -169,7 +204,7 @@ def _heads(layer: object) -> int:
 
 
 def _pairs(a: View, b: View) -> Iterator[tuple[str, StackView, StackView]]:
-    """Stacks that attend in every layer; a recurrent one has nothing that could be compared."""
+    """Yields the stacks that have attention; a recurrent stack has nothing to compare."""
     names = names_of(a.model.spec)
     for stack in ("encoder", "decoder"):
         if f"{stack}.blocks.0.attn_out" in names:
@@ -185,7 +220,7 @@ def _side(a: StackView, b: StackView) -> SideComparison:
     ffn = not a.scope and a.stack + ".blocks.0.ffn_out" in names_of(a.view.model.spec)
     for layer in range(len(a.spec.order)):
         was, now = (side.attention[layer].array.float() for side in (a, b))
-        keys = min(was.shape[-1], now.shape[-1])  # an adapter's tokens stand in front
+        keys = min(was.shape[-1], now.shape[-1])  # an adapter may prepend tokens
         was, now = was[..., -keys:], now[..., -keys:]
         pattern.append((was - now).abs().sum(-1).mean(-1) / 2)
         divergence.append(_jensen_shannon(was, now).mean(-1))
@@ -220,13 +255,13 @@ def _side(a: StackView, b: StackView) -> SideComparison:
 
 
 def _written(side: StackView, layer: int) -> Tensor:
-    """What each head writes to the stream: [head, position, width]."""
+    """What each head writes to the residual stream: [head, position, width]."""
     z = side.z[layer].array.float()
     stack = getattr(side.view.model.net, side.stack)
     assert isinstance(stack, Stack)
     block = stack.blocks[side.spec.order[layer]]
     part: Any = getattr(block, "cross" if side.scope else "attention", None)
-    if part is None:  # a hop writes what it found
+    if part is None:  # a memory hop writes z unprojected
         return z
     by_head: Tensor = part.out.weight.float().view(-1, len(z), z.shape[-1])  # [width, head, dim]
     written: Tensor = torch.einsum("hpd,whd->hpw", z, by_head)
@@ -234,27 +269,27 @@ def _written(side: StackView, layer: int) -> Tensor:
 
 
 def _relative(was: Tensor, now: Tensor) -> Tensor:
-    """[head]: the size of the difference over the size of what was."""
+    """[head]: the norm of the difference divided by the norm of the original."""
     size: Tensor = was.float().flatten(1).norm(dim=-1)
     apart: Tensor = (now - was).float().flatten(1).norm(dim=-1)
     return apart / size.clamp(min=1e-12)
 
 
 def _cosine(was: Tensor, now: Tensor) -> Tensor:
-    """[head], the mean over positions."""
+    """[head], averaged over positions."""
     cosine: Tensor = F.cosine_similarity(was.float(), now.float(), dim=-1)
     return cosine.mean(-1)
 
 
 def _jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
-    """In bits: 0 the same, 1 nothing in common."""
+    """Jensen-Shannon divergence in bits: 0 if identical, 1 if disjoint."""
     middle = (p + q) / 2
     apart = (torch.xlogy(x, x) - torch.xlogy(x, middle) for x in (p, q))
     return torch.stack(list(apart)).sum((0, -1)) / (2 * math.log(2))
 
 
 def movers(was: Predicted, now: Predicted, position: int, count: int) -> list[Mover]:
-    """The outcomes whose probability has changed most, in a row of what is predicted."""
+    """Returns the outcomes of one row of predictions whose probability changed most."""
     row = was.row(position)
     before, after = (each.log_chances(each.logits([row]))[0].exp() for each in (was, now))
     best = (after - before).abs().topk(min(count, len(before))).indices.tolist()
@@ -262,7 +297,7 @@ def movers(was: Predicted, now: Predicted, position: int, count: int) -> list[Mo
 
 
 def divergence(was: Predicted, now: Predicted) -> NamedTensor:
-    """KL(was, now) in nats of every row of what is predicted."""
+    """Returns KL(was, now) in nats for every row of predictions."""
     far = was.divergence(was.logits(), now.logits())
     words = {"position": [token.text for token in was.view.tokens], "end": ENDS[: len(far)]}
     axis = was.axes[0]
@@ -271,7 +306,7 @@ def divergence(was: Predicted, now: Predicted) -> NamedTensor:
 
 
 def _divergence(a: View, b: View) -> NamedTensor | None:
-    """Where both predict the same kind of thing."""
+    """The divergence of the predictions; None if the outcomes of the two views differ."""
     try:
         was, now = Predicted(a), Predicted(b)
     except GlassformerError:

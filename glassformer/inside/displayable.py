@@ -1,4 +1,4 @@
-"""Whatever is found has a notebook display, and becomes a file."""
+"""Base class for results with a notebook display and HTML export."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 
 class Displayable(ABC):
-    """Shows itself in a notebook; `show/` has the pictures."""
+    """A result that renders as HTML in a notebook; `show/` contains the rendering code."""
 
     @abstractmethod
     def _repr_html_(self) -> str: ...
 
     @property
     def heading(self) -> str:
-        """The title of a file."""
+        """The title of the saved HTML file."""
         return repr(self)
 
     def save_html(self, path: str | Path) -> None:
-        """One file that needs nothing else."""
+        """Saves the display as one self-contained HTML file."""
         from glassformer.inside.show.html import save
 
         save(path, self.heading, self._repr_html_())

@@ -1,5 +1,4 @@
-"""A text goes on token by token, with what the cache holds at each; and the
-tree of a beam search, with what was pruned."""
+"""Step-by-step traces of generation: cache use per token, and the full beam search tree."""
 
 from __future__ import annotations
 
@@ -28,8 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GenerationStep:
-    """One step: the keys and values of `reused` tokens were there, those of `fresh` ones were
-    computed, and then a token was chosen."""
+    """One generation step.
+
+    Attributes:
+        reused: Number of tokens whose keys and values came from the cache.
+        fresh: Number of tokens whose keys and values were computed in this step.
+        chosen: The token chosen after that.
+        candidates: The most probable tokens.
+        seconds: Duration of the step.
+    """
 
     reused: int
     fresh: int
@@ -44,8 +50,16 @@ class GenerationStep:
 
 @dataclass(frozen=True)
 class CacheSize:
-    """What a cache holds: of every token `token_bytes`, and `memory_bytes` once and for all of the
-    `memory` tokens that an encoder has read."""
+    """The size of the key-value cache.
+
+    Attributes:
+        layers: Number of layers with attention.
+        key_heads: Key-value heads of the first such layer.
+        head_dim: Size of one head.
+        token_bytes: Bytes per cached token.
+        memory: Number of encoder tokens held for cross-attention.
+        memory_bytes: Bytes of these encoder tokens, allocated once.
+    """
 
     layers: int
     key_heads: int
@@ -59,12 +73,25 @@ class CacheSize:
 def generation_trace(
     view: View, length: int, *, sample: bool = False, seed: int = 0, top: int = 10, **knobs: Any
 ) -> tuple[list[GenerationStep], str]:
-    """Up to `length` tokens that follow the view's text, with its edits, and why they ended."""
+    """Generates up to `length` tokens after the view's text, with the view's edits.
+
+    Args:
+        view: The view to continue from.
+        length: The maximum number of new tokens.
+        sample: Whether to sample; greedy decoding otherwise.
+        seed: The random seed for sampling.
+        top: The number of candidates recorded per step.
+
+    Other keyword arguments are generation settings.
+
+    Returns:
+        The steps, and the reason generation stopped ("eos" or "length").
+    """
     request = _request(view, length)
     turned = view.model.writer.knobs({"do_sample": sample, "seed": seed, **knobs})
     runner = Runner(view.model.net)
     chance = chances(seed, 0, request.limit)
-    said = Predicted(view, head_with_outputs(view.model, None).name)  # which the writer reads
+    said = Predicted(view, head_with_outputs(view.model, None).name)  # the head used for generation
     steps: list[GenerationStep] = []
     fresh, reused = len(request.prompt), 0
     with standing(view.model.net, view.edits, alone=True):
@@ -89,6 +116,7 @@ def generation_trace(
 
 
 def cache_size(view: View) -> CacheSize:
+    """Computes the key-value cache size of the view's last stack."""
     stack = view.model.spec.last_stack
     layers = [stack.blocks[index] for index in stack.order]
     blocks = [layer for layer in layers if isinstance(layer, BlockSpec)]
@@ -106,8 +134,17 @@ def cache_size(view: View) -> CacheSize:
 
 @dataclass(frozen=True)
 class Node:
-    """A token of a beam search: `parent` is its place in the list, None where it follows the text;
-    `score` is the sum of log-probabilities from there, `state` is kept, finished or pruned."""
+    """A token in the beam search tree.
+
+    Attributes:
+        parent: Index of the parent in the list of nodes, None if the token follows the prompt.
+        step: The decoding step.
+        token: The token id.
+        text: The token's text.
+        logprob: The log-probability of this token.
+        score: The sum of log-probabilities since the prompt.
+        state: "kept", "finished" or "pruned".
+    """
 
     parent: int | None
     step: int
@@ -122,7 +159,18 @@ class Node:
 def beam_tree(
     view: View, beams: int, length: int, **knobs: Any
 ) -> tuple[list[Node], list[tuple[int, GenerationOutput]]]:
-    """Every token that a beam search has weighed, and its results with the nodes they end at."""
+    """Runs a beam search after the view's text and returns every candidate it considered.
+
+    Args:
+        view: The view to continue from.
+        beams: The number of beams.
+        length: The maximum number of new tokens.
+
+    Other keyword arguments are generation settings.
+
+    Returns:
+        The nodes, and the results, each with the index of its last node.
+    """
     request, writer = _request(view, length), view.model.writer
     turned = writer.knobs(
         {"num_beams": beams, "num_return_sequences": beams, "tree": True, "do_sample": False}
@@ -132,7 +180,7 @@ def beam_tree(
         ((_, best),) = writer.results([request], turned)
     assert best.tree is not None
     nodes: list[Node] = []
-    alive: list[int] = []  # of each beam: its newest node
+    alive: list[int] = []  # the newest node of each beam
     for number, step in enumerate(best.tree):
         grown: list[int] = []
         parts = {"kept": step.kept, "finished": step.finished, "pruned": step.pruned}
@@ -157,7 +205,7 @@ def _node(
 
 
 def _path(nodes: list[Node], place: int | None) -> list[int]:
-    """The tokens from the text to a node."""
+    """The tokens from the prompt to a node."""
     found: list[int] = []
     while place is not None:
         found.insert(0, nodes[place].token)
@@ -166,7 +214,7 @@ def _path(nodes: list[Node], place: int | None) -> list[int]:
 
 
 def _request(view: View, length: int) -> GenerationRequest:
-    """What follows the tokens that the view has read."""
+    """A generation request with the view's tokens as the prompt."""
     if view.stack != "decoder":
         raise GlassformerError(f"{view.model.architecture} does not write; it fills gaps.")
     inputs = view.reading.inputs

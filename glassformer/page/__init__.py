@@ -1,4 +1,4 @@
-"""A server for one's own browser. Questions come in, what `inside` finds goes out."""
+"""A local web server that displays the results of `inside` in the user's own browser."""
 
 from glassformer.page.server import Server
 from glassformer.page.session import Session

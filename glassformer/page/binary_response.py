@@ -1,4 +1,4 @@
-"""Facts and arrays become one body, for page/src/binary.ts."""
+"""Binary response format of facts and arrays in one body, read by page/src/binary.ts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import torch
 from torch import Tensor
 
 DTYPES = {torch.float16: "float16", torch.float32: "float32", torch.int32: "int32"}
-ALIGNED = 8  # where arrays begin, so that a browser can look at them without a copy
+ALIGNED = 8  # alignment of arrays, so that a browser can use them without a copy
 
 
 @dataclass(frozen=True)
 class BinaryResponse:
-    """`arrays` by name: a tensor and its axes."""
+    """JSON facts, and arrays by name: a tensor and its axes."""
 
     facts: Mapping[str, Any]
     arrays: Mapping[str, tuple[Tensor, Sequence[str]]] = field(default_factory=dict)
 
     def body(self) -> bytes:
+        """Returns the encoded body: header length, JSON header, aligned arrays."""
         told: dict[str, Any] = {}
         parts: list[bytes] = []
         start = 0
@@ -47,7 +48,11 @@ def as_json(value: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Six digits are more than a picture shows; JSON has no infinite numbers."""
+    """Converts a value for JSON.
+
+    Floats are rounded to six digits, more than a plot shows; non-finite ones, which JSON lacks,
+    become null.
+    """
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     if isinstance(value, Mapping):

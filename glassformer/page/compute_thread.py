@@ -1,4 +1,4 @@
-"""One thread, so that many tabs wait in line and torch keeps its cores."""
+"""A single compute thread: requests of several tabs run in order, and torch keeps its cores."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ Result = TypeVar("Result")
 
 
 class ComputeThread:
+    """Runs jobs one at a time in a background thread."""
+
     def __init__(self) -> None:
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
         self._closed = False
@@ -19,14 +21,14 @@ class ComputeThread:
         self._thread.start()
 
     def close(self, patience: float) -> bool:
-        """No job is begun any more; whether the one at work was done within so many seconds."""
+        """Starts no more jobs; returns whether the running one ended within `patience` seconds."""
         self._closed = True
         self._jobs.put((Future(), lambda: None))
         self._thread.join(patience)
         return not self._thread.is_alive()
 
     def do(self, job: Callable[[], Result]) -> Result:
-        """Waits for its turn, and for the result."""
+        """Queues a job, waits for it and returns its result."""
         future: Future[Result] = Future()
         self._jobs.put((future, job))
         return future.result()

@@ -1,4 +1,4 @@
-"""What a model is made of, a spec, comes in and goes out as the page tells it."""
+"""Description of a model's structure for the page."""
 
 from __future__ import annotations
 
@@ -48,13 +48,14 @@ Facts = dict[str, Any]
 
 
 def model_kind(spec: ModelSpec) -> str:
+    """Returns "encoder", "decoder" or "encoder-decoder"."""
     if spec.encoder is None:
         return "decoder"
     return "encoder" if spec.decoder is None else "encoder-decoder"
 
 
 def structure(model: TaskModel, tuned: str | None) -> Facts:
-    """`tuned` is the head that a tuned lens lies there for."""
+    """Returns the structure of a model; `tuned` is the head that its tuned lens is for."""
     spec = model.spec
     stacks = {"encoder": spec.encoder, "decoder": spec.decoder}
     there = {name: stack for name, stack in stacks.items() if stack is not None}
@@ -74,7 +75,7 @@ def structure(model: TaskModel, tuned: str | None) -> Facts:
 
 
 def output_facts(model: TaskModel, head: str | None, tuned: str | None) -> Facts:
-    """What there is to ask about a head; None where none predicts anything."""
+    """Describes what the page can show for a head; `head` is None if no head predicts anything."""
     said, why = said_by(model, head)
     return {
         "head": head,
@@ -94,7 +95,7 @@ def output_facts(model: TaskModel, head: str | None, tuned: str | None) -> Facts
 
 
 def said_by(model: TaskModel, head: str | None) -> tuple[Predicts | None, str | None]:
-    """What is predicted, or why nothing is."""
+    """Returns what the head predicts, or the reason why it predicts nothing."""
     try:
         return predicts(model, head), None
     except GlassformerError as error:
@@ -102,6 +103,7 @@ def said_by(model: TaskModel, head: str | None) -> tuple[Predicts | None, str | 
 
 
 def sights(spec: ModelSpec) -> list[str]:
+    """Returns the kinds of attention of a model: "encoder", "decoder", "cross"."""
     found = []
     for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         if stack is not None and stack.attention_blocks:
@@ -112,13 +114,13 @@ def sights(spec: ModelSpec) -> list[str]:
 
 
 def reads_pairs(model: TaskModel) -> bool:
-    """Whether a second sentence can be told apart from the first."""
+    """Whether the model can distinguish a second sentence from the first."""
     stack = model.spec.encoder or model.spec.last_stack
     return stack.embed.segments > 1 or stack.scores_segments or _frames_pairs(model)
 
 
 def _frames_pairs(model: TaskModel) -> bool:
-    """An encoder without segments tells them apart by the separators between them."""
+    """Whether an encoder without segments distinguishes sentences by separators between them."""
     if model.spec.encoder is None or model.spec.decoder is not None or model.tokenizer is None:
         return False
     return any(model.tokenizer.encode("a", "b").special_mask[1:-1])

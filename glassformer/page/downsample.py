@@ -1,4 +1,4 @@
-"""Large arrays come in, what fits on a screen goes out."""
+"""Reduction of large arrays to display size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from torch import Tensor
 
 
 def shrunk(values: Tensor, axis: int, most: int, by: str = "max") -> Tensor:
-    """At most so many along an axis: of neighbors the mean, the largest, or the largest by size."""
+    """Reduces an axis to at most `most` elements.
+
+    Args:
+        values: The array.
+        axis: The axis.
+        most: The maximum size.
+        by: How neighbors are combined: "mean", "max", or anything else for the largest absolute
+            value.
+
+    Returns:
+        The reduced array.
+    """
     size = values.shape[axis]
     if size <= most:
         return values
@@ -25,7 +36,7 @@ def shrunk(values: Tensor, axis: int, most: int, by: str = "max") -> Tensor:
 
 
 def thumbnail(patterns: Tensor, most: int) -> Tensor:
-    """[..., query, key] to at most so many of both; of every tile the largest weight."""
+    """Reduces [..., query, key] to at most `most` of both by the largest weight of every tile."""
     if not patterns.is_contiguous():
         patterns = patterns.contiguous()
     rows, columns = (-(-size // max(most, 1)) for size in patterns.shape[-2:])

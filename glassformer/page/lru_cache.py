@@ -1,4 +1,4 @@
-"""The newest values up to a weight; threads may share it."""
+"""A thread-safe LRU cache with a weight limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Value]):
-    """`most` is of the sum of weights; one value is kept however much it weighs."""
+    """Keeps the most recently used values up to a total weight.
+
+    Args:
+        most: The maximum sum of weights; one value is kept regardless of its weight.
+        weigh: Returns the weight of a value.
+    """
 
     def __init__(self, most: float, weigh: Callable[[Value], float] = lambda value: 1) -> None:
         self.most, self.weigh = most, weigh

@@ -1,4 +1,4 @@
-"""What was named on the command line comes in, models to load go out."""
+"""Resolution of the model names of the command line to loadable models."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from glassformer.zoo import HOME, samples_of
 from glassformer.zoo import published as real
 
 CONFIG = "config.json"
-PACKED = 10**9  # parameters up to which it is worth a second copy of them to be faster
-Sample = Mapping[str, str]  # a text; a pair or a target with it
+PACKED = 10**9  # parameters up to which a packed copy is worth its memory
+Sample = Mapping[str, str]  # a text, optionally with a pair or a target
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model that can be loaded, perhaps with an adapter that was named; of a run folder, the last
-    of its `checkpoints`. `samples` are texts that show something with this very model."""
+    """A model that can be loaded, optionally with an adapter.
+
+    A source of a run folder loads the last of its `checkpoints`. `samples` are example texts for
+    this model.
+    """
 
     id: str
     folder: Path
@@ -37,10 +40,11 @@ class ModelSource:
 
     @property
     def place(self) -> Path:
-        """The folder of the very model, in which its tuned lens lies."""
+        """The folder of this exact model, which contains its tuned lens."""
         return self.adapter or (self.folder if self.snapshot is None else self.snapshot.folder)
 
     def load(self) -> Model:
+        """Loads the model in evaluation mode."""
         for needed in (self.folder, self.adapter):
             if self.snapshot is None and needed is not None and not needed.exists():
                 raise GlassformerError(f"{needed} is gone; put it back, or open another model.")
@@ -52,7 +56,10 @@ class ModelSource:
         return model.pack() if count_parameters(model.net) < PACKED else model
 
     def describe(self) -> tuple[str, ModelSpec]:
-        """The class and what it is made of; without the weights, where config.json says it."""
+        """Returns the architecture and specification.
+
+        The weights are not loaded if config.json describes the model.
+        """
         files = (self.place / name for name in (CONFIG, ADAPTER_CONFIG))
         if self.snapshot is not None and not any(file.is_file() for file in files):
             model = self.load()
@@ -63,7 +70,17 @@ class ModelSource:
 
 
 def find_sources(names: Sequence[str], adapter: str | None = None) -> list[ModelSource]:
-    """Of one name several times, each has its own number. The adapter is that of one model."""
+    """Returns the model sources for some names.
+
+    Repeated names get a number each.
+
+    Args:
+        names: Model names, folders or run folders.
+        adapter: An adapter, for one model only.
+
+    Returns:
+        The sources in order.
+    """
     found: dict[str, ModelSource] = {}
     for name in names:
         folder = Path(name) if is_run(name) else find_folder(name)
@@ -86,12 +103,12 @@ def name_of(name: str, folder: Path) -> str:
 
 
 def is_plain(folder: Path) -> bool:
-    """A model that has its recipe beside it, and no steps."""
+    """Whether a run folder is a plain model with its recipe, without saved steps."""
     return (folder / CONFIG).is_file() and not (folder / "steps").is_dir()
 
 
 def samples(name: str, folder: Path) -> tuple[Sample, ...]:
-    """What the card or the list of published weights has; none of others."""
+    """Returns the example texts of the model card or the list of published weights, if any."""
     if name.startswith(real.PREFIX):
         text = real.published(name)[1].sample
         return () if text is None else ({"text": text},)

@@ -1,4 +1,4 @@
-"""A JSON object comes in, values that were checked go out."""
+"""Validation of request arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ Limits = tuple[float | None, float | None]
 
 
 class RequestArgs:
-    """The body of a question. A field of another kind than expected is one clear sentence."""
+    """The JSON body of a request.
+
+    A field of an unexpected type raises a `GlassformerError` with one clear sentence.
+    """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.given = given
@@ -24,7 +27,7 @@ class RequestArgs:
 
     @property
     def output(self) -> str | None:
-        """The head whose outputs are looked at, where one is named."""
+        """The head whose outputs are used, if the request names one."""
         return self.text("output") if "output" in self else None
 
     def flag(self, name: str) -> bool:
@@ -39,7 +42,7 @@ class RequestArgs:
     def index(
         self, name: str, default: int | None = None, *, least: int = 0, most: int | None = None
     ) -> int:
-        """A whole number; `most` is the last that is allowed."""
+        """Returns an integer between `least` and `most`, both inclusive."""
         found = int(self._value(name, default, int, "a whole number"))
         if found < least or (most is not None and found > most):
             until = "on" if most is None else f"to {most}"
@@ -62,7 +65,7 @@ class RequestArgs:
             if default is None:
                 raise GlassformerError(f"The question needs {name!r}, {said}.")
             return default
-        wrong = isinstance(value, bool) and kind is not bool  # which Python counts as numbers
+        wrong = isinstance(value, bool) and kind is not bool  # bool is a subclass of int
         if wrong or not isinstance(value, kind):
             raise GlassformerError(f"{name!r} must be {said}, not {value!r:.60}.")
         return value

@@ -1,7 +1,7 @@
-"""It listens on this machine alone, and answers the page it has served.
+"""The HTTP server of the page. It listens on the loopback address only.
 
-A browser lets any page send requests to any address, and a name may come to point at this machine;
-so a request must name this machine as its host, and come from the page that was served here.
+A browser lets any page send requests to any address, and a domain name may resolve to this machine;
+a request must therefore name this machine as its host, and come from the page that was served here.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from glassformer.page.session import Session
 STATIC = Path(__file__).parent / "static"
 ADDRESS = "127.0.0.1"
 HOST = re.compile(rf"({re.escape(ADDRESS)}|localhost)(:\d{{1,5}})?")
-LARGEST = 2**22  # bytes of a question
-PATIENCE = 2  # seconds for which one who is refused may go on speaking
-GUARDS = {  # what the page may do: ask here, and nowhere else
+LARGEST = 2**22  # maximum number of bytes of a request body
+PATIENCE = 2  # seconds to wait for the rest of a refused request
+GUARDS = {  # headers that let the page send requests to this server only
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -43,7 +43,7 @@ GUARDS = {  # what the page may do: ask here, and nowhere else
 
 
 class Server(ThreadingHTTPServer):
-    """`port` 0 is any that is free."""
+    """The HTTP server of a session; `port` 0 selects any free port."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -63,13 +63,16 @@ class Server(ThreadingHTTPServer):
         return f"http://{ADDRESS}:{self.server_port}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away is no error."""
+        """Ignores browsers that closed the connection."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
 
 def number(said: str) -> int | float:
-    """Of JSON; one that nothing can be computed with is no number (Python reads NaN and 1e999)."""
+    """Parses a JSON number.
+
+    Raises for non-finite numbers, because Python parses NaN and 1e999, and for huge integers.
+    """
     value, whole = float(said), said.lstrip("-").isdigit()
     if not math.isfinite(value) or (whole and abs(value) >= 2**31):
         raise ValueError(said)
@@ -77,7 +80,7 @@ def number(said: str) -> int | float:
 
 
 class RefusedError(GlassformerError):
-    """A request that is not answered, and with what status that is said."""
+    """A request that is refused, with the HTTP status of the response."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
@@ -85,11 +88,13 @@ class RefusedError(GlassformerError):
 
 
 class Handler(BaseHTTPRequestHandler):
+    """Serves the page's files (GET) and answers API requests (POST)."""
+
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "glassformer", ""
     disable_nagle_algorithm = True
-    drained = False  # whether all was read that this request has sent
-    timeout = 120  # seconds for which a connection may say nothing
+    drained = False  # whether the request body was read completely
+    timeout = 120  # seconds of inactivity before a connection is closed
 
     def do_GET(self) -> None:
         self.guarded(self.serve_file)
@@ -99,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.guarded(self.answer)
 
-    # --- answers ---------------------------------------------------------------------------------
+    # --- responses -------------------------------------------------------------------------------
 
     def serve_file(self) -> None:
         files = {path.relative_to(STATIC).as_posix(): path for path in STATIC.rglob("*")}
@@ -132,6 +137,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send(HTTPStatus.OK, found.kind, found.body)
 
     def body(self) -> Mapping[str, Any]:
+        """Returns the validated JSON body of a request."""
         kind = self.headers.get_content_type()
         if kind != "application/json":
             raise RefusedError(
@@ -161,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
         return given
 
     def size(self) -> int | None:
-        """Bytes of what is sent, if that is said."""
+        """The content length of the request, if it is given."""
         said = self.headers.get_all("Content-Length", [])
         return int(said[0]) if len(said) == 1 and re.fullmatch("[0-9]{1,40}", said[0]) else None
 
@@ -170,15 +176,16 @@ class Handler(BaseHTTPRequestHandler):
         return cast(Server, self.server).session
 
     def is_gone(self) -> bool:
-        """Whether nobody waits for the answer any more."""
+        """Whether the client has closed the connection."""
         readable, _, _ = select.select([self.connection], [], [], 0)
         return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
 
-    # --- who may ask -----------------------------------------------------------------------------
+    # --- access checks ---------------------------------------------------------------------------
 
     def check(self) -> None:
+        """Refuses requests for another host or from another origin."""
         host = ", ".join(self.headers.get_all("Host", []))
-        if not self.path.startswith("/"):  # a whole address, as if this were a proxy
+        if not self.path.startswith("/"):  # an absolute URL, as sent to a proxy
             host = self.path
         if not HOST.fullmatch(host):
             raise RefusedError(
@@ -196,6 +203,7 @@ class Handler(BaseHTTPRequestHandler):
             )
 
     def guarded(self, work: Callable[[], None]) -> None:
+        """Runs a handler after the access checks and converts errors to responses."""
         self.drained = False
         try:
             self.check()
@@ -215,8 +223,11 @@ class Handler(BaseHTTPRequestHandler):
             self.send_sentence(HTTPStatus.INTERNAL_SERVER_ERROR, said)
 
     def drain(self) -> None:
-        """Reads on what is being sent, within reason: a line that is cut in the middle of a
-        question loses the answer too."""
+        """Reads the rest of a refused request within limits.
+
+        If the connection were closed in the middle of a request, the client would not receive the
+        response.
+        """
         left = 0 if self.drained else min(self.size() or 0, 16 * LARGEST)
         self.connection.settimeout(PATIENCE)
         with suppress(OSError):
@@ -228,7 +239,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send(status, "application/json", as_json({"error": sentence}))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What http.server itself refuses: methods, and requests that are none."""
+        """Responds to what http.server itself rejects: unknown methods and malformed requests."""
         self.close_connection = True
         said = message or HTTPStatus(code).phrase
         self.send_sentence(HTTPStatus(code), f"{said}.")
@@ -246,4 +257,4 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """The terminal is for the address, and for what went wrong."""
+        """Logs nothing: the terminal shows only the address and errors."""

@@ -1,4 +1,4 @@
-"""Models that were named, what they have read, and what was answered."""
+"""The state of the page: loaded models, views and cached responses."""
 
 from __future__ import annotations
 
@@ -23,34 +23,43 @@ from glassformer.page.lru_cache import LruCache
 from glassformer.page.model_sources import ModelSource, find_sources
 from glassformer.page.request_args import RequestArgs
 
-MODELS, VIEWS, ANSWERS = 4, 6, 2**28  # most models and views in memory, bytes of answers
-LONGEST = 2048  # tokens of a text, where the model has no limit of its own
-LETTERS = 2**17  # of a text; to count the tokens of more takes seconds
+MODELS, VIEWS, ANSWERS = 4, 6, 2**28  # maximum number of models and views; bytes of responses
+LONGEST = 2048  # maximum tokens of a text if the model has no limit itself
+LETTERS = 2**17  # maximum characters of a text; counting the tokens of more takes seconds
 TEXTS = ("text", "pair", "target", "from", "from_target", "toward", "away")
-WRITTEN = 32  # tokens of a target that nobody gave
+WRITTEN = 32  # tokens of a generated target
 
 
 @dataclass(frozen=True)
 class Response:
-    kind: str  # its content type
+    """An encoded response."""
+
+    kind: str  # content type
     body: bytes
 
 
 class ClientGoneError(Exception):
-    """The browser has gone away, or wants to know something else by now."""
+    """The browser has closed the connection or sent another request instead."""
 
 
 Question = Callable[["Session", RequestArgs], Mapping[str, Any] | BinaryResponse]
 
 
 def paired(asked: RequestArgs, name: str) -> str | tuple[str, str]:
-    """A text, with the second sentence where there is one."""
+    """Returns a text, or a pair of texts if the request has a second sentence."""
     text, pair = asked.text(name, ""), asked.text("pair", "")
     return (text, pair) if pair else text
 
 
 class Session:
-    """All that is asked for is computed by one worker; what was answered once is kept."""
+    """Models and caches of the page; a single worker thread computes all responses.
+
+    Args:
+        sources: Names of models.
+        text: The initial text of the first model.
+        head: The initial head of the first model.
+        adapter: An adapter for the model.
+    """
 
     def __init__(
         self,
@@ -60,7 +69,7 @@ class Session:
         adapter: str | None = None,
     ) -> None:
         self.sources = find_sources(sources, adapter)
-        self.text, self.head = text, head  # that the first model is shown with at first
+        self.text, self.head = text, head  # shown with the first model at the start
         self._models: LruCache[Model] = LruCache(MODELS)
         self._lenses: LruCache[TunedLens] = LruCache(MODELS)
         self._views: LruCache[View] = LruCache(VIEWS)
@@ -69,13 +78,13 @@ class Session:
         self._worker = ComputeThread()
 
     def prepare(self) -> None:
-        """Loads the first model, so that what is wrong with it is said at once."""
+        """Loads the first model, so that errors are reported at once."""
         first = self._worker.do(lambda: self.model(self.sources[0].id))
         if self.head is not None:
             predicts(first, self.head)
 
     def close(self, patience: float = 2.0) -> bool:
-        """Whether what was being computed came to its end within so many seconds."""
+        """Stops the worker; returns whether the running job ended within `patience` seconds."""
         return self._worker.close(patience)
 
     def answer(
@@ -85,7 +94,17 @@ class Session:
         given: Mapping[str, Any],
         gone: Callable[[], bool] = lambda: False,
     ) -> Response | None:
-        """None where nobody waits for it any more."""
+        """Returns the response to a request, from the cache or computed.
+
+        Args:
+            name: The name of the handler.
+            question: The handler.
+            given: The request body.
+            gone: Returns whether the client has closed the connection.
+
+        Returns:
+            The response, or None if the client is gone.
+        """
         key = name, json.dumps(given, sort_keys=True)
         return self._answers.get(key) or self._worker.do(
             lambda: self._compute(key, question, given, gone)
@@ -94,7 +113,7 @@ class Session:
     def _compute(
         self, key: Any, question: Question, given: Mapping[str, Any], gone: Callable[[], bool]
     ) -> Response | None:
-        kept = self._answers.get(key)  # another tab may have asked the same meanwhile
+        kept = self._answers.get(key)  # another tab may have sent the same request meanwhile
         if kept is not None or gone():
             return kept
 
@@ -113,9 +132,10 @@ class Session:
             answer = Response("application/json", as_json(found))
         return self._answers.put(key, answer)
 
-    # --- what questions are about -----------------------------------------------------------------
+    # --- models and views -------------------------------------------------------------------------
 
     def source(self, id: str) -> ModelSource:
+        """Returns a model source or checkpoint by id."""
         for source in self.sources:
             for one in (source, *source.checkpoints):
                 if one.id == id:
@@ -124,19 +144,26 @@ class Session:
         raise GlassformerError(f"There is no model {id!r:.80} here, only {names}.")
 
     def model(self, id: str) -> Model:
-        """Read when it is first asked for; from then on its folder may go."""
+        """Returns a model, loaded at the first use; its folder is not needed afterwards."""
         return self._models.get(id) or self._models.put(id, self.source(id).load())
 
     def tuned(self, asked: RequestArgs) -> TunedLens | None:
-        """The tuned lens that lies with the model, where a question asks for it."""
+        """Returns the tuned lens stored with the model, if the request asks for it."""
         if not asked.flag("tuned"):
             return None
         id = asked.text("model")
         return self._lenses.get(id) or self._lenses.put(id, beside(self.source(id).place))
 
     def view(self, asked: RequestArgs, *, edited: bool = True) -> View:
-        """What the model that is named does with the text, with the edits if there are any. Nothing
-        is computed yet."""
+        """Returns the view of the request's model and text, without running the model yet.
+
+        Args:
+            asked: The request.
+            edited: Whether the request's edits apply.
+
+        Returns:
+            The view.
+        """
         id, edits = asked.text("model"), asked.list("edits") or []
         self.check_texts(id, asked.given, *edits)
         text, target = paired(asked, "text"), self.target(asked)
@@ -150,7 +177,7 @@ class Session:
         return self._views.put(key, View(held, reading, given, asked.output))
 
     def check_texts(self, id: str, *given: Any) -> None:
-        """Says which text of a question, or of its edits, is longer than the page draws."""
+        """Raises an error that names a text of a request, or of its edits, that is too long."""
         tokenizer = self.model(id).tokenizer
         named = [one for one in given if isinstance(one, Mapping)]
         for text in (one.get(name) for one in named for name in TEXTS):
@@ -165,7 +192,7 @@ class Session:
             raise GlassformerError(f"A text has {said} at most; shorten it ({text[:30]!r}...).")
 
     def target(self, asked: RequestArgs, model: str = "model") -> str | None:
-        """What the decoder of an encoder-decoder has written: as given, or what it would write."""
+        """Returns the decoder text of an encoder-decoder model, as given or generated."""
         id = asked.text(model)
         held = self.model(id)
         spec = held.spec
@@ -177,6 +204,6 @@ class Session:
         written = self._targets.get((id, text))
         if written is None:
             made = held.generate(text, max_new_tokens=WRITTEN, num_beams=1, do_sample=False)
-            assert isinstance(made, GenerationOutput)  # of one text
+            assert isinstance(made, GenerationOutput)  # one text
             written = self._targets.put((id, text), made.text)
         return written

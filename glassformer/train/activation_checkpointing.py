@@ -1,6 +1,7 @@
-"""Compiled, and with activation checkpointing, where layers forget
-what they computed, and compute it again for the backward pass. A step then takes a third longer and
-needs far less memory."""
+"""Compiled steps, and activation checkpointing, which recomputes layers in the backward pass.
+
+With activation checkpointing a step takes a third longer and needs far less memory.
+"""
 
 from __future__ import annotations
 
@@ -23,27 +24,32 @@ from glassformer.train.objectives import Objective, TrainingBatch
 from glassformer.train.objectives.mixture import Mixture
 
 BUDGET = 0.1
-"""The share of what it would keep that a compiled step may keep; the rest is computed again."""
+"""Fraction of the activations that a compiled step may keep; the rest is recomputed."""
 
 
 SHAPES = 16
-"""So many kinds of batches are recorded; where there are more, none, since each takes memory."""
+"""Maximum number of batch shapes; if there are more, none is recorded, to save memory."""
 
 
 KERNELS = [SDPBackend.CUDNN_ATTENTION, *SOUND]
-"""For attention, the fastest first: cuDNN's takes three quarters of the next one's time on an H200,
-but long to get ready for each new shape. torch leaves it out where it doesn't fit, or where all is
-to be the same to the bit."""
+"""Attention kernels, the fastest first.
+
+cuDNN's takes three quarters of the next one's time on an H200, but it takes long to prepare for
+each new shape. torch skips it where it does not apply, or where results must be deterministic.
+"""
 
 
 class Compiled:
-    """Frugal, the compiler itself chooses what to compute again: it sees the whole step, and cannot
-    see layers that share things in a pass by the wrapper below. Recorded, all that is launched on a
-    GPU is launched at once from the third step on: a small step does not wait for Python. On a CPU
-    tanh (of GELU) is made of exponentials, in a third of the time.
+    """A compiled training module.
 
-    Of a mixture each part is compiled by itself, so that there is one graph a part, and not one for
-    every set of parts that a batch may have rows of."""
+    With `frugal`, the compiler itself chooses what to recompute: it sees the whole step, and it
+    cannot trace the wrapper below for layers that share results in a pass. With `recorded`, all GPU
+    kernels are launched as one CUDA graph from the third step on, so that a small step does not
+    wait for Python. On a CPU, tanh (in GELU) is computed from exponentials, in a third of the time.
+
+    Each part of a mixture is compiled separately, so that there is one graph per part rather than
+    one for each set of parts that a batch may have rows of.
+    """
 
     def __init__(
         self, engine: nn.Module, objective: Objective, *, frugal: bool, recorded: bool
@@ -79,7 +85,7 @@ def _compiled(part: nn.Module) -> Callable[..., Any]:
 
 
 def recompute_layers(module: nn.Module) -> None:
-    """Every layer of every stack in the module does so from now on, while training."""
+    """Makes every layer of every stack in the module recompute its activations during training."""
     for stack in module.modules():
         if isinstance(stack, Stack):
             for layer in stack.blocks:
@@ -87,8 +93,12 @@ def recompute_layers(module: nn.Module) -> None:
 
 
 class _Forgetful:
-    """What layers share in a pass (`PassContext.memo`) is there when a layer runs again, though it
-    was not when it ran first; so each is run again in the context as it was."""
+    """A checkpointed forward pass of a layer.
+
+    Results that layers share in a pass (`PassContext.memo`) exist when a layer is recomputed,
+    although they did not when it first ran; so each layer is recomputed with a copy of its original
+    context.
+    """
 
     def __init__(self, layer: nn.Module) -> None:
         self._layer = layer
@@ -101,7 +111,7 @@ class _Forgetful:
         before.memo = dict(ctx.memo)
         contexts = iter((ctx, before))
 
-        def run(x: Any) -> Any:  # the second time, nobody around it chooses kernels
+        def run(x: Any) -> Any:  # the recomputation runs outside the caller's kernel context
             with own_kernels(x.device):
                 return self._forward(x, next(contexts), *rest)
 

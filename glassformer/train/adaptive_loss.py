@@ -1,5 +1,7 @@
-"""Train room, cross-entropy of a vocabulary in clusters: a word is judged in its own cluster, and
-the others are not computed for it."""
+"""Cross-entropy of an adaptive softmax.
+
+A word's loss is computed in its own cluster; the other clusters are not computed for it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from glassformer.core.adaptive_softmax import AdaptiveSoftmax
 
 
 def adaptive_loss(softmax: AdaptiveSoftmax, x: Tensor, targets: Tensor, ignored: int) -> Tensor:
-    """The sum over rows of -log p(target): x is [row, width], targets [row]."""
+    """Returns the sum over rows of -log p(target): x is [row, width], targets [row]."""
     asked = targets.ne(ignored).nonzero()[:, 0]
     x, targets = x[asked], targets[asked]
     first = softmax.inner(x, 0)
     likely = softmax.words(first, 0)
-    place = targets.clone()  # among the first cluster's words and, behind them, the other clusters
+    place = targets.clone()  # index among the first cluster's words, then the other clusters
     losses = []
     for i, (start, stop) in enumerate(softmax.clusters[1:], start=1):
         rows = ((start <= targets) & (targets < stop)).nonzero()[:, 0]

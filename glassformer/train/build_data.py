@@ -1,4 +1,4 @@
-"""A recipe becomes a loop that can be run."""
+"""Builds the training loop of a recipe: tokenizer, labels, model, objective and data."""
 
 from __future__ import annotations
 
@@ -29,8 +29,20 @@ SAMPLE = 2**28
 
 
 def prepare(recipe: Recipe, place: Worker, folder: Path, reporters: Sequence[Reporter]) -> Loop:
-    """Learns a tokenizer, finds labels, makes the model, tokenizes the data: what of that is not
-    in the folder from an earlier time, or from the process that goes first."""
+    """Prepares everything that a recipe needs and returns its training loop.
+
+    Trains a tokenizer, finds labels, builds the model and tokenizes the data, except for what an
+    earlier run or the main process has already written to the folder.
+
+    Args:
+        recipe: The complete recipe.
+        place: This process and its device.
+        folder: The run folder.
+        reporters: Reporters that receive progress and notes.
+
+    Returns:
+        The training loop, before its first step.
+    """
     recipe = with_labels(recipe)
 
     def made() -> tuple[Model, Objective, DataFeed]:
@@ -51,14 +63,17 @@ def prepare(recipe: Recipe, place: Worker, folder: Path, reporters: Sequence[Rep
 
 
 def with_labels(recipe: Recipe) -> Recipe:
-    """Labels of a head that is to be made are those that its objective names, or else those of its
-    data: of several objectives, of the first that has some."""
+    """Returns the recipe with the labels of a head that has to be created.
+
+    They are the labels that the objective lists, or else those found in its data; with several
+    objectives, those of the first one that has any.
+    """
     fresh = recipe.model.preset is not None or recipe.model.make
     if recipe.model.labels or not fresh:
         return recipe
     keys = part_names(one.name for one in recipe.objective)
     for key, one in zip(keys, recipe.objective, strict=True):
-        task = one.options.get("task", one.name)  # distillation is of another's labels
+        task = one.options.get("task", one.name)  # distillation uses the labels of its task
         name = task if isinstance(task, str) else task["name"]
         records = Records(recipe.data, "train").strict()
         own = (record for record in records if record.get("objective", key) == key)
@@ -69,7 +84,10 @@ def with_labels(recipe: Recipe) -> Recipe:
 
 
 def objective_of(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
-    """Several objectives are a mixture, and need a head each on the model."""
+    """Returns the model and its objective.
+
+    Several objectives become a mixture, for which each missing head is added to the model.
+    """
     length = recipe.data.length
     if len(recipe.objective) == 1:
         (one,) = recipe.objective
@@ -81,7 +99,7 @@ def objective_of(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
 
 
 def adapted(model: Model, recipe: Recipe) -> Model:
-    """From here on the adapter is all that learns."""
+    """Adds the adapter of the recipe to the model; all other weights are frozen."""
     assert recipe.adapter is not None
     if recipe.model.folder is None:
         raise GlassformerError(
@@ -95,8 +113,10 @@ def adapted(model: Model, recipe: Recipe) -> Model:
 
 
 def texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[str]:
-    """Texts of the data for a tokenizer to learn from: all, or of much data records that are drawn
-    evenly, up to about `SAMPLE` bytes."""
+    """Yields texts of the data to train a tokenizer on.
+
+    Large data is sampled uniformly by record to about `SAMPLE` bytes.
+    """
     records, draw = Records(recipe.data, "train"), random.Random(recipe.train.seed)
     share = SAMPLE / max(records.total, 1)
     for number, record in enumerate(records.strict()):
@@ -114,11 +134,12 @@ def make_feed(
     cache: Path,
     reporters: Sequence[Reporter],
 ) -> DataFeed:
+    """Tokenizes the data, unless it is cached, and returns the feed of batches."""
     settings, data, context = recipe.train, recipe.data, context_of(model)
     for part in objective.modules():
         if isinstance(part, Objective):
             part.few_shapes = place.device.type == "cuda"
-    length_of(model, data.length)  # says if rows are longer than the model can read
+    length_of(model, data.length)  # raises an error if rows are longer than the model can read
     about: dict[str, Any] = {
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
         "tokenizer": None if model.tokenizer is None else model.tokenizer.fingerprint,
@@ -159,8 +180,11 @@ def make_feed(
 
 
 def context_of(model: Model) -> int | None:
-    """How many tokens the model reads at once: what its table of positions has, or what its config
-    says that it was made for."""
+    """Returns how many tokens the model reads at once.
+
+    This is the size of its position table, or else the length given in its config; None if neither
+    exists.
+    """
     length = model.spec.last_stack.context_length
     if length is not None:
         return length

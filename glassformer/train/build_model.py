@@ -1,4 +1,4 @@
-"""A recipe's [model] and [tokenizer] become a `Model`."""
+"""Builds the `Model` of a recipe's [model] and [tokenizer] tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from glassformer.text.loading.load import holds_tokenizer
 from glassformer.text.training.trainers import KINDS
 from glassformer.train.recipe import ModelSettings, Recipe, TokenizerSettings
 
-SIZES = {  # what a recipe calls a size: how the families' config files call it
+SIZES = {  # sizes in a recipe: the config keys of the model families
     "layers": "num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers "
     "decoder_layers num_hops",
     "heads": "num_attention_heads n_head n_heads num_heads encoder_attention_heads "
@@ -45,8 +45,12 @@ BYTES = 256
 
 
 def build(recipe: Recipe, texts: Callable[[], Iterable[str]], kept: Path | None = None) -> Model:
-    """The model that a run starts from, in float32, with its tokenizer. Texts of the data teach a
-    tokenizer where there is none; what was learned is kept in a folder for when the run goes on.
+    """Builds the model that a run starts from, in float32, with its tokenizer.
+
+    Args:
+        recipe: The complete recipe.
+        texts: Returns texts of the data to train a tokenizer on if there is none.
+        kept: Folder in which a trained tokenizer is saved for when the run resumes.
     """
     tokenizer = make_tokenizer(recipe.tokenizer, recipe.model, texts, kept)
     seed, settings = recipe.train.seed, recipe.model
@@ -55,7 +59,7 @@ def build(recipe: Recipe, texts: Callable[[], Iterable[str]], kept: Path | None 
         config = config_of(settings, tokenizer)
         model = create(settings.preset, seed, tokenizer=tokenizer, **config)
         most = None if tokenizer is None else longest(model)
-        if tokenizer is not None and most is not None:  # transformers cuts texts by it
+        if tokenizer is not None and most is not None:  # transformers truncates texts to it
             model.tokenizer = tokenizer.with_max_length(most)
     else:
         model = _loaded(settings, seed, tokenizer)
@@ -69,7 +73,7 @@ def make_tokenizer(
     texts: Callable[[], Iterable[str]],
     kept: Path | None,
 ) -> Tokenizer | None:
-    """None where a model's folder brings its own."""
+    """Loads or trains the tokenizer; returns None if the model's folder contains one."""
     if settings.folder is not None:
         return Tokenizer.load(settings.folder)
     if settings.kind is None and model.folder is not None:
@@ -79,7 +83,7 @@ def make_tokenizer(
     kind, size = settings.kind or DEFAULT_KIND, settings.size
     special = None
     if kind == "byte":
-        kind = "byte-bpe"  # of which no pairs are learned
+        kind = "byte-bpe"  # without merges
         special = {**KINDS[kind].special, **settings.special}
         size = BYTES + len(set(special.values())) + len(settings.languages)
     elif settings.special:
@@ -97,11 +101,11 @@ def make_tokenizer(
         return made
     with atomic_folder(kept) as draft:
         made.save(draft)
-    return Tokenizer.load(kept)  # as when the run goes on, to the last word of its settings
+    return Tokenizer.load(kept)  # so that all settings are the same as after resuming
 
 
 def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str, Any]:
-    """What a preset's config.json is to say otherwise, in the words of its family."""
+    """Returns the changes to a preset's config.json, with the keys of its model family."""
     assert settings.preset is not None
     preset = find_preset(settings.preset)
     architecture = settings.architecture or preset["architectures"][0]
@@ -142,14 +146,14 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
 
 
 def check_vocabulary(model: Model) -> None:
-    """Every token of the tokenizer has its place in the model."""
+    """Raises an error if the tokenizer has more tokens than the model's embeddings."""
     tokenizer, spec = model.tokenizer, model.spec
     if tokenizer is None:
         return
     sides = {"encoder": tokenizer, "decoder": tokenizer.target}
     for side, says in sides.items():
         stack = getattr(spec, side)
-        has = 0 if stack is None else stack.embed.vocabulary  # 0 where no words are read
+        has = 0 if stack is None else stack.embed.vocabulary  # 0 if the stack reads no token ids
         if has and says.size > has:
             raise GlassformerError(
                 f"The tokenizer has {says.size} tokens and the model's {side} {has}; use the "
@@ -180,7 +184,7 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
     )
     if adapters.active(model.net) is not None:
         model = merged(model)
-    for parameter in model.net.parameters():  # some lie in the file itself, or transposed
+    for parameter in model.net.parameters():  # some are memory-mapped or transposed
         parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
     if tokenizer is None:
         return model
@@ -199,7 +203,7 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
 
 
 def _in_proportion(before: ModelSpec, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Sizes that follow from others: layers inside keep their share of the width."""
+    """Returns the sizes that follow from others; inner layers keep their ratio to the width."""
     blocks = before.last_stack.attention_blocks
     if not blocks or not {"width", "heads"} & set(wanted):
         return {}
@@ -221,23 +225,23 @@ def _in_proportion(before: ModelSpec, wanted: Mapping[str, Any]) -> dict[str, An
 
 
 def _layer_by_layer(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
-    """What a config says of each layer is said of as many, over and over."""
+    """Repeats the per-layer entries of a config for the new number of layers."""
     named: dict[str, Any] = {}
     if config.get("layer_types"):
         named["layer_types"] = list(islice(cycle(config["layer_types"]), layers))
-    if config.get("attention_types"):  # groups, with how often each is repeated
+    if config.get("attention_types"):  # pairs of a group and its number of repetitions
         kinds = [kind for group, times in config["attention_types"] for kind in group * times]
         named["attention_types"] = [[list(islice(cycle(kinds), layers)), 1]]
     return named
 
 
 def keys_of(word: str, used: set[str]) -> list[str]:
-    """Every key of a family's config that has the meaning of the word."""
+    """Returns the keys of a family's config that stand for a size."""
     return [key for key in SIZES[word].split() if key in used]
 
 
 def _special(spec: ModelSpec, tokenizer: Tokenizer, used: set[str]) -> dict[str, Any]:
-    """The ids that the new vocabulary has for what the family's own ids mean."""
+    """Returns the special token ids of the new vocabulary under the family's config keys."""
     before = spec.tokens
     roles = {"pad": before.pad, "bos": before.bos, "eos": before.eos}
     found = {role: tokenizer.special.get(role) for role in roles}
@@ -248,7 +252,7 @@ def _special(spec: ModelSpec, tokenizer: Tokenizer, used: set[str]) -> dict[str,
     if found["pad"] is None:
         found["pad"] = found["eos"] if found["eos"] is not None else 0
     named = {f"{role}_token_id": id for role, id in found.items()}
-    if spec.encoder is not None and spec.decoder is not None:  # it starts from one of the three
+    if spec.encoder is not None and spec.decoder is not None:  # start token: one of the three
         same = [role for role, id in roles.items() if id == before.start]
         named["decoder_start_token_id"] = found[same[0] if same else "eos"]
     return {key: id for key, id in named.items() if key in used}

@@ -1,5 +1,4 @@
-"""A table of plain values comes in, a dataclass goes out, or a sentence about
-the first value that does not fit."""
+"""Converts tables of plain values to dataclasses and checks the values."""
 
 from __future__ import annotations
 
@@ -29,13 +28,29 @@ def number(
     above: float | None = None,
     below: float | None = None,
 ) -> Any:
-    """A field with a default and the bounds of its values."""
+    """Returns a dataclass field with a default and bounds.
+
+    Args:
+        default: Default value.
+        least: Inclusive lower bound.
+        most: Inclusive upper bound.
+        above: Exclusive lower bound.
+        below: Exclusive upper bound.
+    """
     bounds = {"at least": least, "at most": most, "more than": above, "less than": below}
     return field(default=default, metadata={k: v for k, v in bounds.items() if v is not None})
 
 
 def fill(kind: type[T], table: str, values: Any) -> T:
-    """Keys that the dataclass lacks are its `options`, where it has some."""
+    """Returns a dataclass filled from a table.
+
+    Unknown keys become its `options`, if it has that field, and are an error otherwise.
+
+    Args:
+        kind: The dataclass.
+        table: Name of the table, for error messages.
+        values: The table.
+    """
     if not isinstance(values, Mapping):
         raise GlassformerError(f"{table} is {values!r}; it must be a table.")
     known: dict[str, Field[Any]] = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
@@ -57,6 +72,7 @@ def fill(kind: type[T], table: str, values: Any) -> T:
 
 
 def unknown(said: str, name: str, known: Iterable[str]) -> GlassformerError:
+    """Returns an error about an unknown name, with the closest known one."""
     known = [key for key in known if key != "options"]
     near = get_close_matches(name, known, 1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
@@ -64,7 +80,7 @@ def unknown(said: str, name: str, known: Iterable[str]) -> GlassformerError:
 
 
 def coerce_value(path: str, value: Any, kind: Any) -> Any:
-    """The value as the type that is wanted; one value where several may stand is a list of one."""
+    """Converts a value to a type; a single value for a tuple type becomes a tuple of one."""
     if get_origin(kind) in (Union, UnionType):
         kinds = [one for one in get_args(kind) if one is not NoneType]
         kind = kinds[0]

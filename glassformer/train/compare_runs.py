@@ -1,4 +1,4 @@
-"""Folders come in, what became of each goes out."""
+"""Finds run folders and compares their recipes and losses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ RECIPE = "recipe.toml"
 
 
 def find_runs(sources: Sequence[str]) -> list[RunSummary]:
-    """Run folders, folders with some inside, and patterns of either; each run once."""
+    """Returns the summaries of the runs in these folders, each run once.
+
+    A source is a run folder, a folder that contains some, or a pattern that matches either.
+    """
     found: dict[Path, None] = {}
     for source in sources:
         folders = [Path(source)] if Path(source).exists() else sorted(map(Path, glob(source)))
@@ -32,6 +35,7 @@ def find_runs(sources: Sequence[str]) -> list[RunSummary]:
 
 
 def read_run(folder: Path) -> Run:
+    """Reads a run folder without opening it for training."""
     try:
         return Run(folder, read_recipe(folder / RECIPE))
     except GlassformerError as error:
@@ -39,7 +43,7 @@ def read_run(folder: Path) -> Run:
 
 
 def differing(summaries: Sequence[RunSummary]) -> dict[str, list[Any]]:
-    """Recipe keys that are not the same in all runs, with the value of each run."""
+    """Returns the recipe keys that are not the same in all runs, with the value of each run."""
     recipes = [flat(summary.recipe.tables()) for summary in summaries]
     keys = dict.fromkeys(key for recipe in recipes for key in recipe if key != "run.folder")
     values = {key: [recipe.get(key) for recipe in recipes] for key in keys}
@@ -47,7 +51,7 @@ def differing(summaries: Sequence[RunSummary]) -> dict[str, list[Any]]:
 
 
 def curves(summaries: Sequence[RunSummary], names: Sequence[str]) -> Panel:
-    """All losses over the tokens read: a run's training faintly, its validation in full."""
+    """Returns a plot of losses over tokens: training loss faint, validation loss in full."""
     series: list[Series] = []
     for color, (summary, name) in enumerate(zip(summaries, names, strict=True)):
         steps, judged = steps_of(summary.entries), evaluations_of(summary.entries)
@@ -64,7 +68,7 @@ def curves(summaries: Sequence[RunSummary], names: Sequence[str]) -> Panel:
 
 
 def short_names(summaries: Sequence[RunSummary]) -> list[str]:
-    """Folders without what all of them have in front."""
+    """Returns the folder paths without their common leading part."""
     folders = [summary.run.folder.resolve().parts for summary in summaries]
     common = 0
     while len({parts[: common + 1] for parts in folders}) == 1 and common < len(folders[0]) - 1:
@@ -79,5 +83,5 @@ def _within(folder: Path) -> Iterator[Path]:
         yield folder
     elif folder.is_dir():
         for inner in sorted(folder.iterdir()):
-            if not inner.is_symlink():  # which may lead back
+            if not inner.is_symlink():  # it may form a cycle
                 yield from _within(inner)

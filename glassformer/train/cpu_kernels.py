@@ -1,5 +1,8 @@
-"""Attention and GELU by kernels of our own (`native/cpu.py`), where
-tensors have a form that they know; torch's otherwise, and on a machine without a compiler."""
+"""Attention and GELU with the library's own CPU kernels (`native/cpu.py`) in training.
+
+torch's functions are used for tensor layouts that the kernels do not support, and on machines
+without a compiler.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,10 @@ from glassformer.native import attention as cpu
 
 
 def own_kernels(device: torch.device) -> AbstractContextManager[Any]:
-    """Inside, functions of torch that have a kernel of ours are computed by it, and later their
-    gradients. A layer that is computed again must be so inside of it, too."""
+    """Returns a context in which torch functions and their gradients use our kernels.
+
+    A layer that is recomputed in the backward pass must enter the context again.
+    """
     if device.type != "cpu" or cpu.library() is None:
         return nullcontext()
     return _Own()
@@ -43,6 +48,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
+    """Replaces `F.scaled_dot_product_attention`."""
     if dropout_p == 0.0 and cpu.knows_attention(q, k, v, attn_mask, is_causal):
         scale = q.shape[-1] ** -0.5 if scale is None else scale
         z: Tensor = _Attend.apply(q, k, v, attn_mask, is_causal, scale)  # type: ignore[no-untyped-call]
@@ -90,7 +96,8 @@ class _Attend(torch.autograd.Function):
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    compiling = torch.compiler.is_compiling()  # the compiler's is as quick, and takes part in more
+    """Replaces `F.gelu`."""
+    compiling = torch.compiler.is_compiling()  # the compiler's GELU is as fast, and it can be fused
     if not compiling and cpu.plain(x) and x.is_contiguous() and x.numel() >= cpu.FEW:
         y: Tensor = _Gelu.apply(x, cpu.ACTIVATIONS[approximate])  # type: ignore[no-untyped-call]
         return y
@@ -110,11 +117,11 @@ class _Gelu(torch.autograd.Function):
         return cpu.activated(x, grad.contiguous(), ctx.kind), None
 
 
-# --- what both share -----------------------------------------------------------------------------
+# --- shared by both ------------------------------------------------------------------------------
 
 
 def _now(op: Any) -> Callable[..., Any]:
-    """To a compiler, one operation; by itself, the function, which saves the way there."""
+    """Returns the custom operator while compiling, else the faster plain function."""
     function: Callable[..., Any] = op if torch.compiler.is_compiling() else op._init_fn
     return function
 

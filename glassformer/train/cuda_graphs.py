@@ -1,5 +1,7 @@
-"""What a pass launches on a GPU is launched at once from the second
-batch of a shape on. A small model's step then does not wait for Python, and nothing is compiled."""
+"""CUDA graphs for forward and backward passes, from the second batch of a shape on.
+
+A small model's step then does not wait for Python, and nothing is compiled.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,16 @@ from glassformer.train.objectives import Objective, TrainingBatch
 from glassformer.train.step import ADAPTER, Factors, ForwardBackward, Sums
 
 SHAPES = 64
-"""So many kinds of batches are recorded; others are run as they come. They share their memory."""
+"""Maximum number of recorded batch shapes; others run without a graph. All graphs share memory."""
 PATIENCE = 8
-"""After so many passes that waited no more is looked for; the first may only be getting ready."""
+"""Number of synchronizing passes after which recording is given up; the first may only warm up."""
 
 
 def recordable(net: Transformer) -> bool:
-    """Whether all that is drawn in a pass is drawn on the device: a layer that Python leaves out
-    would be left out for ever."""
+    """Returns whether all random choices of a pass are made on the device.
+
+    A layer that Python drops at random would be dropped in every replay.
+    """
     stacks = [stack for stack in (net.spec.encoder, net.spec.decoder) if stack is not None]
     return all(
         not stack.layer_dropout and not any(isinstance(b, RecurrentSpec) for b in stack.blocks)
@@ -34,8 +38,11 @@ def recordable(net: Transformer) -> bool:
 
 @dataclass(frozen=True)
 class Recording:
-    """`batch` and `factors` are where it reads, `gradients` where it adds, `sums` what it gives.
-    What gradients there are already moves to where it adds."""
+    """A recorded CUDA graph with its buffers.
+
+    It reads `batch` and `factors`, adds to `gradients` and writes `sums`. Existing gradients are
+    copied to `gradients` before a replay.
+    """
 
     graph: torch.cuda.CUDAGraph
     batch: TrainingBatch
@@ -59,11 +66,14 @@ class Recording:
 
 
 class Recorded:
-    """A pass as a recording for every kind of batch that has come before. The first of a kind is
-    run as it comes, which shows whom its gradients reach, and whether something in it waits for
-    the device: such a pass cannot be recorded. Of several objectives each has passes of its own,
-    since together they would hardly ever come in the same shapes again; their gradients add up in
-    one place for all recordings. (Not over micro-batches: `accumulate` is 1.)"""
+    """A forward and backward pass that is recorded once per batch shape.
+
+    The first batch of a shape runs without a graph, which shows which parameters get gradients and
+    whether anything synchronizes with the device; such a pass cannot be recorded. With several
+    objectives, each has its own passes, because the combination of their shapes would hardly ever
+    repeat; all recordings add their gradients to the same buffers. Gradient accumulation over
+    micro-batches is not supported (`accumulate` is 1).
+    """
 
     def __init__(
         self, learn: ForwardBackward, objective: Objective, parameters: Sequence[nn.Parameter]
@@ -102,7 +112,10 @@ class Recorded:
 
     @contextmanager
     def _added_up(self) -> Iterator[list[nn.Parameter]]:
-        """Which parameters get gradients inside; those are added to what was there."""
+        """Yields a list that is filled with the parameters that get gradients inside.
+
+        The new gradients are added to the earlier ones.
+        """
         before = {one: one.grad for one in self._parameters if one.grad is not None}
         for parameter in before:
             parameter.grad = None
@@ -121,7 +134,7 @@ class Recorded:
     def _record(
         self, reached: list[nn.Parameter], batch: TrainingBatch, factors: Factors
     ) -> Recording:
-        """Of copies, which the next batches are written to."""
+        """Records a pass on copies of the tensors, into which later batches are written."""
         own = TrainingBatch(
             _copied(batch.inputs), _copied(batch.targets), batch.counts, batch.tokens
         )
@@ -137,7 +150,7 @@ class Recorded:
             graph.capture_begin(self._pool, capture_error_mode="thread_local")
             try:
                 sums = self._learn(own, scales)
-            except BaseException:  # too little memory, say; or nothing could be computed ever after
+            except BaseException:  # such as out of memory; an open capture breaks all later work
                 with suppress(RuntimeError):
                     graph.capture_end()
                 raise
@@ -155,7 +168,7 @@ class Recorded:
 
 @contextmanager
 def _watched() -> Iterator[list[warnings.WarningMessage]]:
-    """Warnings of whatever waits for the device inside."""
+    """Yields the warnings about operations that synchronize with the device."""
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Micro-batches by the number of their step."""
+"""The micro-batches of this process by step."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from glassformer.train.objectives import TrainingBatch
 
 
 class DataFeed:
-    """This process's share of what all read. Which rows a step reads depends on the seed and the
-    step's number alone; an evaluation reads the same ones each time, of the validation files at
-    most `limit` batches."""
+    """This process's share of the training and evaluation batches.
+
+    The rows of a step depend only on the seed and the step; an evaluation always reads the same
+    rows, at most `limit` batches of the validation files.
+    """
 
     def __init__(
         self, train: Loader, held_out: Mapping[str, Loader], place: Worker, limit: int | None = None
@@ -23,22 +25,25 @@ class DataFeed:
 
     @property
     def tokens(self) -> int:
-        """So many are read in one epoch."""
+        """Number of tokens in an epoch."""
         return self._train.tokens_per_epoch
 
     @property
     def steps(self) -> float:
-        """So many steps are an epoch."""
+        """Number of steps in an epoch."""
         return self._train.steps_per_epoch
 
     @property
     def judges(self) -> Set[str]:
-        """Which of "valid" and "test" there are files of."""
+        """The splits among "valid" and "test" that have files."""
         return self._held_out.keys()
 
     def stretch(self, tokens: int) -> float:
-        """How long the rows of a step are, of so many tokens in all, beside their usual length: so
-        much larger is its learning rate (Merity et al., 2017, 5)."""
+        """Returns the length of a step's rows relative to the usual length.
+
+        The learning rate is multiplied by it (Merity et al., 2017, 5). `tokens` is the number of
+        tokens of the step over all processes.
+        """
         usual = self._train.usual_tokens
         return 1.0 if usual is None else tokens / usual
 
@@ -50,5 +55,5 @@ class DataFeed:
         return islice(batches, self._limit if split == "valid" else None)
 
     def close(self) -> None:
-        """Ends the threads that work ahead."""
+        """Ends the threads that prefetch batches."""
         self._train.close()

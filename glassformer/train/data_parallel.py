@@ -1,6 +1,8 @@
-"""PyTorch's engines around a task. Every process has all weights, and
-they add up their gradients (DDP); or each keeps a share of every weight, and a layer is gathered
-for as long as it computes (FSDP2)."""
+"""Data parallelism with PyTorch's DDP and FSDP2.
+
+With DDP, each process has all weights and gradients are summed. With FSDP2, each process keeps a
+shard of every weight, and a layer is gathered while it computes.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,11 @@ from glassformer.train.recipe import Recipe
 from glassformer.train.step import Sums, TrainingModule
 from glassformer.train.tensor_parallel import ShardPlan, parts_of, split_layers
 
-WHOLE = ("muon", "adafactor")  # optimizers whose rule is one of matrices, not of numbers
+WHOLE = ("muon", "adafactor")  # optimizers whose update rule needs whole matrices
 
 
 def apply_tensor_parallel(task: TrainingModule, place: Worker, recipe: Recipe) -> ShardPlan:
-    """Gives every process its part of the layers' matrices, where several share those."""
+    """Gives each process its part of the layers' matrices if several processes share them."""
     if place.company is None or place.tensor == 1:
         return ShardPlan()
     if recipe.train.optimizer in WHOLE:
@@ -44,13 +46,14 @@ def apply_tensor_parallel(task: TrainingModule, place: Worker, recipe: Recipe) -
 
 
 def apply_fsdp(task: TrainingModule, place: Worker, recipe: Recipe) -> None:
-    """With FSDP2, leaves to every process its share of the weights."""
+    """Shards the weights with FSDP2 if the recipe asks for it."""
     if place.company is None or place.size == 1 or recipe.scale.parallel != "fsdp":
         return
     _check_sharing(task)
     mesh = place.company.mesh["data"]
-    # What a block multiplies with is gathered in half precision, if that is what it multiplies in;
-    # norms, embeddings and heads, which are the root's, stay as exact as on one process.
+    # The matrices of a block are gathered in half precision if that is the precision of its
+    # products;
+    # norms, embeddings and heads, which belong to the root, stay as exact as on one process.
     half = MixedPrecisionPolicy(
         param_dtype=DTYPES.get(recipe.train.precision),
         reduce_dtype=torch.float32,
@@ -64,15 +67,15 @@ def apply_fsdp(task: TrainingModule, place: Worker, recipe: Recipe) -> None:
                 else:
                     fully_shard(layer, mesh=mesh)
     fully_shard(task, mesh=mesh)
-    if isinstance(task.objective, Mixture):  # of which a process may have no rows of some part
+    if isinstance(task.objective, Mixture):  # a process may have no rows of some part
         task.set_reduce_scatter_unused_params(True)  # type: ignore[operator]
 
 
 def wrap_ddp(task: TrainingModule, place: Worker) -> nn.Module:
-    """What is called in the task's place: with DDP, a module that adds up gradients."""
+    """Returns the module to call instead of the task: with DDP, one that sums gradients."""
     if place.company is None or place.size == 1 or isinstance(task, FSDPModule):
         return task
-    with warnings.catch_warnings():  # that buffers will be spoken of in another way
+    with warnings.catch_warnings():  # about a future change of how buffers are handled
         warnings.simplefilter("ignore", FutureWarning)
         return DistributedDataParallel(
             IdleParameters(task),
@@ -84,9 +87,11 @@ def wrap_ddp(task: TrainingModule, place: Worker) -> nn.Module:
 
 
 class IdleParameters(nn.Module):
-    """A task beside a weight that no pass uses. DDP has to look for such weights in every step
-    (heads that are not asked, clusters without a word, layers still frozen), and warns if there is
-    none in the first one."""
+    """A task with an additional parameter that no forward pass uses.
+
+    DDP has to look for unused parameters in every step (unused heads, clusters without a word,
+    layers that are still frozen), and warns if there is none in the first step.
+    """
 
     def __init__(self, task: TrainingModule) -> None:
         super().__init__()
@@ -100,23 +105,27 @@ class IdleParameters(nn.Module):
 
 @contextmanager
 def gathered(task: TrainingModule) -> Iterator[None]:
-    """Inside, the net can be called by itself, without gradients, after a pass of the task."""
+    """Allows calling the network by itself, without gradients, after a forward pass of the task."""
     if isinstance(task, FSDPModule):
         task.unshard()
     yield
 
 
 def rest(task: TrainingModule) -> None:
-    """After passes without gradients, which leave the root gathered: weights may change now, and
-    are to be gathered anew."""
+    """Reshards the root after passes without gradients, which leave it gathered.
+
+    The weights may change now and have to be gathered again.
+    """
     if isinstance(task, FSDPModule):
         task.reshard()
 
 
 @contextmanager
 def gather_full_state(task: nn.Module, arranged: ShardPlan, main: bool) -> Iterator[None]:
-    """Inside, the main process has all weights as one process would, on the CPU. All must come
-    here, since each has parts of them."""
+    """Gives the main process all weights unsharded, on the CPU, inside the context.
+
+    All processes must enter it, because each holds parts of the weights.
+    """
     full: dict[int, nn.Parameter] = {}
     kept: list[tuple[nn.Module, str, Any]] = []
     for path, module in task.named_modules():

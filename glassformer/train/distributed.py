@@ -1,7 +1,7 @@
-"""The device, and which of the processes this is.
+"""Devices and processes of distributed training.
 
-`torchrun` starts the processes and says to each which one it is. They form a table of `size` rows,
-which share the data, and `tensor` columns, which share the matrices of every layer.
+`torchrun` starts the processes and tells each its rank. They form a mesh of `size` rows, which
+share the data, and `tensor` columns, which share the matrices of every layer.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from glassformer.train.objectives import TrainingBatch
 from glassformer.train.recipe import ScaleSettings
 
 T = TypeVar("T")
-PATIENCE = timedelta(days=7)  # others wait so long for data to be tokenized, or a model written
+PATIENCE = timedelta(days=7)  # of waiting while the main process tokenizes data or writes a model
 
 
 @dataclass(frozen=True)
 class WorldInfo:
-    """What processes talk through. `quick` is for what all do at the same time, so that one which
-    hangs is noticed; `patient` for waiting while one of them works. Both speak of things on the
-    CPU, whatever the weights are on."""
+    """The device mesh and process groups.
+
+    `quick` is for operations that all processes do at the same time, so that a hanging process is
+    noticed; `patient` is for waiting while one process works. Both transfer CPU objects, whatever
+    device the weights are on.
+    """
 
     mesh: DeviceMesh  # [data, tensor]
     quick: dist.ProcessGroup
@@ -40,8 +43,11 @@ class WorldInfo:
 
 @dataclass(frozen=True)
 class Worker:
-    """Process `number` of `world`. As rank `rank` of `size` it takes its share of a batch's rows;
-    `tensor` processes have the same rows, and each a part of the matrices."""
+    """This process: number `number` of `world`.
+
+    As rank `rank` of `size` it takes its share of a batch's rows; groups of `tensor` processes have
+    the same rows, and each process holds a part of the matrices.
+    """
 
     device: torch.device
     number: int = 0
@@ -67,7 +73,7 @@ class Worker:
         return None if self.company is None else self.company.patient
 
     def gathered(self, own: T) -> list[T]:
-        """What each share of the rows has brought, in their order."""
+        """Returns the values of all data-parallel ranks, in their order."""
         if self.company is None:
             return [own]
         every: list[Any] = [None] * self.world
@@ -76,13 +82,13 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """Of the device, as its maker has it."""
+        """The device name that the vendor gives."""
         if self.device.type == "cuda":
             return torch.cuda.get_device_name(self.device)
         return str(self.device)
 
     def total(self, counts: dict[str, float]) -> dict[str, float]:
-        """Over all processes."""
+        """Returns the sums over all data-parallel ranks."""
         sums: dict[str, float] = {}
         for own in self.gathered(counts):
             for name, value in own.items():
@@ -90,7 +96,10 @@ class Worker:
         return sums
 
     def first(self, do: Callable[[], T]) -> T | None:
-        """Done by the main process while the others wait; what it fails with, all fail with."""
+        """Calls a function in the main process while the others wait.
+
+        If it fails, all processes raise its error. Returns None in the other processes.
+        """
         if self.company is None:
             return do()
         made: T | None = None
@@ -106,17 +115,20 @@ class Worker:
         return made
 
     def in_turn(self, do: Callable[[], T]) -> T:
-        """Done by the main process, then, with what that has left on the disk, by the others."""
+        """Calls a function in the main process, then in the others, which can use its files."""
         made = self.first(do)
-        return do() if made is None else made  # nothing that is made here is None
+        return do() if made is None else made  # `do` never returns None
 
     def wait(self) -> None:
-        """Until a GPU has done what it was told, so that a clock can be read."""
+        """Waits until the GPU has finished its queued work, before a time measurement."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def moved(self, batch: TrainingBatch) -> TrainingBatch:
-        """On the device; copied from pinned memory, so that nothing waits for the steps before."""
+        """Returns the batch on the device.
+
+        The copy is asynchronous, from pinned memory, so that it does not wait for earlier steps.
+        """
         if self.device.type == "cpu":
             return batch
         read = batch.inputs | runs_of(batch.inputs)
@@ -131,18 +143,18 @@ class Worker:
 
 
 def find_worker(device: str) -> Worker:
-    """Of a process by itself."""
+    """Returns the worker of a single process."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     found = as_device(device)
-    if found == torch.device("cuda"):  # without a number
+    if found == torch.device("cuda"):  # without an index
         found = torch.device("cuda", torch.cuda.current_device())
     return Worker(found)
 
 
 @contextmanager
 def init_distributed(device: str, scale: ScaleSettings) -> Iterator[Worker]:
-    """Of one of the processes that torchrun has started, or of a process by itself."""
+    """Yields the worker of a process that torchrun has started, or of a single process."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world % scale.tensor:
         raise GlassformerError(
@@ -178,17 +190,16 @@ def init_distributed(device: str, scale: ScaleSettings) -> Iterator[Worker]:
         dist.new_group(backend="gloo", timeout=PATIENCE),
     )
     yield Worker(place.device, dist.get_rank(), world, scale.tensor, company)
-    dist.destroy_process_group()  # not after an error: others may never come to it
+    dist.destroy_process_group()  # not after an error: other processes may never reach it
 
 
 @contextmanager
 def deterministic(place: Worker, wanted: bool) -> Iterator[None]:
-    """Kernels that give the same bits each time, where that was asked for; and whatever is drawn
-    inside leaves the random numbers of the caller as they were."""
+    """Uses deterministic kernels if wanted, and restores the caller's random state on exit."""
     before = torch.are_deterministic_algorithms_enabled()
     devices = [place.device] if place.device.type == "cuda" else []
     if wanted:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # or cuBLAS refuses
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS
         torch.use_deterministic_algorithms(True)
     try:
         with torch.random.fork_rng(devices):

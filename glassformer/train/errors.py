@@ -1,4 +1,4 @@
-"""What a machine says that cannot go on becomes a sentence with a way out."""
+"""Translates out-of-memory and communication errors into messages with a remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 
 @contextmanager
 def model_explained() -> Iterator[None]:
-    """While a model is made: what a step would need is not yet the question."""
+    """Explains a lack of memory while the model is built, before the size of a step matters."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -34,6 +34,7 @@ def model_explained() -> Iterator[None]:
 
 @contextmanager
 def explained(settings: TrainSettings) -> Iterator[None]:
+    """Explains out-of-memory and determinism errors during training."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -49,7 +50,7 @@ def explained(settings: TrainSettings) -> Iterator[None]:
 
 @contextmanager
 def company_explained(place: Worker) -> Iterator[None]:
-    """A process that is lost is noticed by the others when they wait for it."""
+    """Explains the error that occurs when a process waits for another one that is lost."""
     try:
         yield
     except (RuntimeError, CheckpointException) as error:
@@ -63,7 +64,7 @@ def company_explained(place: Worker) -> Iterator[None]:
 
 
 def _no_memory(error: BaseException) -> bool:
-    """Also as the CPU's allocator says it."""
+    """Returns whether memory was exhausted; also recognizes the messages of the CPU allocator."""
     kinds = (torch.OutOfMemoryError, MemoryError)
     return isinstance(error, kinds) or any(words in str(error) for words in NO_MEMORY)
 
@@ -78,7 +79,7 @@ def _lost(error: BaseException) -> bool:
 
 
 def out_of_memory(settings: TrainSettings) -> GlassformerError:
-    """Names what is left to turn, the cheapest first."""
+    """Returns an error that lists the settings that would save memory, the cheapest first."""
     ways = []
     if settings.batch > 1:
         fewer = max(1, settings.batch // 2)

@@ -1,4 +1,4 @@
-"""What a run will take, before it takes it."""
+"""Estimates the memory, time and floating-point operations of a run."""
 
 from __future__ import annotations
 
@@ -23,19 +23,22 @@ from glassformer.train.step import accumulate_gradients
 if TYPE_CHECKING:
     from glassformer.train.loop import Loop
 
-TIMED = 3  # steps that a dry run takes to know how long one is
+TIMED = 3  # steps that a dry run measures
 ATTENTION = (
     torch.ops.aten._scaled_dot_product_efficient_attention,
     torch.ops.aten._scaled_dot_product_flash_attention,
     torch.ops.aten._scaled_dot_product_cudnn_attention,
 )
-SIDE = {"cuda": 8192, "cpu": 512}  # of the matrices with which a device shows what it can do
+SIDE = {"cuda": 8192, "cpu": 512}  # of the square matrices that measure a device's peak throughput
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryEstimate:
-    """In bytes, of one process. `activations` is what one micro-batch's backward pass needs of its
-    forward pass; known only after a real step."""
+    """Memory of one process in bytes.
+
+    `activations` is what the backward pass of one micro-batch needs from its forward pass; it is
+    known only after a real step.
+    """
 
     weights: int
     gradients: int
@@ -51,18 +54,20 @@ class MemoryEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class RunEstimate:
+    """The expected cost of a run."""
+
     architecture: str
     device: str
     parameters: int
-    body: int  # of them in the layers: not in embeddings or heads
+    body: int  # those inside the layers, without embeddings and heads
     trained: int
     steps: int
-    tokens_step: int  # of the first step; others may differ a little
+    tokens_step: int  # in the first step; other steps may differ slightly
     tokens_epoch: int
     epochs: float
     memory: MemoryEstimate
     flops_token: float  # forward and backward
-    ceiling: float  # what the device reaches in large products of matrices, a second
+    ceiling: float  # FLOP/s that the devices reach in large matrix products
     seconds_step: float | None = None
 
     @property
@@ -78,7 +83,16 @@ class RunEstimate:
 
 
 def estimate_run(loop: Loop, *, measure: bool = False) -> RunEstimate:
-    """With `measure` a few real steps are taken, on the loop as it is: use another afterwards."""
+    """Estimates the cost of a run.
+
+    Args:
+        loop: The training loop.
+        measure: Whether to take a few real steps to measure time and activations. They change the
+            loop, which must not be used afterward.
+
+    Returns:
+        The estimate; without `measure`, activations and time are None.
+    """
     net_and_objective = list(loop.task.parameters())
     settings, state = loop.settings, loop.optimizer.state
     tokens, flops = _first_step(loop)
@@ -107,9 +121,11 @@ def estimate_run(loop: Loop, *, measure: bool = False) -> RunEstimate:
 
 
 def body(net: Transformer) -> int:
-    """How many parameters the layers have. Tables of tokens, positions and segments are left out
-    (Kaplan et al., 2020, 2.1), and heads, which are the table of tokens again where they are tied
-    to it."""
+    """Returns the number of parameters in the layers.
+
+    Embeddings of tokens, positions and segments are left out (Kaplan et al., 2020, 2.1), and so are
+    heads, which are the token embeddings again if they are tied.
+    """
     stacks = [stack for stack in (net.encoder, net.decoder) if stack is not None]
     within = {p for stack in stacks for p in stack.parameters()}
     return sum(p.numel() for p in within.difference(*(s.embed.parameters() for s in stacks)))
@@ -117,8 +133,10 @@ def body(net: Transformer) -> int:
 
 @torch.no_grad()
 def _first_step(loop: Loop) -> tuple[int, float]:
-    """Tokens of the first step, and floating-point operations a token of them takes: a backward
-    pass needs twice as many as a forward pass."""
+    """Returns the number of tokens of the first step, and the FLOPs per token.
+
+    The backward pass takes twice as many FLOPs as the forward pass.
+    """
     batches = loop.feed.batches(loop.notes.step)
     unknown: dict[Any, Callable[..., int]] = dict.fromkeys(ATTENTION, _attention_flops)
     unknown[torch.ops.glassformer.cross_entropy] = _product_flops
@@ -136,22 +154,27 @@ def _first_step(loop: Loop) -> tuple[int, float]:
 
 
 def _product_flops(x: Sequence[int], weight: Sequence[int], *rest: Any, **named: Any) -> int:
-    """Of operations into which a counter cannot see, train/entropy.py's and a CPU's linear layers:
-    [..., width] rows and a matrix of [out, width]."""
+    """Returns the FLOPs of operations that the counter does not know.
+
+    These are the fused cross-entropy and linear layers on a CPU: rows of [..., width] times a
+    matrix of [out, width].
+    """
     return 2 * math.prod(x) * weight[0]
 
 
 def _attention_flops(
     q: Sequence[int], k: Sequence[int], v: Sequence[int], *rest: Any, **named: Any
 ) -> int:
-    """Of [row, head, token, width] queries, whose heads may share keys and values in groups: the
-    formula of torch 2.11's counter refuses those."""
+    """Returns the FLOPs of attention for queries of [row, head, token, width].
+
+    The formula of torch 2.11's counter does not support grouped-query attention.
+    """
     scores = math.prod(q[:3]) * k[2]
     return 2 * scores * (q[3] + v[3])
 
 
 def _measured(loop: Loop) -> tuple[int, float]:
-    """Bytes of activations, and seconds a step."""
+    """Returns the bytes of activations, and the seconds per step."""
     own = {local(weight).untyped_storage().data_ptr() for weight in loop.task.parameters()}
     held: dict[int, int] = {}
 
@@ -176,7 +199,7 @@ def _measured(loop: Loop) -> tuple[int, float]:
 
 
 def ceiling(place: Worker, precision: str) -> float:
-    """Floating-point operations a second that the device reaches, measured."""
+    """Measures the FLOP/s that the device reaches in matrix products."""
     side = SIDE.get(place.device.type, SIDE["cpu"])
     kind = DTYPES.get(precision, torch.float32) if place.device.type == "cuda" else torch.float32
     matrix = torch.randn(side, side, dtype=kind, device=place.device)

@@ -1,4 +1,4 @@
-"""How a task does on texts it does not learn from."""
+"""Evaluation of a training module on held-out data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from glassformer.train.precision import Precision
 from glassformer.train.step import EVALUATION, Sums, TrainingModule, draw_from
 
 SMALLER = ("loss", "perplexity", "error")
-"""Figures that are better when they are smaller; of all others the larger is the better."""
+"""Metrics for which smaller is better; for all others, larger is better."""
 
 
 @torch.no_grad()
@@ -30,8 +30,22 @@ def evaluate(
     place: Worker,
     seed: int,
 ) -> dict[str, float]:
-    """The loss, its parts where there are several, the perplexity of a language model, and what
-    the objective measures itself. `run` is the task, or what stands in its place."""
+    """Computes the loss and the metrics of an objective.
+
+    The result contains the loss, its parts if there are several, the perplexity of a language
+    model, and the objective's own metrics.
+
+    Args:
+        task: The network and the objective.
+        run: The training module, or a wrapper of it, which computes the loss parts.
+        batches: Returns the batches of this process.
+        precision: Precision of the forward passes.
+        place: This process and its device.
+        seed: Seed of the random generators.
+
+    Returns:
+        Metric values by name, over all processes.
+    """
     draw_from(place, seed, EVALUATION)
     was = task.training
     task.eval()
@@ -39,7 +53,7 @@ def evaluate(
     counts: Counter[str] = Counter()
 
     def passed() -> Iterator[TrainingBatch]:
-        """Each batch with its loss counted; the net is there to be asked what it answers."""
+        """Yields each batch after its loss was added; the network can be called meanwhile."""
         for batch in batches():
             moved = place.moved(batch)
             moved.heard = {}
@@ -68,6 +82,7 @@ def evaluate(
 def figures(
     sums: dict[str, float], counts: dict[str, float], task: TrainingModule
 ) -> dict[str, float]:
+    """Returns the loss, its parts and the perplexity from summed loss parts and counts."""
     weights = task.weights
     parts = {part: total / counts[part] for part, total in sums.items() if counts.get(part)}
     if not parts:
@@ -82,12 +97,17 @@ def figures(
 
 
 def is_better(name: str, value: float, best: float | None) -> bool:
+    """Returns whether a value of a metric is better than the best one so far.
+
+    A value is better than None and NaN, unless it is NaN itself.
+    """
     if best is None or math.isnan(best):
         return not math.isnan(value)
     return value < best if name.split(".")[0] in SMALLER else value > best
 
 
 def chosen(found: dict[str, float], name: str) -> float:
+    """Returns the metric of this name, which `train.best` selects."""
     if name not in found:
         raise GlassformerError(
             f"train.best is {name!r}, and evaluation gives {', '.join(found)}; name one of these."

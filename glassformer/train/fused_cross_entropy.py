@@ -1,5 +1,8 @@
-"""Train room, cross-entropy over a vocabulary without its logits: they are made a few rows at a
-time, judged, turned into their own gradient and let go. Hidden states and targets come in."""
+"""Cross-entropy over a vocabulary without storing all logits.
+
+Logits are computed for a few rows at a time, turned into losses and into their own gradient, and
+freed.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ from glassformer.core.linear import Linear
 from glassformer.errors import GlassformerError
 from glassformer.train.adaptive_loss import adaptive_loss
 
-IGNORE = -100  # a target that is not judged
-EVEN = 64  # columns of which logits should have a multiple, without which products are slow
-TILE = 128  # rows of which a product likes a multiple
-BYTES = {"gpu": 2**29, "cpu": 2**26}  # of logits at a time
+IGNORE = -100  # a target that is left out of the loss
+EVEN = 64  # logits should have a multiple of so many columns, or matrix products are slow
+TILE = 128  # matrix products are fastest with a multiple of so many rows
+BYTES = {"gpu": 2**29, "cpu": 2**26}  # size of the logits at a time
 
 
 def token_loss(
@@ -32,15 +35,22 @@ def token_loss(
     *,
     at: Tensor | None = None,
 ) -> Tensor:
-    """The sum of the cross-entropies of `targets`, [batch, position], as the net's head says.
+    """Returns the sum of the cross-entropies of the targets under a head of the network.
 
-    `at` are the slots, counted through the whole batch, that are asked about: [target] of them,
-    with as many targets. Masked language models so spare themselves the vocabulary at all others.
+    The network is called as a module; only the head's output layer is read outside of its forward
+    pass. That is safe where both happen within the forward pass of one module around the network,
+    such as `TrainingModule`: DDP waits for every gradient of that module, and FSDP2 gathers what
+    belongs to no group of its own (such as the head) before that forward pass and frees it after
+    the backward pass.
 
-    The net is called as a module; only the head's output layer is read outside of its forward
-    pass. That is safe where both happen within the forward pass of one module around the net, as
-    `TrainingModule` is: DDP waits for every gradient of that module, and FSDP2 gathers what belongs
-    to no group of its own (such as the head) before that forward and frees it after the backward.
+    Args:
+        net: The network.
+        inputs: Its inputs.
+        targets: Target ids, [batch, position].
+        smoothing: Label smoothing.
+        head: Name of the head.
+        at: Indices into the flattened batch at which logits are needed, one per target. Masked
+            language models so avoid computing the vocabulary at all other positions.
     """
     hidden = features(net, inputs, head).flatten(0, -2)
     if at is not None:
@@ -49,12 +59,13 @@ def token_loss(
 
 
 def features(net: nn.Module, inputs: Mapping[str, Any], head: str) -> Tensor:
-    """What the head's output layer reads, [batch, position, width]."""
+    """Returns the input of the head's output layer, [batch, position, width]."""
     found: Tensor = net(**inputs, heads=(head,), project=False).heads[head]
     return found
 
 
 def head_of(net: nn.Module, name: str) -> Head:
+    """Returns a head of the network by name."""
     heads = net.get_submodule("heads")
     assert isinstance(heads, nn.ModuleDict)
     if name not in heads:
@@ -68,7 +79,17 @@ def head_of(net: nn.Module, name: str) -> Head:
 
 
 def head_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-    """The same from what the head's output layer reads, [row, width]."""
+    """Returns the loss of the head from the inputs of its output layer, [row, width].
+
+    Args:
+        head: The head.
+        hidden: Inputs of its output layer, [row, width].
+        targets: Target ids, [row].
+        smoothing: Label smoothing.
+
+    Returns:
+        The sum over the rows.
+    """
     layer, spec = head.out, head.spec
     plain = _matrix(layer)
     if plain is not None and spec.activation == "linear":
@@ -85,8 +106,10 @@ def head_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.
 
 
 def _matrix(layer: nn.Module) -> Linear | None:
-    """The one matrix that an output layer is, if it lies here: no adapter stands beside it, no
-    other process has a part. A vocabulary in clusters is one where there is but one cluster."""
+    """Returns the output layer if it is one local matrix, without an adapter and not sharded.
+
+    An adaptive softmax counts as one matrix if it has only one cluster.
+    """
     inner = layer
     if isinstance(layer, AdaptiveSoftmax) and len(layer.clusters) == 1 and not layer.projects:
         inner = layer.tables[0]
@@ -98,7 +121,7 @@ def _matrix(layer: nn.Module) -> Linear | None:
 
 
 def output(head: Head, rows: Tensor) -> Tensor:
-    """What follows the head's features, in float32 or finer: [row, width] to [row, word]."""
+    """Applies the head's output layer, in float32 or finer: [row, width] to [row, word]."""
     return head.activation(_capped(exact(head.out(rows)), head.spec.softcap))
 
 
@@ -107,13 +130,15 @@ def _capped(logits: Tensor, softcap: float | None) -> Tensor:
 
 
 def exact(x: Tensor) -> Tensor:
-    """In float32 or finer: sums of exponentials need the digits."""
+    """Converts to float32 or finer, because sums of exponentials need the precision."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def by_rows(judge: Any, words: int, *rows: Tensor) -> Tensor:
-    """The sum of `judge(*rows)` over a few rows at a time, whose logits are computed a second time
-    for the gradient: for output layers that are more than one matrix."""
+    """Returns the sum of `judge(*rows)` over chunks of rows; each is recomputed for the gradient.
+
+    This is for output layers that are more than one matrix.
+    """
     step = rows_at_once(len(rows[0]), words, torch.float32, rows[0].device)
     parts = zip(*(torch.split(tensor, step) for tensor in rows), strict=True)
     options: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False}
@@ -121,7 +146,7 @@ def by_rows(judge: Any, words: int, *rows: Tensor) -> Tensor:
 
 
 def rows_at_once(rows: int, words: int, dtype: torch.dtype, device: torch.device) -> int:
-    """As many as the budget holds, all chunks alike, in whole tiles of a product."""
+    """Returns the number of rows per chunk: equal chunks within the budget, in whole tiles."""
     budget = BYTES["cpu" if device.type == "cpu" else "gpu"]
     most = max(1, budget // (words * dtype.itemsize))
     each = -(-rows // max(1, -(-rows // most)))
@@ -136,13 +161,20 @@ def cross_entropy(
     smoothing: float = 0.0,
     softcap: float | None = None,
 ) -> Tensor:
-    """The sum over rows of `F.cross_entropy(x @ weight.T + bias, targets)`, with the same meaning
-    of smoothing; targets of -100 are left out.
+    """Returns the sum over rows of `F.cross_entropy(x @ weight.T + bias, targets)`.
 
-    x: [row, width], weight: [word, width]. Products are in x's dtype, or autocast's; softmax in
-    float32 or finer. The gradients are made in the forward pass, as the logits are at hand, and a
-    backward pass only scales them. To a compiler all of it is one operation. On a CPU, few logits
-    are simply held: that is quicker.
+    Products are computed in the dtype of x, or of autocast; the softmax in float32 or finer. The
+    gradients are computed in the forward pass, while the logits are available, and the backward
+    pass only scales them. For a compiler all of it is one operation. On a CPU, few logits are
+    simply stored, which is faster.
+
+    Args:
+        x: Inputs, [row, width].
+        weight: Matrix, [word, width].
+        bias: Bias, [word].
+        targets: Target ids, [row]; rows with -100 are left out.
+        smoothing: Label smoothing, as in `F.cross_entropy`.
+        softcap: Limit of the logits, applied by tanh.
     """
     kind = x.device.type
     if kind == "cpu" and len(x) <= rows_at_once(len(x), len(weight), x.dtype, x.device):
@@ -167,7 +199,7 @@ def _cross_entropy(
     softcap: float,
     wants: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The loss and the gradients of x, weight and bias, as `wants` says (empty where not)."""
+    """Returns the loss and the gradients of x, weight and bias; those not in `wants` are empty."""
     with torch.autocast(x.device.type, enabled=False):
         return _judged(x, weight, bias, targets, smoothing, softcap, wants)
 
@@ -182,14 +214,14 @@ def _judged(
     wants: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     words, width = weight.shape
-    on_gpu = x.is_cuda and x.dtype != torch.float64  # where there is a kernel
+    on_gpu = x.is_cuda and x.dtype != torch.float64  # there is a Triton kernel
     columns = -(-words // EVEN) * EVEN if on_gpu else words
     matrix = _padded(weight, columns, x.dtype)
     offset = None if bias is None else _padded(bias, columns, x.dtype)
     exact = torch.promote_types(x.dtype, torch.float32)
     losses = x.new_empty(len(x), dtype=exact)
     grad_x, grad_weight, grad_bias = _gradients(x, weight, bias, wants)
-    sums = x.new_empty(columns, width, dtype=exact) if wants[1] else None  # of the weight
+    sums = x.new_empty(columns, width, dtype=exact) if wants[1] else None  # gradient of the weight
     step = rows_at_once(len(x), columns, x.dtype, x.device)
     room = x.new_empty(step, columns)
     for start in range(0, len(x), step):
@@ -226,7 +258,7 @@ def _padded(matrix: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
 
 
 def _add_product(sums: Tensor, gradient: Tensor, rows: Tensor, first: bool) -> None:
-    """sums += gradient^T rows, added up in the finer dtype of the sums; `first` sets them."""
+    """Computes sums += gradient^T rows in the finer dtype of the sums; `first` overwrites them."""
     old = 0 if first else 1
     if gradient.dtype == sums.dtype:
         sums.addmm_(gradient.t(), rows, beta=old)
@@ -241,7 +273,7 @@ def _add_product(sums: Tensor, gradient: Tensor, rows: Tensor, first: bool) -> N
 def _judge(
     logits: Tensor, targets: Tensor, exact: torch.dtype, smoothing: float, softcap: float
 ) -> tuple[Tensor, Tensor]:
-    """The rows' losses and, in the dtype of the logits, their gradient."""
+    """Returns the loss of each row and, in the dtype of the logits, its gradient."""
     z = _capped(logits.to(exact), softcap)
     log = z.log_softmax(-1)
     real = targets.ne(IGNORE)
@@ -262,7 +294,7 @@ def _judge(
 def _gradients(
     x: Tensor, weight: Tensor, bias: Tensor | None, wants: list[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Room for the gradients of those that want one."""
+    """Allocates the gradients that are wanted."""
     grad_x = torch.empty_like(x) if wants[0] else x.new_empty(0)
     grad_weight = torch.empty_like(weight) if wants[1] else weight.new_empty(0)
     grad_bias = weight.new_empty(0) if bias is None or not wants[2] else torch.zeros_like(bias)

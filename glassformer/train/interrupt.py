@@ -1,4 +1,4 @@
-"""Ctrl-C, or a cluster that wants its machine back."""
+"""Handling of Ctrl-C and of SIGTERM, which clusters send to end a job."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from typing import Any
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """The run was saved; its text says how to go on."""
+    """Raised after the run was saved; the message says how to resume."""
 
 
 class InterruptHandler:
-    """Inside, a first SIGINT or SIGTERM only sets `asked`, so that the step at hand is finished and
-    saved; a second one is obeyed at once."""
+    """Delays interrupts so that the current step is finished and saved.
+
+    Inside the context, a first SIGINT or SIGTERM only sets `asked`; a second one takes effect
+    immediately.
+    """
 
     def __init__(self) -> None:
         self.asked = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> InterruptHandler:
-        if threading.current_thread() is threading.main_thread():  # others may not listen
+        if threading.current_thread() is threading.main_thread():  # signal handlers work only there
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._hear)
         return self
@@ -47,7 +50,7 @@ class InterruptHandler:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Inside, SIGTERM is heard as Ctrl-C is."""
+    """Treats SIGTERM like Ctrl-C inside the context."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Train room, what torchrun says to the processes it starts; known before torch is."""
+"""Information that torchrun passes to its processes; does not import torch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from glassformer.errors import GlassformerError
 
 
 class LostError(GlassformerError):
-    """Another process does not answer: said by whoever notices it."""
+    """Another process does not respond; raised by each process that notices it."""
 
 
 def is_main() -> bool:
-    """Whether this is the process that prints."""
+    """Returns whether this is the process that prints."""
     return os.environ.get("RANK", "0") == "0"

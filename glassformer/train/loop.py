@@ -1,4 +1,4 @@
-"""Steps, and what is done between them. Log, evaluate, save, stop."""
+"""The training loop: takes steps, logs, evaluates, saves checkpoints and stops."""
 
 from __future__ import annotations
 
@@ -49,29 +49,29 @@ from glassformer.train.throughput import Throughput
 from glassformer.train.weight_averaging import WeightAverage, has_settled
 
 Writing = Callable[[Path], AbstractContextManager[Path]]
-TOKENS = " tokens"  # beside the parts' counts, and the name of none
+TOKENS = " tokens"  # key in the dict of counts; no loss part has this name
 
 
 @dataclass
 class TrainState:
-    """What a checkpoint says besides its tensors."""
+    """The part of a checkpoint that is not tensors."""
 
-    step: int = 0  # so many are done
-    tokens: int = 0  # so many were read
-    best: float | None = None  # the best evaluation's figure
+    step: int = 0  # number of steps done
+    tokens: int = 0  # number of tokens read
+    best: float | None = None  # metric value of the best evaluation
     best_step: int = 0
-    test: dict[str, float] = field(default_factory=dict)  # what the best model does on those files
-    stale: int = 0  # evaluations since
-    stopped: bool = False  # before the last step, since nothing got better
+    test: dict[str, float] = field(default_factory=dict)  # test metrics of the best model
+    stale: int = 0  # evaluations since the best one
+    stopped: bool = False  # whether early stopping ended the run
     scaler: dict[str, Any] = field(default_factory=dict)
-    epoch: int = 0  # tokens of the data, by which other data is recognized
-    judged: list[float] = field(default_factory=list)  # until averaging begins
-    averaged: int = 0  # the step from which on weights are averaged; 0 before it is known
+    epoch: int = 0  # tokens per epoch, to detect changed data
+    judged: list[float] = field(default_factory=list)  # metric values before averaging begins
+    averaged: int = 0  # step at which weight averaging begins; 0 until it is known
 
 
 @dataclass
 class StepStats:
-    """What one step did; tensors, so that nothing waits for a GPU unless it is looked at."""
+    """Results of one step, as tensors, so that the GPU is synchronized only when they are read."""
 
     sums: Sums
     counts: dict[str, float]
@@ -81,8 +81,10 @@ class StepStats:
 
 
 class Loop:
-    """Everything that learns, and the way one step leads to the next. What a step does depends on
-    the recipe, the data and `notes.step` alone."""
+    """The state of a training run and the code that advances it step by step.
+
+    What a step computes depends only on the recipe, the data and `notes.step`.
+    """
 
     def __init__(
         self, recipe: Recipe, model: Model, objective: Objective, feed: DataFeed, place: Worker
@@ -114,8 +116,11 @@ class Loop:
         self.notes = TrainState()
 
     def _pass(self) -> Callable[[TrainingBatch, Factors, bool], Sums]:
-        """How a micro-batch is learned from. Gradients that add up must not lie where a recording
-        writes."""
+        """Returns the function that runs forward and backward on a micro-batch.
+
+        CUDA graphs are used only without gradient accumulation, because accumulated gradients must
+        not lie in memory that a replay overwrites.
+        """
         settings, place, objective = self.settings, self.place, self.task.objective
         alone = place.world == 1 and place.device.type == "cuda"
         recorded = alone and settings.accumulate == 1
@@ -129,6 +134,7 @@ class Loop:
         return plain
 
     def take_step(self) -> StepStats:
+        """Takes one training step on all micro-batches."""
         settings, step, place = self.settings, self.notes.step, self.place
         objective = self.task.objective
         objective.advance(step / settings.steps)
@@ -151,18 +157,30 @@ class Loop:
 
     @property
     def newest(self) -> float:
-        """The share of the newest weights in the average: exponential, corrected as Adam corrects
-        its moments so that the weights before the first step have no share, or of a plain mean,
-        which is the newest weights alone until it begins."""
+        """The weight of the newest parameters in the weight average.
+
+        The exponential average is bias-corrected like Adam's moments, so that the weights before
+        the first step have no share. The plain mean equals the newest weights until averaging
+        begins.
+        """
         if self.settings.average:
             return (1 - self.settings.average) / (1 - self.settings.average**self.notes.step)
         since = self.notes.averaged or self.notes.step
         return 1 / (1 + self.notes.step - since)
 
     def evaluate(self, split: str = "valid", most: int | None = None) -> dict[str, float]:
-        """Of the averaged weights, where there is an average; on at most so many batches. Not
-        compiled: without gradients, and for a last batch of another shape, that would take as
-        long each time as reading many batches does."""
+        """Evaluates the averaged weights, or the current ones if there is no average.
+
+        The model is not compiled here: without gradients, and for a last batch of another shape,
+        compilation would take as long each time as many batches do.
+
+        Args:
+            split: "valid" or "test".
+            most: Maximum number of batches; None for all.
+
+        Returns:
+            Metric values by name.
+        """
         with self.average.in_place():
             return evaluate(
                 self.task,
@@ -174,13 +192,17 @@ class Loop:
             )
 
     def check_metric(self) -> None:
-        """Finds out before the first step whether the figure that is to be best will be there."""
+        """Checks before the first step that evaluation yields the metric named by `train.best`."""
         if "valid" in self.feed.judges and self.settings.best != "loss":
             chosen(self.evaluate(most=1), self.settings.best)
 
     def export_model(self, folder: Path, writing: Writing = nullcontext) -> None:
-        """The model in the published layout; of an adapter, that alone, in peft's. `writing` gives
-        the place where it is written first."""
+        """Saves the model in the published layout, or a trained adapter alone, in peft's layout.
+
+        Args:
+            folder: Folder to save to.
+            writing: Returns a context manager that yields the temporary path to write to first.
+        """
 
         def save() -> None:
             with writing(folder) as place:
@@ -201,12 +223,13 @@ class Loop:
                 ) from None
 
     def keep(self, run: Run) -> None:
-        """The model of this step, where that is to be looked at later."""
+        """Saves the model of this step if `run.keep` or `run.keep_every` selects it."""
         step, asked = self.notes.step, run.recipe.run
         if step in asked.keep or (step and due(step, asked.keep_every)):
             self.export_model(run.steps / name_of(step), run.replacing)
 
     def resume(self, run: Run) -> None:
+        """Restores the state of the last checkpoint; raises an error if the data has changed."""
         self.notes = TrainState(**self.state.load(run.state))
         if self.notes.epoch != self.feed.tokens:
             raise GlassformerError(
@@ -217,6 +240,7 @@ class Loop:
         run.cut(self.notes.step)
 
     def save(self, run: Run) -> None:
+        """Saves a checkpoint."""
         self.notes.scaler = self.precision.state()
         self.notes.epoch = self.feed.tokens
         notes = asdict(self.notes)
@@ -224,7 +248,7 @@ class Loop:
         self.state.save(run.manifest, notes.pop("step"), notes)
 
     def go(self, run: Run, plan: RunEstimate, reporters: Sequence[Reporter]) -> None:
-        """From where the run stands to its end."""
+        """Trains from the current step to the end of the run."""
         settings, notes = self.settings, self.notes
         clock = Throughput(self.place, plan, notes.tokens)
         if not notes.step:
@@ -232,7 +256,7 @@ class Loop:
         with InterruptHandler() as watch:
             while notes.step < settings.steps and not notes.stopped:
                 taken = self.take_step()
-                asked = any(self.place.gathered(watch.asked))  # all or none, and once a step
+                asked = any(self.place.gathered(watch.asked))  # all processes agree
                 last = notes.step == settings.steps
                 logs = due(notes.step, run.recipe.run.log_every) or notes.step == 1 or last
                 saves = due(notes.step, settings.save_every) or last or asked
@@ -259,12 +283,13 @@ class Loop:
                     )
 
     def ending(self) -> dict[str, Any]:
-        """How the run ended, in a few words."""
+        """Returns a summary of how the run ended."""
         notes = asdict(self.notes)
         said = ("step", "tokens", "best", "best_step", "test", "stopped")
         return {key: notes[key] for key in said}
 
     def entry(self, taken: StepStats) -> Entry:
+        """Returns the log entry of a step."""
         sums, weights = taken.sums, self.task.weights
         totals = self.place.total({part: float(value) for part, value in sums.items()})
         parts = {p: total / taken.counts[p] for p, total in totals.items() if taken.counts[p]}
@@ -278,7 +303,10 @@ class Loop:
         }
 
     def check(self, entry: Entry) -> None:
-        """In float16 a step may overflow; it is left out, and the next is scaled otherwise."""
+        """Raises an error if the loss is not finite.
+
+        In float16 a step may overflow; it is then skipped and the loss scale is changed.
+        """
         if not math.isfinite(entry["loss"]) and self.settings.precision != "float16":
             raise GlassformerError(
                 f"The loss of step {entry['step']} is {entry['loss']}; lower train.learning_rate, "
@@ -286,9 +314,12 @@ class Loop:
             )
 
     def judge(self, run: Run, reporters: Sequence[Reporter]) -> None:
-        """Evaluates, keeps the model if it is the best so far, and sees whether to stop. Test files
-        are read by every model that is kept: so wherever a run ends, the figures are those of its
-        best. They have no say in anything."""
+        """Evaluates, saves the model if it is the best so far, and decides on early stopping.
+
+        Each model that becomes the best is also evaluated on the test files, so that the test
+        metrics are those of the best model wherever the run ends. Test metrics influence no
+        decision.
+        """
         notes, name, judges = self.notes, self.settings.best, self.feed.judges
         if "valid" not in judges:
             if "test" in judges and notes.step == self.settings.steps:
@@ -316,4 +347,5 @@ class Loop:
 
 
 def due(step: int, every: int) -> bool:
+    """Returns whether a step is a multiple of `every`; never if that is 0."""
     return every > 0 and step % every == 0

@@ -1,8 +1,8 @@
-"""Train room, the manifest (run.json): which files of a run folder the run has created.
+"""The manifest (run.json): the list of files in a run folder that the run has created.
 
 It is written when a run begins in an empty folder, and a file is listed in it before the file is
 created. Only listed files are replaced or removed; every other file belongs to the user. Files are
-written in a folder for drafts, whose name has the run's random id, and then renamed.
+written in a draft folder, whose name contains the run's random id, and then renamed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,17 @@ FORMAT = 1
 
 
 class Manifest:
-    """Paths are relative to the run folder, with "/". A file that was written as a whole text comes
-    with the digests of the texts that it may hold: another text is the user's. `appearing` are
-    patterns under which another library writes just now, each with the files of the user that were
-    there before. `clearing` is true until all listed files are removed. `adopted` is a run of an
-    older version, of which not every file is known."""
+    """The files of a run, as stored in run.json.
+
+    Attributes:
+        files: Paths relative to the run folder, with "/". For a file that was written as a whole
+            text, the value lists the digests of the texts that it may hold; any other text was
+            written by the user.
+        appearing: Patterns under which another library is currently writing files, each with the
+            user's files that existed before.
+        clearing: True until all listed files are removed.
+        adopted: True for a run of an older version, not all of whose files are known.
+    """
 
     def __init__(self, folder: Path, identifier: str, *, adopted: bool = False) -> None:
         self.folder, self.id, self.adopted = folder, identifier, adopted
@@ -40,6 +46,7 @@ class Manifest:
 
     @classmethod
     def create(cls, folder: Path, files: Iterable[str] = (), *, adopted: bool = False) -> Manifest:
+        """Creates and saves the manifest of a new run."""
         made = cls(folder, secrets.token_hex(8), adopted=adopted)
         made.files = {name: [] for name in files}
         made._save()
@@ -48,7 +55,10 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest | None:
-        """None of a folder that has no manifest; a file of that name may be somebody's own."""
+        """Reads the manifest of a folder.
+
+        Returns None if there is none; a run.json that is not a manifest may belong to the user.
+        """
         try:
             content: Any = json.loads((folder / MANIFEST).read_text("utf-8"))
             if content["kind"] != "glassformer run":
@@ -73,8 +83,11 @@ class Manifest:
         return self.folder / f".draft-{self.id.replace('/', '')}"
 
     def open(self) -> None:
-        """Ends what a killed process has left half done, and sees that the listed files can be
-        written without going through a link into another folder."""
+        """Completes operations that a killed process left unfinished.
+
+        Also checks that the listed files can be written without following a link into another
+        folder.
+        """
         for folder in {part for name in self.files for part in Path(name).parents}:
             if folder.name and (self.folder / folder).is_symlink():
                 raise GlassformerError(
@@ -95,7 +108,7 @@ class Manifest:
         shutil.rmtree(self.drafts, ignore_errors=True)
 
     def owns(self, name: str) -> bool:
-        """Whether it is a listed file, or a folder with one inside."""
+        """Returns whether the name is a listed file, or a folder that contains one."""
         return bool(self._listed(name))
 
     def claim(self, *names: str) -> None:
@@ -107,26 +120,29 @@ class Manifest:
             self._save()
 
     def check(self, *names: str) -> None:
-        """What has one of these names was written by the run."""
+        """Raises an error if one of these names exists and was not written by the run."""
         for name in names:
             if self._exists(name) and not self.owns(name):
                 raise self._foreign(name)
 
     def check_texts(self) -> None:
-        """None was changed by the user."""
+        """Raises an error if the user has changed one of the texts."""
         for name in self.files:
             self.check_text(name)
 
     def draft(self, name: str) -> Path:
-        """Where the file or folder is written that is going to have this name; nothing is there."""
+        """Returns a free path at which to write a file or folder before `install`."""
         path = self.drafts / name
         shutil.rmtree(path, ignore_errors=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def install(self, draft: Path, name: str) -> None:
-        """Renames a draft. Of a folder that exists already, the run's files are replaced one by
-        one, and those that the draft does not have are removed; the user's files stay."""
+        """Renames a draft to its final name.
+
+        If the folder exists already, the run's files are replaced one by one, and those that the
+        draft does not contain are removed; the user's files stay.
+        """
         target = self.folder / name
         if not draft.is_dir():
             self.claim(name)
@@ -149,7 +165,7 @@ class Manifest:
 
     @contextmanager
     def replacing(self, name: str) -> Iterator[Path]:
-        """A place to write a folder of this name to; installed when everything is in it."""
+        """Yields a path at which to write a folder, and installs it under this name on exit."""
         draft = self.draft(name)
         try:
             yield draft
@@ -159,7 +175,7 @@ class Manifest:
         self.install(draft, name)
 
     def write(self, name: str, text: str) -> None:
-        """Replaces a text wholly or not at all; one that the user has changed is an error."""
+        """Atomically replaces a text file; raises an error if the user has changed it."""
         self.claim(name)
         self.check_text(name)
         draft = self.draft(name)
@@ -172,8 +188,10 @@ class Manifest:
 
     @contextmanager
     def adding(self, *patterns: str) -> Iterator[None]:
-        """Files that appear under the patterns inside are the run's: names, or folders with all in
-        them, that another library chooses."""
+        """Lists the files that appear under the patterns inside the context.
+
+        Patterns are file names chosen by another library, or folders with everything inside.
+        """
         with ExitStack() as stack:
             for pattern in patterns:
                 stack.enter_context(self._adding(pattern))
@@ -190,7 +208,7 @@ class Manifest:
             self._save()
 
     def remove(self, name: str) -> None:
-        """A listed file, or the listed ones in a folder."""
+        """Removes a listed file, or the listed files in a folder."""
         listed = self._listed(name)
         if listed:
             self._remove(listed)
@@ -217,11 +235,11 @@ class Manifest:
                 yield path.relative_to(self.folder).as_posix()
 
     def _remove(self, names: Iterable[str]) -> None:
-        """Folders that become empty go too."""
+        """Removes files, and folders that become empty."""
         for name in names:
             path = self.folder / name
             path.unlink(missing_ok=True)
-            with suppress(OSError):  # until one is not empty
+            with suppress(OSError):  # stops at the first folder that is not empty
                 for parent in path.relative_to(self.folder).parents[:-1]:
                     (self.folder / parent).rmdir()
             del self.files[name]
@@ -237,6 +255,7 @@ class Manifest:
         return _digest(path.read_bytes()) if path.is_file() else None
 
     def check_text(self, name: str) -> None:
+        """Raises an error if the user has changed a text."""
         if self.files[name] and self._digest(name) not in (None, *self.files[name]):
             raise GlassformerError(
                 f"{self.folder / name} was changed after the run wrote it; move it to another "
@@ -267,7 +286,10 @@ class Manifest:
 
 
 def _is_inside(name: str) -> bool:
-    """Not what somebody has written into a manifest to have other files removed."""
+    """Returns whether a path lies inside the folder.
+
+    An edited manifest cannot have other files removed.
+    """
     return not Path(name).is_absolute() and ".." not in Path(name).parts
 
 
@@ -276,7 +298,10 @@ def _digest(content: bytes) -> str:
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
-    """Links are not followed; one to a folder counts as a file."""
+    """Yields all files below a folder.
+
+    Links are not followed; a link to a folder counts as a file.
+    """
     for parent, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
         yield from (Path(parent, name) for name in (*names, *links))

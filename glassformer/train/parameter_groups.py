@@ -1,4 +1,4 @@
-"""Which parameters learn, how fast by their depth, and which of them decay."""
+"""Parameter groups: learning rates by depth, weight decay, and freezing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glassformer.errors import GlassformerError
 
 
 class GroupSettings(Protocol):
-    """What is read here of a recipe's [train]."""
+    """The settings of a recipe's [train] table that are read here."""
 
     @property
     def learning_rate(self) -> float: ...
@@ -27,8 +27,10 @@ class GroupSettings(Protocol):
 
 
 def layer_depths(net: Transformer) -> list[list[nn.Module]]:
-    """A net from its embeddings, over the encoder's layers and then the decoder's, to its heads.
-    A layer that is run more than once is one storey."""
+    """Returns the modules of a network by depth: embeddings, encoder layers, decoder layers, heads.
+
+    A layer that is run more than once counts as one.
+    """
     stacks = [stack for stack in (net.encoder, net.decoder) if stack is not None]
     found: list[list[nn.Module]] = [[stack.embed for stack in stacks]]
     for stack in stacks:
@@ -49,14 +51,14 @@ def layer_depths(net: Transformer) -> list[list[nn.Module]]:
 
 
 def depths(task: nn.Module) -> dict[str, int]:
-    """The storey of each parameter, by its name; the embeddings' is 0.
+    """Returns the depth of each parameter by name; that of the embeddings is 0.
 
-    What belongs to several (embeddings that are also the output's weights, a table of positions
-    that all layers share) counts as the highest; so do an objective's own weights. Nets of
-    different heights are aligned at the top.
+    A parameter that belongs to several depths (embeddings tied to the output, a position table
+    shared by all layers) counts as the deepest; so do the objective's own weights. Networks with
+    different numbers of layers are aligned at the top.
     """
     nets = [layer_depths(module) for module in task.modules() if isinstance(module, Transformer)]
-    below: dict[nn.Parameter, int] = {}  # how many storeys, from the top
+    below: dict[nn.Parameter, int] = {}  # distance from the top
     for net in nets:
         for distance, modules in enumerate(reversed(net)):
             for module in modules:
@@ -68,12 +70,12 @@ def depths(task: nn.Module) -> dict[str, int]:
 
 
 def parameter_groups(task: nn.Module, settings: GroupSettings) -> list[dict[str, Any]]:
-    """The parameters that learn, by depth and by whether they decay, as optimizers take them.
+    """Returns the trainable parameters as optimizer groups, by depth and by weight decay.
 
-    Matrices decay, and what else has two or more dimensions (embeddings, too); vectors, which are
-    biases and the scales of norms, do not. A group's `share` of the learning rate is
-    layer_decay^(storeys above it). Where depth makes no difference, all are taken for the top's:
-    the fewer the groups, the faster the step.
+    Matrices and other parameters with two or more dimensions, including embeddings, decay; vectors,
+    that is, biases and the scales of norms, do not. A group's `share` of the learning rate is
+    layer_decay^(number of depths above it). If depth makes no difference, all parameters are
+    assigned to the top, because fewer groups make a faster step.
     """
     place = depths(task)
     top = max(place.values(), default=0)
@@ -106,7 +108,7 @@ def parameter_groups(task: nn.Module, settings: GroupSettings) -> list[dict[str,
 
 
 def freeze_body(task: nn.Module) -> None:
-    """Only the heads, and weights of the objective's own, go on learning."""
+    """Freezes everything except the heads and the objective's own weights."""
     place = depths(task)
     top = max(place.values(), default=0)
     for name, parameter in task.named_parameters():
@@ -115,9 +117,15 @@ def freeze_body(task: nn.Module) -> None:
 
 
 def unfreeze(optimizer: torch.optim.Optimizer, settings: GroupSettings, step: int) -> bool:
-    """Gradual unfreezing (Howard and Ruder, 2018, 3.3): the highest storey learns from step 0, and
-    the next one below it joins every `unfreeze_every` steps; 0 has all learn at once. Says
-    whether that changed anything. What was frozen when the optimizer was made stays so."""
+    """Applies gradual unfreezing (Howard and Ruder, 2018, 3.3).
+
+    The top depth is trained from step 0, and the next one below joins every `unfreeze_every` steps;
+    with 0, all are trained from the start. Parameters that were frozen when the optimizer was
+    created stay frozen.
+
+    Returns:
+        Whether any parameter changed.
+    """
     if not settings.unfreeze_every:
         return False
     places = sorted({group["depth"] for group in optimizer.param_groups}, reverse=True)
@@ -132,13 +140,15 @@ def unfreeze(optimizer: torch.optim.Optimizer, settings: GroupSettings, step: in
 
 
 def row_blocks(module: nn.Module) -> dict[nn.Parameter, tuple[int, ...]]:
-    """The matrices and biases of linear (and recurrent) layers, with the heights of those that are
-    joined in each."""
+    """Returns the weights and biases of linear and recurrent layers with their row blocks.
+
+    The row blocks are the heights of the matrices that are concatenated in each.
+    """
     return dict(_joined(module))
 
 
 def body_matrices(task: nn.Module) -> dict[nn.Parameter, tuple[int, ...]]:
-    """Those within the layers of a net: not of embeddings or heads."""
+    """Returns the matrices inside the layers of a network, without embeddings and heads."""
     found: dict[nn.Parameter, tuple[int, ...]] = {}
     for net in task.modules():
         if isinstance(net, Transformer):

@@ -1,4 +1,4 @@
-"""Which numbers the passes compute with. Weights stay float32 throughout."""
+"""Mixed precision of forward and backward passes; weights stay in float32."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from glassformer.core.embedding import Embedding
 from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.train.optimizers.shards import whole
 
-STREAM = (Embedding, LayerNorm, RMSNorm)  # what gives vectors of the stream, but for products
+STREAM = (Embedding, LayerNorm, RMSNorm)  # modules that output the residual stream
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Precision:
-    """float16 has so few exponents that small gradients vanish: the loss is scaled up before the
-    backward pass and gradients down behind it, by a factor that is found as it goes. A step whose
-    gradients overflow is left out."""
+    """Autocast and loss scaling.
+
+    float16 has so few exponent bits that small gradients vanish: the loss is scaled up before the
+    backward pass and the gradients are scaled down after it, by a factor that is adapted during
+    training. A step whose gradients overflow is skipped.
+    """
 
     def __init__(self, name: str, device: torch.device) -> None:
         self._device = device.type
@@ -29,9 +32,12 @@ class Precision:
         self._scaler = torch.amp.GradScaler(device.type, enabled=name == "float16")
 
     def narrow(self, net: nn.Module) -> None:
-        """In bfloat16 the stream between the layers is so, too, as Megatron and FSDP's mixed
-        precision have it: autocast would leave what embeddings and norms give in float32, twice
-        the bytes for all that reads it. (float16 could not hold the sums of deep stacks.)"""
+        """Keeps the residual stream in bfloat16 if that is the precision.
+
+        Megatron and FSDP's mixed precision do the same; autocast would leave the outputs of
+        embeddings and norms in float32, which doubles the bytes that all later layers read. float16
+        could not hold the sums of deep stacks.
+        """
         if self._dtype is not torch.bfloat16:
             return
 
@@ -49,11 +55,11 @@ class Precision:
         torch.autograd.backward(self._scaler.scale(loss))
 
     def step(self, optimizer: Optimizer, parameters: Iterable[nn.Parameter], clip: float) -> Tensor:
-        """Clips, steps, and returns the gradient's length as it was before."""
+        """Clips the gradients, takes an optimizer step, and returns the unclipped gradient norm."""
         self._scaler.unscale_(optimizer)
         known = [parameter for parameter in parameters if parameter.grad is not None]
         length = whole(nn.utils.get_total_norm([p.grad for p in known if p.grad is not None]))
-        short = not length.is_cuda and float(length) < clip  # a GPU would have to be waited for
+        short = not length.is_cuda and float(length) < clip  # on a GPU this would synchronize
         if clip > 0 and not short:
             nn.utils.clip_grads_with_norm_(known, clip, length)
         self._scaler.step(optimizer)

@@ -1,7 +1,7 @@
-"""A TOML file comes in, a `Recipe` goes out, whole and checked.
+"""The `Recipe` dataclasses, and reading a recipe from TOML with validation.
 
-A table of the file is a dataclass here, a key a field, and a default what stands behind it. What a
-file does not say is filled in, and the filled recipe is saved with the run.
+Each table of the file is a dataclass, each key a field with a default. Missing keys are filled in,
+and the complete recipe is saved with the run.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ Table = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
-    """A preset to create, of the sizes given, or a folder to start from. The size words fit every
-    family; `settings` are keys of its own config.json. The rest is as in `gf.load`."""
+    """The [model] table: a preset to create with the given sizes, or a folder to start from.
+
+    The size settings apply to every model family; `settings` are keys of the family's config.json.
+    The other settings are those of `gf.load`.
+    """
 
     preset: str | None = None
     folder: str | None = None
@@ -39,14 +42,18 @@ class ModelSettings:
     make: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    vectors: str | None = None  # a file of word vectors that tokens start from
+    vectors: str | None = None  # a file of word vectors to initialize token embeddings from
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSettings:
-    """A kind to train on the data, or a folder to read. With neither, a model's folder brings its
-    own, and for a fresh model byte pairs are learned. `special` adds roles to the kind's own:
-    `special.mask = "[MASK]"`. `languages` to translate into are tokens before a source."""
+    """The [tokenizer] table: a kind to train on the data, or a folder to load.
+
+    If neither is given, a model folder provides its own tokenizer, and a new model gets a
+    byte-level BPE tokenizer. `special` adds special tokens to those of the kind, as in
+    `special.mask = "[MASK]"`. `languages` are target languages, each of which gets a token that is
+    put before a source.
+    """
 
     kind: (
         Literal["char", "byte", "word", "space", "bpe", "byte-bpe", "wordpiece", "unigram"] | None
@@ -61,7 +68,7 @@ class TokenizerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveSettings:
-    """`options` are the objective's own; in the file they stand in the same table."""
+    """An [objective] table; `options` are the other keys of the table."""
 
     name: str = "causal-lm"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +76,11 @@ class ObjectiveSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:
-    """`batch` rows of all processes together are a micro-batch, `accumulate` of those a step."""
+    """The [train] table.
+
+    `batch` is the number of rows of a micro-batch over all processes; a step has `accumulate`
+    micro-batches.
+    """
 
     steps: int = number(1000, least=1)
     batch: int = number(32, least=1)
@@ -78,11 +89,11 @@ class TrainSettings:
     optimizer: str = "adamw"
     learning_rate: float = number(3e-4, above=0.0)
     betas: tuple[float, ...] = (0.9, 0.95)
-    eps: float | None = number(None, above=0.0)  # the optimizer's own
+    eps: float | None = number(None, above=0.0)  # None: the optimizer's default
     momentum: float = number(0.95, least=0.0, below=1.0)
     weight_decay: float = number(0.1, least=0.0)
     schedule: str = "cosine"
-    warmup: int | None = number(None, least=0)  # steps; goes before the ratio
+    warmup: int | None = number(None, least=0)  # steps; takes precedence over the ratio
     warmup_ratio: float = number(0.1, least=0.0, most=1.0)
     floor: float = number(0.1, least=0.0, most=1.0)
     cut: float = number(0.1, above=0.0, below=1.0)
@@ -106,7 +117,7 @@ class TrainSettings:
 
     @property
     def warmup_steps(self) -> int:
-        """The steps in which the learning rate rises: `warmup`, or a share of all steps."""
+        """The number of warmup steps: `warmup`, or else `warmup_ratio` of all steps."""
         if self.warmup is not None:
             return self.warmup
         return math.ceil(self.warmup_ratio * self.steps)
@@ -114,7 +125,7 @@ class TrainSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterSettings:
-    """What is trained in place of all weights; the options are the kind's own."""
+    """The [adapter] table: the adapter that is trained instead of all weights, with its options."""
 
     kind: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -122,8 +133,10 @@ class AdapterSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleSettings:
-    """Where the run takes place, and how `torchrun`'s processes share the work; it has no say in
-    what is learned."""
+    """The [scale] table: the device and how the processes of `torchrun` share the work.
+
+    These settings do not affect what is learned.
+    """
 
     device: str = "auto"
     parallel: Literal["ddp", "fsdp"] = "ddp"
@@ -133,10 +146,12 @@ class ScaleSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """What is written, where, and how often; it has no say in what is learned. The model of every
-    `keep_every` steps is kept, and that of the steps in `keep`, of which 0 is before the first, to
-    be looked at and compared. `tensorboard` that is not said is true where it is installed;
-    `wandb` is the name of a project."""
+    """The [run] table: what is written, where and how often.
+
+    These settings do not affect what is learned. The model is saved every `keep_every` steps and
+    after the steps in `keep` (0 is before the first step), for later inspection. `tensorboard`
+    defaults to true if TensorBoard is installed; `wandb` is the name of a project.
+    """
 
     folder: str = "run"
     log_every: int = number(10, least=1)
@@ -148,6 +163,8 @@ class RunSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
+    """All settings of a run, one field per table of the TOML file."""
+
     model: ModelSettings
     tokenizer: TokenizerSettings = TokenizerSettings()
     data: DataSettings
@@ -177,7 +194,7 @@ class Recipe:
             )
 
     def tables(self) -> dict[str, Any]:
-        """As the TOML file has them."""
+        """Returns the settings as nested dicts with the structure of the TOML file."""
         return {
             table.name: _plain(value)
             for table in fields(self)
@@ -199,13 +216,19 @@ TABLES: dict[str, type] = {
     "run": RunSettings,
 }
 FREE = ("scale", "run")
-"""Tables that may change while a run goes on."""
+"""Tables that may differ when a run is resumed."""
 FREE_KEYS = ("data.processes", "data.cache")
 
 
 def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = ()) -> Recipe:
-    """A recipe of a TOML file, or of its tables as Python has them; each override is
-    `section.key=value`.
+    """Reads and validates a recipe.
+
+    Args:
+        source: Path of a TOML file, its tables as a mapping, or a `Recipe`.
+        overrides: Settings that replace those of the source, each as `section.key=value`.
+
+    Returns:
+        The recipe with all defaults filled in, except the options of the objectives.
 
     >>> read_recipe("recipe.toml", ["train.steps=100"])
     """
@@ -228,7 +251,7 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
 
 
 def differences(old: Recipe, new: Recipe) -> list[str]:
-    """What of two recipes makes them different runs, as `section.key: old, new`."""
+    """Returns the settings that make two recipes different runs, one line per setting."""
     one, other = flat(old.tables()), flat(new.tables())
     return [
         f"{key}: {one.get(key)!r} there, {other.get(key)!r} here"
@@ -238,7 +261,7 @@ def differences(old: Recipe, new: Recipe) -> list[str]:
 
 
 def flat(value: Any, path: str = "") -> dict[str, Any]:
-    """Tables as one, its keys as overrides name them."""
+    """Flattens nested tables into one dict with keys as used in overrides."""
     if isinstance(value, Mapping):
         parts: Any = value.items()
     elif isinstance(value, list) and value and isinstance(value[0], Mapping):
@@ -264,7 +287,10 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Settings as a table, their options beside their own keys, several as a list of tables."""
+    """Converts settings to a table, or to a list of tables if there are several.
+
+    Options are placed next to the other keys.
+    """
     if isinstance(value, tuple):
         tables = [_plain(one) for one in value]
         return tables[0] if len(tables) == 1 else tables

@@ -1,4 +1,4 @@
-"""The command line's bar, plots, cards, TensorBoard."""
+"""The interface of reporters: the progress bar, plots, model cards and TensorBoard."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ Entry = dict[str, Any]  # a line of metrics.jsonl
 
 
 class Reporter:
-    """Each is told what happens, and may do nothing about it."""
+    """Base class with callbacks for the events of a run; each does nothing by default."""
 
     def prepare(self, what: str, done: int, total: int | None) -> None:
-        """Before training: what is being done, how far it is, and how much there is if known."""
+        """Called during preparation with the activity, its progress and its total, if known."""
 
     def note(self, text: str) -> None:
-        """Something that deserves a line."""
+        """Called with a message to print."""
 
     def begin(self, run: Run, plan: RunEstimate) -> None:
-        """The first step comes next, or the one behind the last checkpoint."""
+        """Called before the first step, or the first step after the checkpoint that is resumed."""
 
     def step(self, entry: Entry) -> None:
-        """A step that is logged."""
+        """Called after a logged step."""
 
     def valid(self, entry: Entry) -> None:
-        """An evaluation."""
+        """Called after an evaluation."""
 
     def save(self) -> None:
-        """A checkpoint is on the disk."""
+        """Called after a checkpoint was written."""
 
     def finish(self, how: Mapping[str, Any]) -> None:
-        """All is done and the model is there: how it ended, which is written down next."""
+        """Called when training is complete and the model is saved, with the summary of the run.
+
+        The summary is written to finished.json afterward.
+        """
 
     def end(self) -> None:
-        """The run is over, for now or for good."""
+        """Called when the run ends, completed or interrupted."""

@@ -1,17 +1,17 @@
-"""What a run leaves behind, and how it is found again.
+"""The run folder: its layout, opening it, and resuming a run.
 
-recipe.toml     the recipe with everything filled in
-metrics.jsonl   a line for every logged step and every evaluation
-state/          the last checkpoint, from which the run goes on
-model/          the model in the published layout, when the run is over
+recipe.toml     the recipe with all defaults filled in
+metrics.jsonl   one line for each logged step and each evaluation
+state/          the last checkpoint, from which the run resumes
+model/          the model in the published layout, when the run is finished
 best/           the same, at the best evaluation
-steps/          the same, after every so many steps (run.keep_every), and after some (run.keep)
-tokenizer/      the one that was learned from the data
-about.json      of the model, the data and the machine what the recipe does not say
-plots/          loss, learning rate and gradient as pictures
-events.*        the same for TensorBoard
-README.md       the model's card, when the run is over
-run.json        which of these files the run has written: no other file is replaced or removed
+steps/          the same, every run.keep_every steps and after the steps in run.keep
+tokenizer/      the tokenizer that was trained on the data
+about.json      facts about the model, the data and the machine that the recipe does not contain
+plots/          plots of loss, learning rate and gradient norm
+events.*        the same values for TensorBoard
+README.md       the model card, when the run is finished
+run.json        the files that the run has written: no other file is replaced or removed
 """
 
 from __future__ import annotations
@@ -39,14 +39,16 @@ from glassformer.train.state import checkpoints, step_of
 LOCK = ".lock"
 FILES = ("metrics.jsonl", "about.json", "README.md")
 NO_CONTENT = (".DS_Store", ".gitignore", ".gitkeep", "lost+found")
-"""A folder with nothing else is empty: a run never writes these."""
+"""A folder that contains only these is considered empty; a run never writes them."""
 
 
 @dataclass(frozen=True)
 class Run:
+    """A run folder with its recipe."""
+
     folder: Path
     recipe: Recipe
-    files: Manifest | None = field(default=None, repr=False, compare=False)  # of one that trains
+    files: Manifest | None = field(default=None, repr=False, compare=False)  # set in training
 
     @property
     def state(self) -> Path:
@@ -82,13 +84,13 @@ class Run:
 
     @property
     def step(self) -> int:
-        """Of the last checkpoint: so many are done."""
+        """Step of the last checkpoint; 0 if there is none."""
         saved = checkpoints(self.state)
         return step_of(saved[-1]) if saved else 0
 
     @property
     def finished(self) -> dict[str, Any] | None:
-        """How it ended; None while there is something left to do."""
+        """Summary of how the run ended; None while it is unfinished."""
         path = self.folder / "finished.json"
         return json.loads(path.read_text("utf-8")) if path.exists() else None
 
@@ -101,15 +103,15 @@ class Run:
         self.manifest.write("finished.json", json.dumps(how, indent=2) + "\n")
 
     def replacing(self, folder: Path) -> AbstractContextManager[Path]:
-        """A place to write a folder of the run to, which then gets its name."""
+        """Yields a path at which to write a folder of the run, and renames it on exit."""
         return self.manifest.replacing(folder.relative_to(self.folder).as_posix())
 
     def adding(self, *patterns: str) -> AbstractContextManager[None]:
-        """What appears inside under these names, or within these folders, is the run's."""
+        """Lists files that appear under these names or inside these folders as files of the run."""
         return self.manifest.adding(*patterns)
 
     def entries(self) -> list[Entry]:
-        """The lines of metrics.jsonl that are whole."""
+        """Returns the complete lines of metrics.jsonl."""
         if not self.metrics.exists():
             return []
         lines = self.metrics.read_text("utf-8").split("\n")
@@ -121,7 +123,7 @@ class Run:
             ) from None
 
     def cut(self, step: int) -> None:
-        """Forgets what was logged after a step: the run goes on from there."""
+        """Removes the log entries after a step, from which the run resumes."""
         kept = [line for line in self.entries() if line["step"] <= step]
         draft = self.manifest.draft(self.metrics.name)
         write_synced(draft, "".join(map(_line, kept)))
@@ -133,14 +135,14 @@ class Run:
             stream.write(_line(entry))
 
     def sync(self) -> None:
-        """What was logged is on the disk before the checkpoint is that counts on it."""
+        """Writes the log to disk, before a checkpoint that relies on it is saved."""
         if self.metrics.exists():
             with self.metrics.open("rb") as stream:
                 os.fsync(stream.fileno())
 
 
 class NonMainRun(Run):
-    """A run as the processes see it that only help: it is written by another."""
+    """The run as seen by the processes other than the main one: nothing is written."""
 
     def finish(self, how: Mapping[str, Any]) -> None: ...
     def adding(self, *patterns: str) -> AbstractContextManager[None]:
@@ -152,19 +154,23 @@ class NonMainRun(Run):
 
 
 def onlooker(recipe: Recipe) -> Run:
-    """Of a run that another process has opened."""
+    """Returns a run that the main process has opened."""
     folder = Path(recipe.run.folder)
     return NonMainRun(folder, recipe, Manifest.read(folder))
 
 
 @contextmanager
 def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
-    """The run of a recipe: a new one, or one to go on with. Nobody else may train in the folder
-    meanwhile."""
+    """Opens a new or existing run and locks its folder against other processes.
+
+    Args:
+        recipe: The complete recipe; `run.folder` is the folder to open.
+        restart: Whether to remove the files of an earlier run first.
+    """
     folder = Path(recipe.run.folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _check_folder(folder)  # before anything is written to it
+        _check_folder(folder)  # before anything is written
         with (folder / LOCK).open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -186,7 +192,7 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
                 _compare(run)
                 if run.finished is None:
                     manifest.check(*FILES)
-                    if holds_tokenizer(run.tokenizer):  # which would be used
+                    if holds_tokenizer(run.tokenizer):  # it would be loaded
                         manifest.check(run.tokenizer.name)
                     manifest.check_texts()
                     manifest.write("recipe.toml", recipe.toml())
@@ -208,10 +214,10 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
 
 
 def _check_folder(folder: Path) -> None:
-    """It holds a run, or is empty: a folder of the user is refused."""
+    """Raises an error if the folder is neither empty nor a run folder."""
     if Manifest.read(folder) is not None or files_of_older_run(folder):
         return
-    stopped = {LOCK, DRAFT}  # a start that was killed before the manifest had its name
+    stopped = {LOCK, DRAFT}  # left by a start that was killed before the manifest was renamed
     others = sorted({path.name for path in folder.iterdir()} - stopped - {*NO_CONTENT})
     if others:
         raise GlassformerError(
@@ -221,7 +227,10 @@ def _check_folder(folder: Path) -> None:
 
 
 def free_folder(folder: Path) -> Path:
-    """One beside it that does not exist; of the working folder, or one around it, inside."""
+    """Returns the path of a folder that does not exist, next to this one.
+
+    If this is the working directory or one of its parents, the path lies inside it.
+    """
     whole = folder.resolve()
     around = Path.cwd().is_relative_to(whole)
     first = folder / "runs" / (whole.name or "run") if around else folder
@@ -240,7 +249,7 @@ def _clear(run: Run) -> None:
 
 
 def _check_inputs(run: Run) -> None:
-    """What a recipe reads is not what its run writes."""
+    """Raises an error if the recipe reads a file that its run writes."""
     own = run.folder.resolve()
     for key, value in flat(run.recipe.tables()).items():
         if key.split(".")[0] in FREE or key in FREE_KEYS:
@@ -260,11 +269,11 @@ def _check_inputs(run: Run) -> None:
 
 def _compare(run: Run) -> None:
     path = run.folder / "recipe.toml"
-    if not run.manifest.owns(path.name):  # begun, and killed before it was written
+    if not run.manifest.owns(path.name):  # a run that was killed before the recipe was written
         return
     run.manifest.check_text(path.name)
     changed = differences(read_recipe(path), run.recipe)
-    if changed and not run.is_begun and run.finished is None:  # nothing was learned yet
+    if changed and not run.is_begun and run.finished is None:  # no checkpoint yet
         _clear(run)
     elif changed:
         raise GlassformerError(
@@ -278,7 +287,7 @@ def _line(entry: Entry) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinite numbers."""
+    """Replaces numbers that are not finite by None, because JSON cannot represent them."""
     if isinstance(value, Mapping):
         return {key: _finite(one) for key, one in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

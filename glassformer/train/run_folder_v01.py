@@ -1,5 +1,7 @@
-"""Train room, run folders of version 0.1, which have no manifest: recognized by what only a run
-writes, so that a run that was begun by that version can go on."""
+"""Recognizes run folders of version 0.1, which have no manifest, so that such runs can resume.
+
+They are recognized by files that only a run writes.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,13 @@ EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
 
 
 def files_of_older_run(folder: Path) -> list[str]:
-    """The files that it goes on to write; none if the folder is not such a run for certain."""
+    """Returns the files that a run of version 0.1 continues to write.
+
+    The list is empty if the folder is not certainly such a run.
+    """
     if not (folder / ".lock").is_file() or not _is_filled(folder / "recipe.toml"):
         return []
-    if (folder / "finished.json").is_file():  # nothing more is written
+    if (folder / "finished.json").is_file():  # nothing else will be written
         return ["finished.json", *FILES]
     saved = checkpoints(folder / "state")
     if not saved:
@@ -42,7 +47,10 @@ def files_of_older_run(folder: Path) -> list[str]:
 
 
 def _is_filled(recipe: Path) -> bool:
-    """As a run writes it: every default filled in, no comment, nothing laid out in another way."""
+    """Returns whether a recipe is exactly as a run writes it.
+
+    It then has all defaults, no comments and the layout of `toml.written`.
+    """
     try:
         text = recipe.read_text("utf-8")
         tables = tomllib.loads(text)

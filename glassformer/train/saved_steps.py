@@ -1,8 +1,8 @@
-"""A run folder comes in, what can be loaded of it goes out by step.
+"""The saved models of a run folder, by step.
 
-`run.keep_every` and `run.keep` keep the models of steps; besides there are the best one, the last
-one, and of a run that is not over its newest checkpoint. A folder that is both, a model with the
-steps that led to it, has its last one in itself.
+`run.keep_every` and `run.keep` save models of individual steps; there are also the best model, the
+last model, and, for an unfinished run, its newest checkpoint. A folder that is both a model and a
+run with the steps that led to it is itself the last model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ WEIGHTS = "weights.net."
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The model of a run after a step. `name` is "best" or "model" where it is one of those."""
+    """The model of a run after a step.
+
+    `name` is "best" or "model" if it is one of those.
+    """
 
     run: Run
     folder: Path
@@ -40,7 +43,7 @@ class Snapshot:
 
     @property
     def loss(self) -> float | None:
-        """Of the evaluation at this step, else of the last step that was logged by then."""
+        """The validation loss at this step, or else the last training loss logged by then."""
         found = None
         for entry in self.run.entries():
             if entry["step"] == self.step and "valid" in entry:
@@ -51,7 +54,7 @@ class Snapshot:
         return found
 
     def load(self) -> Model:
-        """In float32."""
+        """Loads the model in float32."""
         if not self.folder.exists():
             raise GlassformerError(
                 f"{self.folder} is gone, and with it the model of step {self.step}; choose another."
@@ -62,11 +65,12 @@ class Snapshot:
 
 
 def is_run(folder: str | Path) -> bool:
+    """Returns whether a folder is a run folder."""
     return (Path(folder) / RECIPE).is_file()
 
 
 def snapshots(folder: str | Path) -> list[Snapshot]:
-    """The first steps first; of folders with the same step one."""
+    """Returns the saved models of a run in the order of their steps, one per step."""
     run = read_run(Path(folder))
     ending = run.finished or _newest_notes(run)
     found = [(path, step_of(path), None) for path in steps_in(run.steps)]
@@ -88,7 +92,7 @@ def _newest_notes(run: Run) -> dict[str, Any]:
 
 
 def _from_state(run: Run, folder: Path) -> Model:
-    """The model as the run began, with the weights of a checkpoint."""
+    """Rebuilds the initial model of the run and loads the weights of a checkpoint into it."""
     recipe = with_labels(run.recipe)
     model, _ = objective_of(recipe, build(recipe, _no_texts, run.tokenizer))
     if recipe.adapter is not None:

@@ -1,8 +1,8 @@
-"""A sum of powers and a constant, fitted to measured losses.
+"""Fits a sum of power laws and a constant to measured losses.
 
 L(x) = sum_k A_k x_k^-b_k + E. With one x it is the law of Henighan et al. (2020), with x = (N, D)
-that of Hoffmann et al. (2022, 3.3). As there, the logarithms are fitted, by the Huber loss, from
-many starts; here by Levenberg and Marquardt's method, all fits at once.
+that of Hoffmann et al. (2022, 3.3). As there, logarithms are fitted with the Huber loss from many
+starting points; here by the Levenberg-Marquardt method, all fits at once.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-DELTA = 1e-3  # of the Huber loss, on log L: Hoffmann's
-EFFICIENT = 1.345  # times the noise, where that is more: Huber's own choice
+DELTA = 1e-3  # threshold of the Huber loss on log L, as in Hoffmann et al.
+EFFICIENT = 1.345  # threshold in units of the noise, if that is more: Huber's own choice
 ITERATIONS = 200
-EXPONENTS = (0.05, 0.15, 0.4, 1.0)  # where fits start
-FLOORS = (0.3, 0.8, 0.97)  # likewise, as shares of the lowest loss
-DRAWN = 400  # resamplings
-SHARE = 95.0  # percent of them that the intervals hold
+EXPONENTS = (0.05, 0.15, 0.4, 1.0)  # starting values
+FLOORS = (0.3, 0.8, 0.97)  # starting values, as fractions of the lowest loss
+DRAWN = 400  # number of bootstrap samples
+SHARE = 95.0  # percent of the samples that the confidence intervals contain
 
 
 @dataclass(frozen=True)
 class Law:
-    """`scales` A_k and `exponents` b_k of each x, `floor` E."""
+    """A scaling law: `scales` A_k and `exponents` b_k of each x, and `floor` E."""
 
     scales: tuple[float, ...]
     exponents: tuple[float, ...]
@@ -39,8 +39,11 @@ class Law:
 
 @dataclass(frozen=True)
 class LawFit:
-    """`low` and `high` hold the middle 95% of what resampled residuals lead to; `error` is the root
-    of the mean square of log L's."""
+    """A fitted law with its confidence interval.
+
+    `low` and `high` bound the middle 95% of fits to resampled residuals; `error` is the root mean
+    square of the residuals of log L.
+    """
 
     law: Law
     low: Law
@@ -49,9 +52,15 @@ class LawFit:
 
 
 def fit(x: Array, loss: Array, *, seed: int = 0) -> LawFit:
-    """Of losses [run] at positive x [run, term], of which there are more than 2 terms + 1."""
+    """Fits a law.
+
+    Args:
+        x: Positive values, [run, term]; more than 2 terms + 1 runs.
+        loss: Losses, [run].
+        seed: Seed of the bootstrap samples.
+    """
     log_x, log_loss = np.log(x), np.log(loss)
-    middle = log_x.mean(0)  # where the scales are known best, so that they and exponents part
+    middle = log_x.mean(0)  # there, the scales are known best and separate from the exponents
     centered = log_x - middle
     found = _settle(_starts(centered, log_loss), centered, log_loss, DELTA)
     best = found[np.argmin(_cost(found, centered, log_loss, DELTA))]
@@ -72,7 +81,10 @@ def fit(x: Array, loss: Array, *, seed: int = 0) -> LawFit:
 
 
 def _starts(log_x: Array, log_loss: Array) -> Array:
-    """[start, parameter]: logarithms of scales at the middle, exponents, logarithm of the floor."""
+    """Returns starting points, [start, parameter].
+
+    The parameters are log scales at the center, exponents and the log floor.
+    """
     terms, lowest = log_x.shape[1], np.exp(log_loss.min())
     over = np.exp(np.median(log_loss))
     found = []
@@ -84,17 +96,22 @@ def _starts(log_x: Array, log_loss: Array) -> Array:
 
 
 def _resampled(best: Array, log_x: Array, residual: Array, draw: np.random.Generator) -> Array:
-    """What the law says with residuals of other runs, [draw, run]. They are widened by what the fit
-    itself has taken from them."""
+    """Returns bootstrap samples of the log losses, [draw, run].
+
+    They are predictions plus residuals of other runs. The residuals are widened to compensate for
+    the degrees of freedom of the fit.
+    """
     runs, parameters = len(residual), len(best)
     wide: Array = (residual - residual.mean()) * np.sqrt(runs / (runs - parameters))
     return _predicted(best[None], log_x) + wide[draw.integers(runs, size=(DRAWN, runs))]
 
 
 def _settle(at: Array, log_x: Array, log_loss: Array, delta: float) -> Array:
-    """Levenberg-Marquardt for every row of `at` [fit, parameter], each to losses of its own
-    [fit, run] or all to the same [run]. The Huber loss is a least square in which far points weigh
-    less."""
+    """Runs Levenberg-Marquardt for every row of `at` [fit, parameter].
+
+    The losses are [fit, run], or [run] for all fits. The Huber loss is a least-squares loss in
+    which distant points have less weight.
+    """
     damping = np.full(len(at), 1e-2)
     cost = _cost(at, log_x, log_loss, delta)
     for _ in range(ITERATIONS):
@@ -105,7 +122,7 @@ def _settle(at: Array, log_x: Array, log_loss: Array, delta: float) -> Array:
         gradient = np.einsum("frp,fr->fp", weighed, residual)
         curve = np.einsum("frp,frq->fpq", weighed, slope)
         scale = np.einsum("fpp->fp", curve)
-        scale = scale + 1e-6 * scale.max(1, keepdims=True) + 1e-30  # some constants hardly matter
+        scale = scale + 1e-6 * scale.max(1, keepdims=True) + 1e-30  # some parameters hardly matter
         held = curve + np.eye(at.shape[1]) * (damping[:, None] * scale)[..., None]
         step = np.linalg.solve(held, gradient[..., None])[..., 0]
         tried = at + np.clip(step, -1.0, 1.0)
@@ -121,7 +138,7 @@ def _settle(at: Array, log_x: Array, log_loss: Array, delta: float) -> Array:
 
 
 def _terms(at: Array, log_x: Array) -> Array:
-    """Logarithms of the summands, the floor's last: [fit, run, term + 1]."""
+    """Returns the logarithms of the summands, the floor last: [fit, run, term + 1]."""
     terms = log_x.shape[1]
     scales, exponents = at[:, None, :terms], at[:, None, terms : 2 * terms]
     floor = np.broadcast_to(at[:, None, -1:], (len(at), len(log_x), 1))
@@ -134,7 +151,10 @@ def _predicted(at: Array, log_x: Array) -> Array:
 
 
 def _slope(at: Array, log_x: Array) -> Array:
-    """The prediction by each parameter; a summand's share of the sum is what it counts."""
+    """Returns the derivative of the prediction by each parameter.
+
+    A summand counts by its share of the sum.
+    """
     each = _terms(at, log_x)
     share = np.exp(each - np.logaddexp.reduce(each, -1, keepdims=True))
     powers, floor = share[..., :-1], share[..., -1:]
@@ -148,7 +168,7 @@ def _cost(at: Array, log_x: Array, log_loss: Array, delta: float) -> Array:
 
 
 def _natural(at: Array, middle: Array) -> Array:
-    """Scales at x = 1 and the floor in place of their logarithms at the middle."""
+    """Converts log scales at the center to scales at x = 1, and the log floor to the floor."""
     terms = len(middle)
     exponents = at[:, terms : 2 * terms]
     with np.errstate(over="ignore"):

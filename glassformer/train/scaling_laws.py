@@ -1,8 +1,8 @@
-"""How the loss of runs falls with compute, data and parameters.
+"""Scaling laws of runs: how the loss falls with compute, data and parameters.
 
-N is the parameters of the layers (without embeddings and heads, as in Kaplan et al., 2020), D the
-tokens read, C = 6 N D the operations that takes, L the lowest loss on the validation files; D is
-what had been read by then.
+N is the number of parameters in the layers (without embeddings and heads, as in Kaplan et al.,
+2020), D the number of tokens read, C = 6 N D the compute in FLOPs, and L the lowest validation
+loss; D is the number of tokens read until then.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from glassformer.train.compare_runs import differing
 from glassformer.train.report.summary import RunSummary
 from glassformer.train.scaling_fit import Array, LawFit, fit
 
-FEWEST, FEWEST_JOINT = 4, 6  # runs, one more than what is to be found
-VALUES = 3  # of parameters and of tokens, for a law in both
+FEWEST, FEWEST_JOINT = 4, 6  # minimum number of runs: one more than the number of parameters
+VALUES = 3  # minimum number of distinct sizes and token counts for a joint law
 ALIKE = ("objective.", "data.valid", "data.format", "tokenizer.")
-"""Settings that losses must share to be compared."""
+"""Settings that must be equal for losses to be comparable."""
 NAMES = {"compute": "operations (6ND)", "data": "tokens", "parameters": "parameters of the layers"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
+    """The size, data and loss of a run."""
+
     name: str
     parameters: float
     data: float
@@ -40,8 +42,11 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Trend:
-    """The law of one quantity, over the runs that none with less of it beats; without a fit, why
-    there is none."""
+    """The law of one quantity, fitted to the runs on its frontier.
+
+    The frontier consists of the runs that no run with less of the quantity beats. Without a fit,
+    `why` gives the reason.
+    """
 
     of: str
     points: Sequence[Point]
@@ -51,7 +56,7 @@ class Trend:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingOptimum:
-    """How a budget of operations is spent best, by the law of both."""
+    """The optimal model size and number of tokens for a compute budget, by the joint law."""
 
     compute: float
     parameters: float
@@ -61,14 +66,16 @@ class ScalingOptimum:
 
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
+    """The fitted laws of a set of runs."""
+
     points: Sequence[Point]
     trends: Sequence[Trend]
-    joint: LawFit | None  # of (parameters, data)
-    why: str  # there is none
+    joint: LawFit | None  # in (parameters, data)
+    why: str  # why there is no joint law
     notes: Sequence[str]
 
     def best(self) -> list[ScalingOptimum]:
-        """For the largest run's compute, and ten and a hundred times as much."""
+        """Returns the optima for the largest run's compute, and for 10 and 100 times as much."""
         if self.joint is None or min(self.joint.law.exponents) <= 0:
             return []
         law, most = self.joint.law, max(point.compute for point in self.points)
@@ -85,7 +92,7 @@ class Scaling:
         return found
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the results as values for JSON."""
         return {
             "runs": [{**asdict(point), "compute": point.compute} for point in self.points],
             "laws": {
@@ -103,6 +110,12 @@ class Scaling:
 
 
 def fit_scaling(summaries: Sequence[RunSummary], names: Sequence[str]) -> Scaling:
+    """Fits scaling laws to finished runs.
+
+    Args:
+        summaries: The runs.
+        names: Their names in the results.
+    """
     points, notes = _points(summaries, names)
     if len(points) < FEWEST:
         said = f" ({'; '.join(notes)})" if notes else ""
@@ -124,8 +137,10 @@ def fit_scaling(summaries: Sequence[RunSummary], names: Sequence[str]) -> Scalin
 
 
 def frontier(points: Sequence[Point], of: str) -> list[Point]:
-    """The points that no other beats with as much or less of a quantity: what more of it is good
-    for where nothing else is short."""
+    """Returns the points that no other point beats with as much or less of a quantity.
+
+    They show the effect of the quantity where nothing else is the bottleneck.
+    """
     kept: list[Point] = []
     for point in sorted(points, key=lambda point: (getattr(point, of), point.loss)):
         if not kept or point.loss < kept[-1].loss:

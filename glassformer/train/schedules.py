@@ -1,4 +1,4 @@
-"""How the learning rate rises and falls, as a factor of it by step."""
+"""Learning rate schedules: the factor of the learning rate by step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Factor = Callable[[int], float]
 
 
 class ScheduleSettings(Protocol):
-    """What is read here of a recipe's [train]."""
+    """The settings of a recipe's [train] table that are read here."""
 
     @property
     def schedule(self) -> str: ...
@@ -34,9 +34,11 @@ class ScheduleSettings(Protocol):
 
 
 def schedule(settings: ScheduleSettings, width: int | None = None) -> Factor:
-    """The factor of the learning rate at a step; the first step is 0.
+    """Returns the function from a step, counted from 0, to the factor of the learning rate.
 
-    `width` is the model's, which the schedule of 2017 goes by.
+    Args:
+        settings: The schedule and its parameters.
+        width: The model's width, which the "transformer" schedule (Vaswani et al., 2017) needs.
     """
     name = settings.schedule
     if name not in SCHEDULES:
@@ -59,29 +61,33 @@ def schedule(settings: ScheduleSettings, width: int | None = None) -> Factor:
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Gives each group its share of the rate."""
+    """Sets the learning rate of each parameter group to its share of the rate."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["share"]
 
 
 def constant(settings: ScheduleSettings, step: int) -> float:
+    """Constant after a linear warmup."""
     return _risen(settings, step)
 
 
 def linear(settings: ScheduleSettings, step: int) -> float:
+    """Linear decay to the floor after a linear warmup."""
     return _risen(settings, step) * _above_floor(settings, 1 - _progress(settings, step))
 
 
 def cosine(settings: ScheduleSettings, step: int) -> float:
-    """Half a period (Loshchilov and Hutter, 2016), with nanoGPT's warm-up."""
+    """Half a cosine period (Loshchilov and Hutter, 2016), with nanoGPT's warmup."""
     half = (1 + math.cos(math.pi * _progress(settings, step))) / 2
     return _risen(settings, step) * _above_floor(settings, half)
 
 
 def inverse_square_root(settings: ScheduleSettings, step: int) -> float:
-    """That of 2017 with its peak, at the end of the warm-up, as 1; `transformer` is the same in its
-    original form, width^-0.5 * min(n^-0.5, n * warmup^-1.5) in step n counted from 1, where the
-    learning rate is what that is multiplied by."""
+    """The schedule of Vaswani et al. (2017), scaled to a peak of 1 at the end of the warmup.
+
+    `transformer` is the same in its original form, width^-0.5 * min(n^-0.5, n * warmup^-1.5) in
+    step n counted from 1, which the learning rate multiplies.
+    """
     number, warmup = step + 1, max(settings.warmup_steps, 1)
     if number <= warmup:
         return number / warmup
@@ -89,14 +95,16 @@ def inverse_square_root(settings: ScheduleSettings, step: int) -> float:
 
 
 def relative_step(settings: ScheduleSettings, step: int) -> float:
-    """min(rate, n^-0.5): Adafactor's own, and T5's, with a rate of 0.01."""
+    """min(rate, n^-0.5): the schedule of Adafactor, and of T5 with a rate of 0.01."""
     falling = min(1.0, 1 / (math.sqrt(step + 1) * settings.learning_rate))
     return _risen(settings, step) * max(settings.floor, falling)
 
 
 def slanted_triangular(settings: ScheduleSettings, step: int) -> float:
-    """Up in the first `cut` of the steps, which are its warm-up, and down in the others; the lowest
-    is 1/ratio of the highest (Howard and Ruder, 2018, 3.2)."""
+    """Linear warmup in the first `cut` of the steps and linear decay in the others.
+
+    The lowest rate is 1/ratio of the highest (Howard and Ruder, 2018, 3.2).
+    """
     cut = math.floor(settings.steps * settings.cut)
     if step < cut:
         return _slanted(settings, step / cut)
@@ -124,7 +132,7 @@ def _risen(settings: ScheduleSettings, step: int) -> float:
 
 
 def _progress(settings: ScheduleSettings, step: int) -> float:
-    """The share of the steps after the warm-up that is over."""
+    """Returns the fraction of the steps after the warmup that are done."""
     after = (step - settings.warmup_steps) / max(1, settings.steps - settings.warmup_steps)
     return min(1.0, max(0.0, after))
 

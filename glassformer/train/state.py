@@ -1,7 +1,7 @@
-"""Everything a run needs to go on to the bit, as safetensors and JSON.
+"""Training checkpoints: everything a run needs to resume bit-exactly, as safetensors and JSON.
 
-A checkpoint is written under another name, forced to the disk and renamed; only then are the files
-of older ones removed. So at any moment the newest folder under its own name is whole.
+A checkpoint is written under another name, synced to disk and renamed; only then are the files of
+older ones removed. So the newest folder under a final name is always complete.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ Tensors = dict[str, Tensor]
 
 
 class CheckpointState:
-    """The tensors of a run by name: trained weights and buffers, what the optimizer remembers of
-    each weight, and averages. Weights that are never trained stay as the model began with them."""
+    """The tensors of a run by name.
+
+    These are trained weights and buffers, optimizer state and weight averages. Frozen weights are
+    not saved; they keep the values that the model started with.
+    """
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class CheckpointState:
                 seen.add(id(tensor))
 
     def tensors(self) -> Tensors:
-        """The run's own: what is read into them is taken up."""
+        """Returns the live tensors of the run; loading into them in place restores the run."""
         parts = {
             "weights": self._weights,
             "optimizer": state_tensors(self._optimizer),
@@ -77,13 +80,20 @@ class CheckpointState:
         }
 
     def save(self, files: Manifest, step: int, notes: Mapping[str, Any]) -> None:
+        """Writes a checkpoint.
+
+        Args:
+            files: The manifest of the run folder.
+            step: Number of steps done.
+            notes: JSON values to store with the tensors.
+        """
         text = json.dumps({"step": step, **notes}, indent=2) + "\n"
         with _whole(files, step, text, self._place) as draft, quietly():
             writer = HuggingFaceStorageWriter(str(draft), save_distributed=True)
             save(self._saved(), storage_writer=writer, **self._company())
 
     def load(self, folder: Path) -> dict[str, Any]:
-        """Takes up the newest checkpoint and returns its notes."""
+        """Loads the newest checkpoint and returns its notes."""
         newest = checkpoints(folder)[-1]
         reader = HuggingFaceStorageReader(str(newest))
         wanted, stored = self.tensors(), reader.read_metadata().state_dict_metadata
@@ -113,18 +123,18 @@ class CheckpointState:
 
 
 def _weight(name: str) -> str:
-    """The weight that a tensor of the state belongs to."""
+    """Returns the name of the weight that a tensor of the state belongs to."""
     part, _, rest = name.partition(".")
     return rest.rpartition(".")[0] if part == "optimizer" else rest
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Those that are whole, the newest last."""
+    """Returns the complete checkpoints, the newest last."""
     return [path for path in steps_in(folder) if (path / NOTES).is_file()]
 
 
 def steps_in(folder: Path) -> list[Path]:
-    """Folders of steps, the last step last; what has another name is none."""
+    """Returns the step folders in order; folders with other names are ignored."""
     return sorted(path for path in folder.glob("step-*") if STEP.fullmatch(path.name))
 
 
@@ -138,7 +148,7 @@ def step_of(checkpoint: Path) -> int:
 
 @contextmanager
 def _whole(files: Manifest, step: int, notes: str, place: Worker) -> Iterator[Path]:
-    """A folder that all processes write into, and one gives its name."""
+    """Yields a draft folder that all processes write into and the main process then renames."""
     folder = files.folder / STATE
     name = f"{STATE}/{name_of(step)}"
     draft = files.drafts / name
@@ -150,7 +160,7 @@ def _whole(files: Manifest, step: int, notes: str, place: Worker) -> Iterator[Pa
     def finish() -> None:
         write_synced(draft / NOTES, notes)
         sync_folder(draft)
-        files.remove(name)  # written before an earlier stop, of the same step
+        files.remove(name)  # written for the same step before an earlier interruption
         files.install(draft, name)
         sync_folder(folder)
 
@@ -173,7 +183,7 @@ def _whole(files: Manifest, step: int, notes: str, place: Worker) -> Iterator[Pa
 
 
 def _why(error: BaseException) -> str:
-    """What the system said, also where the checkpoint engine has wrapped it."""
+    """Returns the system's error message, also if the checkpoint engine has wrapped it."""
     if isinstance(error, CheckpointException):
         for inner, _ in error.failures.values():
             return _why(inner)
@@ -184,6 +194,7 @@ def _why(error: BaseException) -> str:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    with warnings.catch_warnings():  # that there is one process only
+    """Silences a warning of torch's checkpoint functions."""
+    with warnings.catch_warnings():  # about running in a single process
         warnings.filterwarnings("ignore", message=".*assuming the intent is to")
         yield

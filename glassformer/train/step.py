@@ -1,4 +1,4 @@
-"""Micro-batches go through net and objective, forward and backward."""
+"""One training step: forward and backward passes over micro-batches."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from glassformer.train.objectives import Objective, TrainingBatch
 from glassformer.train.precision import Precision
 
 Sums = dict[str, Tensor]
-Factors = Mapping[str, Any]  # of the parts of a loss: numbers, or tensors of one
+Factors = Mapping[str, Any]  # multipliers of the loss parts: numbers, or scalar tensors
 ADAPTER = "adapter"
-EVALUATION = 2**32  # stands where a step's number would, so that evaluation draws its own
+EVALUATION = 2**32  # takes the place of the step number in the seed of an evaluation
 
 
 class TrainingModule(nn.Module):
-    """Net and objective as one module: what is compiled, wrapped and saved. An adapter whose
-    ranks are allocated (AdaLoRA) adds a part of its own to the loss."""
+    """The network and the objective as one module, which is compiled, wrapped and saved.
+
+    An AdaLoRA adapter, whose ranks are allocated during training, adds its own part to the loss.
+    """
 
     def __init__(self, net: Transformer, objective: Objective) -> None:
         super().__init__()
@@ -49,20 +51,23 @@ class TrainingModule(nn.Module):
 
     @property
     def weights(self) -> dict[str, float]:
-        """Of the loss's parts, by name."""
+        """Weights of the loss parts, by name."""
         own = {ADAPTER: self.adapted} if self.adapted else {}
         return self.objective.weights | own
 
     def counts(self, batches: Sequence[TrainingBatch]) -> dict[str, float]:
-        """What the parts' sums over these micro-batches are to be divided by."""
+        """Returns the counts by which the summed loss parts of these micro-batches are divided."""
         total: Counter[str] = Counter()
         for batch in batches:
             total.update(batch.counts)
         return dict(total) | ({ADAPTER: float(len(batches))} if self.adapted else {})
 
     def factors(self, counts: Mapping[str, float]) -> dict[str, float]:
-        """Of the parts' sums in the loss. A part that nothing of the step belongs to adds nothing
-        to the gradients, on no process."""
+        """Returns the multipliers of the summed loss parts.
+
+        A part without any element in the step gets a multiplier of 0, so it adds nothing to the
+        gradients on any process.
+        """
         return {
             part: weight / counts[part] if counts.get(part) else 0.0
             for part, weight in self.weights.items()
@@ -70,14 +75,16 @@ class TrainingModule(nn.Module):
 
 
 def weighted(sums: Sums, factors: Factors) -> Tensor:
-    """The loss: every part's sum, times its weight over its count."""
+    """Returns the loss: the sum over the parts of sum * weight / count."""
     return torch.stack([value * factors[part] for part, value in sums.items()]).sum()
 
 
 @dataclass(frozen=True)
 class ForwardBackward:
-    """Forward and backward of a micro-batch, whose gradients are added to what is there. Returns
-    the sums of the parts. `task` is the task, or what stands in its place."""
+    """Runs forward and backward on a micro-batch, adding to the existing gradients.
+
+    Returns the summed loss parts. `task` is the training module or a wrapper of it.
+    """
 
     task: Callable[[TrainingBatch], Sums]
     precision: Precision
@@ -88,7 +95,7 @@ class ForwardBackward:
             with self.precision.autocast(), own_kernels(self.place.device):
                 sums = self.task(batch)
                 loss = weighted(sums, factors)
-            self.precision.backward(loss * self.place.size)  # of which the engines take the mean
+            self.precision.backward(loss * self.place.size)  # DDP and FSDP take the mean
         return {part: value.detach().float() for part, value in sums.items()}
 
 
@@ -99,8 +106,20 @@ def accumulate_gradients(
     place: Worker,
     seed: Sequence[int],
 ) -> Sums:
-    """All micro-batches of a step; the gradients are those of the loss of all together. Dropout is
-    drawn from the seed and the number of the micro-batch alone."""
+    """Runs all micro-batches of a step and accumulates the gradients of their joint loss.
+
+    Dropout depends only on the seed and the index of the micro-batch.
+
+    Args:
+        learn: Runs forward and backward on one micro-batch and returns its summed loss parts.
+        batches: Micro-batches of this process.
+        factors: Multipliers of the summed loss parts.
+        place: This process and its device.
+        seed: Numbers that seed the random generators.
+
+    Returns:
+        The loss parts summed over the micro-batches.
+    """
     total: Sums = {}
     for number, batch in enumerate(batches):
         draw_from(place, *seed, number)
@@ -111,8 +130,10 @@ def accumulate_gradients(
 
 
 def accumulating(task: Callable[[TrainingBatch], Sums], last: bool) -> AbstractContextManager[Any]:
-    """DDP adds up the processes' gradients with the last micro-batch of a step only. FSDP2 does it
-    with each, since it has no room for whole gradients."""
+    """Returns a context in which DDP synchronizes gradients only for the last micro-batch.
+
+    FSDP2 reduces gradients after each micro-batch, because it has no memory for full gradients.
+    """
     engine = task.engine if isinstance(task, Compiled) else task
     if isinstance(engine, DistributedDataParallel) and not last:
         return engine.no_sync()
@@ -120,8 +141,10 @@ def accumulating(task: Callable[[TrainingBatch], Sums], last: bool) -> AbstractC
 
 
 def draw_from(place: Worker, *numbers: int) -> None:
-    """Random numbers start anew from these, on each process others. (`torch.manual_seed` would
-    seed every kind of device, and take as long as a small step.)"""
+    """Seeds the random generators from these numbers and the data-parallel rank.
+
+    `torch.manual_seed` would seed every device type, which takes as long as a small step.
+    """
     state = int(np.random.SeedSequence((*numbers, place.rank)).generate_state(1, np.uint64)[0])
     torch.default_generator.manual_seed(state)
     if place.device.type == "cuda":

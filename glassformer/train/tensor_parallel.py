@@ -1,11 +1,11 @@
-"""Processes share the matrices of every layer (Shoeybi et al., 2019).
+"""Tensor parallelism: processes share the matrices of every layer (Shoeybi et al., 2019).
 
 The first matrix of attention and of the feed-forward layer is split by rows, which are heads and
-inner units, the second by columns. Between them each process computes with its own; behind the
-second what they have is added up. All else every process has and computes alike.
+inner units, the second by columns. Between them, each process computes with its own part; after the
+second matrix the results are summed. Everything else is replicated in all processes.
 
-Weights are DTensors over the processes. Inside a layer's pass they are this process's part, a plain
-tensor, so that no layer knows of it.
+Weights are DTensors over the processes. During a layer's forward pass they are replaced by this
+process's part, a plain tensor, so that layers need no special code.
 """
 
 from __future__ import annotations
@@ -44,33 +44,36 @@ from glassformer.spec import (
     T5BiasSpec,
 )
 
-FITTING = (T5BiasSpec, AlibiSpec, RotarySpec)  # positions that say something of each head by itself
+FITTING = (T5BiasSpec, AlibiSpec, RotarySpec)  # position encodings that treat each head separately
 
 
 @dataclass
 class ShardPlan:
-    """Rows of matrices that are joined lie process by process, of each part its own. Checkpoints
-    and published models have them part by part: `orders` says by a weight's name which of our rows
-    come where."""
+    """The row order of sharded matrices.
+
+    In concatenated matrices the rows are ordered by process, with each process's share of every
+    block. Checkpoints and exported models order them by block: `orders` maps the name of a weight
+    to the index of each of our rows there.
+    """
 
     mesh: DeviceMesh | None = None  # [data, tensor]
-    flat: DeviceMesh | None = None  # of the same processes
+    flat: DeviceMesh | None = None  # the same processes in one dimension
     orders: dict[str, Tensor] = field(default_factory=dict)
 
     def plain(self, name: str, tensor: Tensor) -> Tensor:
-        """All of a tensor that is shared, as one process would have it."""
+        """Returns the full tensor, as a single process would have it."""
         full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
         return full if name not in self.orders else full[self.orders[name].argsort()]
 
     def saved(self, name: str, tensor: Tensor) -> Tensor:
-        """The form in which a checkpoint has a tensor: each process an even share of its rows."""
+        """Returns a tensor as stored in checkpoints, with an even share of rows per process."""
         if name not in self.orders or not isinstance(tensor, DTensor):
             return tensor
         full = self.plain(name, tensor)
         return distribute_tensor(full, self.flat, [Shard(0)], src_data_rank=None)
 
     def taken(self, name: str, tensor: Tensor, saved: Tensor) -> None:
-        """Reads into a tensor what was loaded in the form of a checkpoint."""
+        """Copies a tensor loaded from a checkpoint into the sharded tensor."""
         if name not in self.orders or not isinstance(tensor, DTensor):
             return
         assert isinstance(saved, DTensor) and self.mesh is not None
@@ -84,7 +87,7 @@ class ShardPlan:
 
     @contextmanager
     def undone(self, task: nn.Module) -> Iterator[None]:
-        """Inside, layers have the heights of one process again."""
+        """Restores the unsharded heights of the layers inside the context."""
         degree = 1 if self.mesh is None else self.mesh["tensor"].size()
         layers = {task.get_submodule(name.rpartition(".")[0]) for name in self.orders}
         split = {layer: layer.parts for layer in layers if isinstance(layer, Linear)}
@@ -98,7 +101,15 @@ class ShardPlan:
 
 
 def split_layers(task: nn.Module, mesh: DeviceMesh) -> ShardPlan:
-    """Every process of a row of the mesh has from now on its part of the matrices of all blocks."""
+    """Splits the matrices of all blocks over the tensor dimension of the mesh.
+
+    Args:
+        task: Module that contains the networks; it is changed in place.
+        mesh: Mesh of [data, tensor] processes.
+
+    Returns:
+        The row order of the sharded weights.
+    """
     tensor = mesh["tensor"]
     nets = [net for net in task.modules() if isinstance(net, Transformer)]
     blocks = [block for net in nets for block in net.modules() if isinstance(block, Block)]
@@ -139,13 +150,13 @@ def split_layers(task: nn.Module, mesh: DeviceMesh) -> ShardPlan:
 
 
 def parts_of(block: Block) -> list[nn.Module]:
-    """What has a block's matrices; FSDP2 gathers them together."""
+    """Returns the modules that hold a block's matrices, which FSDP2 gathers together."""
     names = ("attention", "cross", "ffn")
     return [getattr(block, name) for name in names if hasattr(block, name)]
 
 
 class RowParallel(ParallelStyle):
-    """A linear layer split by its outputs, those of every joined part by themselves."""
+    """Splits a linear layer by outputs, each concatenated block separately."""
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
         assert isinstance(module, Linear)
@@ -160,7 +171,7 @@ class RowParallel(ParallelStyle):
 
 
 class ColumnParallel(ParallelStyle):
-    """A linear layer split by its inputs: every process has a summand of all outputs."""
+    """Splits a linear layer by inputs: each process computes one summand of all outputs."""
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
         assert isinstance(module, Linear)
@@ -176,19 +187,19 @@ class ColumnParallel(ParallelStyle):
 
 
 def seen_by_all(x: Tensor, mesh: DeviceMesh) -> Tensor:
-    """What every process reads in its own way: the gradient is the sum of theirs."""
+    """Passes on an input that every process uses differently; its gradients are summed."""
     shared = DTensor.from_local(x, mesh, [Replicate()], run_check=False)
     return shared.to_local(grad_placements=[Partial()])
 
 
 def added_up(x: Tensor, mesh: DeviceMesh) -> Tensor:
-    """The sum of what the processes have; the gradient goes to each as it is."""
+    """Returns the sum over the processes; the gradient is passed to each unchanged."""
     summands = DTensor.from_local(x, mesh, [Partial()], run_check=False)
     return summands.redistribute(placements=[Replicate()]).to_local()
 
 
 def row_order(parts: tuple[int, ...], degree: int) -> Tensor:
-    """The rows of joined parts, for the first process its share of each part, and so on."""
+    """Returns the row indices of concatenated blocks, ordered by process and then by block."""
     starts = torch.tensor([0, *parts]).cumsum(0)
     return torch.cat(
         [
@@ -200,12 +211,14 @@ def row_order(parts: tuple[int, ...], degree: int) -> Tensor:
 
 
 class _Local:
-    """The pass of a module in which its weights, but for those of layers within it, which have such
-    a pass themselves, are this process's part."""
+    """A forward pass that sees this process's part of the weights.
+
+    Layers inside the module have such a forward pass themselves and are left out.
+    """
 
     def __init__(self, unit: nn.Module, layers: Sequence[nn.Module]) -> None:
         self._forward = unit.forward
-        mine = list(unit.modules())  # in the same order on all processes, as are the sums' then
+        mine = list(unit.modules())  # in the same order on all processes, and so are the sums
         nested = set(layers).intersection(mine[1:])
         theirs = {module for layer in nested for module in layer.modules()}
         self._modules = [module for module in mine if module not in theirs]
@@ -219,7 +232,7 @@ class _Local:
         ]
         parts: dict[int, Tensor] = {}
         for module, leaf, weight in shared:
-            if id(weight) not in parts:  # tied weights stay one
+            if id(weight) not in parts:  # tied weights stay tied
                 parts[id(weight)] = weight.to_local()
             own = parts[id(weight)]
             mesh: DeviceMesh | None = getattr(module, "sums_gradients", None)
@@ -232,13 +245,16 @@ class _Local:
 
 
 def _sum_gradients(module: nn.Module, mesh: DeviceMesh) -> None:
-    """Its weights are the same for all heads, and every process knows the gradient of its own."""
+    """Marks weights that all heads share; each process has the gradient of its own heads."""
     for part in module.modules():
         part.sums_gradients = mesh  # type: ignore[assignment]
 
 
 def _own_heads(mesh: DeviceMesh) -> Callable[..., Any]:
-    """Of a bias for all heads, [batch or 1, head, query, key], those of this process."""
+    """Returns a hook that selects this process's heads of a bias.
+
+    The bias is [batch or 1, head, query, key].
+    """
 
     def hook(module: nn.Module, given: Any, turned: tuple[Any, ...]) -> tuple[Any, ...]:
         q, k, bias = turned
@@ -250,7 +266,7 @@ def _own_heads(mesh: DeviceMesh) -> Callable[..., Any]:
 
 
 def _replicate(task: nn.Module, mesh: DeviceMesh) -> None:
-    """What is not split is a DTensor too, so that optimizers see weights of one kind."""
+    """Turns the other weights into DTensors, too, so that optimizers see one kind of weight."""
     made: dict[int, nn.Parameter] = {}
     for module in task.modules():
         for leaf, weight in module._parameters.items():
@@ -266,7 +282,7 @@ def _shared(tensor: Tensor, mesh: DeviceMesh, placement: Placement, like: Tensor
 
 
 def _heights(layer: Linear) -> dict[str, tuple[int, ...]]:
-    """Of the parts that a layer's weight and bias are joined of."""
+    """Returns the heights of the blocks that form a layer's weight and bias."""
     found = {"weight": layer.parts}
     if layer.bias is not None:
         pairs = zip(layer.parts, layer.biased, strict=True)
@@ -275,7 +291,7 @@ def _heights(layer: Linear) -> dict[str, tuple[int, ...]]:
 
 
 def check_shares(spec: ModelSpec, degree: int) -> None:
-    """Whether every layer can be split so often, before anything is."""
+    """Raises an error if some layer cannot be split into so many parts."""
     stacks = [stack for stack in (spec.encoder, spec.decoder) if stack is not None]
     for block in (block for stack in stacks for block in stack.attention_blocks):
         for attention in (block.attention, block.cross):

@@ -1,4 +1,4 @@
-"""How fast a run goes, and how much of the device that is."""
+"""Measures training speed and device utilization."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glassformer.train.estimate import RunEstimate
 
 
 class Throughput:
-    """Counts the time of steps alone: while it evaluates and saves, it is stopped."""
+    """Measures the time of steps alone; it is paused during evaluation and saving."""
 
     def __init__(self, place: Worker, plan: RunEstimate, tokens: int) -> None:
         self._place, self._plan = place, plan
@@ -19,7 +19,7 @@ class Throughput:
         self._begun = self._since = time.perf_counter()
 
     def look(self, tokens: int) -> dict[str, float]:
-        """Since the last look, of a run that has read so many tokens by now."""
+        """Returns the speed since the last call; `tokens` is the number of tokens read so far."""
         self._place.wait()
         now = time.perf_counter()
         speed = (tokens - self._tokens) / max(now - self._since - self._idle, 1e-9)

@@ -1,4 +1,4 @@
-"""TOML is written, which the standard library only reads."""
+"""Writing TOML, which the standard library can only read, and overriding values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def written(tables: Mapping[str, Any]) -> str:
-    """A document of tables; what is None is left out, and so is a table without keys."""
+    """Returns a TOML document of tables, without None values and empty tables."""
     return "\n".join("\n".join(lines) + "\n" for lines in _tables((), tables) if lines)
 
 
 def value_of(text: str) -> Any:
-    """A value as TOML has it; a word that is none stands for itself, so that shells need no
-    quotes inside quotes."""
+    """Parses a TOML value; text that is not valid TOML is returned as a string.
+
+    So shells need no quotes inside quotes.
+    """
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -28,8 +30,10 @@ def value_of(text: str) -> Any:
 
 
 def override(tables: dict[str, Any], word: str) -> None:
-    """Puts the value of `section.key=value` where it belongs. Of several [[section]] tables the
-    number says which: `objective.0.weight=2`."""
+    """Sets the value of `section.key=value` in the tables.
+
+    If there are several [[section]] tables, an index selects one: `objective.0.weight=2`.
+    """
     path, equals, text = word.partition("=")
     names = path.strip().split(".")
     if not equals or len(names) < 2:

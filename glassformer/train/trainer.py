@@ -1,4 +1,4 @@
-"""A recipe comes in, a run folder goes out."""
+"""Training entry points: `train` runs a recipe, `dry_run` estimates its cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from glassformer.train.run_folder import Run, onlooker, open_run
 
 Source = str | Path | Table | Recipe
 MIXED = {"weight": 1.0, "rate": 1.0}
-UNSAID = (Parameter.empty, None)  # a recipe has no word for none
+UNSAID = (Parameter.empty, None)  # TOML has no null value
 
 
 def train(
@@ -34,8 +34,20 @@ def train(
     device: str | None = None,
     reporters: Sequence[Reporter] = (),
 ) -> Run:
-    """Trains as the recipe says: a TOML file, or its tables as a dict. A run that was stopped goes
-    on where it was saved last, to the same bits as if it had not been; `restart` begins anew.
+    """Trains a model according to a recipe and writes a run folder.
+
+    A run that was interrupted resumes from its last checkpoint and gives bit-identical results to
+    an uninterrupted run.
+
+    Args:
+        recipe: Path of a TOML file, its tables as a dict, or a `Recipe`.
+        overrides: Settings that replace those of the recipe, each as `section.key=value`.
+        restart: Whether to delete the files of an earlier run in the folder and start again.
+        device: Device to train on; replaces `scale.device`.
+        reporters: Reporters to call in addition to those that the recipe configures.
+
+    Returns:
+        The finished run; `run.model` is the folder of the trained model.
 
     >>> run = gf.train("recipe.toml", ["train.steps=100"])
     >>> gf.load(run.model).generate("ROMEO:")
@@ -85,7 +97,10 @@ def _go(recipe: Recipe, place: Worker, run: Run, reporters: Sequence[Reporter]) 
 
 @contextmanager
 def stopped_explained(recipe: Recipe) -> Iterator[None]:
-    """Ctrl-C and SIGTERM at any other time than during the steps, which the loop ends itself."""
+    """Turns Ctrl-C and SIGTERM into `TrainingInterrupted` outside the training steps.
+
+    During the steps, the loop handles both signals itself.
+    """
     try:
         with terminable():
             yield
@@ -109,7 +124,17 @@ def dry_run(
     device: str | None = None,
     reporters: Sequence[Reporter] = (),
 ) -> RunEstimate:
-    """What the run would take, from a few real steps; nothing of it is kept."""
+    """Estimates the cost of a run from a few real steps, without keeping anything on disk.
+
+    Args:
+        recipe: Path of a TOML file, its tables as a dict, or a `Recipe`.
+        overrides: Settings that replace those of the recipe, each as `section.key=value`.
+        device: Device to train on; replaces `scale.device`.
+        reporters: Reporters that receive the progress of the preparation.
+
+    Returns:
+        The estimate of memory, time and floating-point operations.
+    """
     whole = filled(read_recipe(recipe, overrides))
     with (
         init_distributed(device or whole.scale.device, whole.scale) as place,
@@ -127,13 +152,16 @@ def dry_run(
 
 
 def filled(recipe: Recipe) -> Recipe:
-    """With every option of the objectives, which know their own."""
+    """Returns the recipe with the default options of its objectives filled in."""
     mixed = len(recipe.objective) > 1
     return replace(recipe, objective=tuple(_filled(one, mixed) for one in recipe.objective))
 
 
 def _filled(settings: ObjectiveSettings, mixed: bool) -> ObjectiveSettings:
-    """Of several objectives `weight` and `rate` are the mixture's words, not their own."""
+    """Fills in the options of one objective.
+
+    In a mixture, `weight` and `rate` are options of the mixture, not of the objective.
+    """
     own = {k: v for k, v in settings.options.items() if not (mixed and k in MIXED)}
     known = check_options(settings.name, own)
     defaults = {k: known[k].default for k in known if known[k].default not in UNSAID}

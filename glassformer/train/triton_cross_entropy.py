@@ -1,6 +1,6 @@
-"""A row of logits is judged and becomes its gradient where it lies.
+"""A Triton kernel that turns rows of logits into losses and, in place, into their gradient.
 
-Imported only where there is a GPU: triton comes with torch's CUDA builds alone.
+Imported only where there is a GPU, because only torch's CUDA builds include triton.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def _judge(  # type: ignore[no-untyped-def]
     capped: tl.constexpr,
     at_once: tl.constexpr,
 ):
-    """A program a row: [column] of which the first `words` count."""
+    """One program per row of [column] logits, of which the first `words` count."""
     row = tl.program_id(0).to(tl.int64)
     logits += row * columns
     target = tl.load(targets + row)
     real = target != ignore
-    gold = tl.load(logits + target, mask=real, other=0.0).to(tl.float32)  # before it is gone
+    gold = tl.load(logits + target, mask=real, other=0.0).to(tl.float32)  # before it is overwritten
     if capped:
         gold = _capped(gold, softcap)
     peak = -float("inf")
@@ -77,7 +77,7 @@ def judge(
     softcap: float,
     ignore: int,
 ) -> None:
-    """Writes the losses of [row, column] logits, and in their place their gradient."""
+    """Writes the losses of [row, column] logits, and overwrites the logits with their gradient."""
     at_once = min(2048, triton.next_power_of_2(logits.shape[1]))
     _judge[(len(logits),)](
         logits,

@@ -1,4 +1,4 @@
-"""Of the weights of past steps (Polyak and Juditsky, 1992)."""
+"""Averages of the weights over training steps (Polyak and Juditsky, 1992)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glassformer.train.optimizers.shards import local
 
 
 class WeightAverage:
-    """Where there is one (`kept`), it is what is evaluated and published."""
+    """The average of the weights; if it exists (`kept`), it is what is evaluated and exported."""
 
     def __init__(self, weights: dict[str, nn.Parameter], kept: bool) -> None:
         self._weights = weights
@@ -23,14 +23,14 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, share: float) -> None:
-        """average = (1 - share) * average + share * weights, after every step."""
+        """Sets average = (1 - share) * average + share * weights, after each step."""
         if self.tensors:
             now = [local(self._weights[name].detach()) for name in self.tensors]
             torch._foreach_lerp_(list(map(local, self.tensors.values())), now, share)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Inside, the model has the averaged weights."""
+        """Gives the model the averaged weights inside the context."""
         self._swap()
         try:
             yield
@@ -39,7 +39,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        """Numbers change places, not tensors: what else knows of a weight goes on knowing it."""
+        """Swaps values, not tensors, so that all references to the weights stay valid."""
         for name, average in self.tensors.items():
             weight, average = local(self._weights[name]), local(average)
             kept = weight.clone()
@@ -48,7 +48,16 @@ class WeightAverage:
 
 
 def has_settled(figure: str, before: Sequence[float], now: float, after: int) -> bool:
-    """Whether an evaluation is worse than the best of those that more than `after` others have
-    followed: averaging begins then (NT-ASGD; Merity et al., 2017, as in the authors' program)."""
+    """Returns whether weight averaging should begin (NT-ASGD; Merity et al., 2017).
+
+    As in the authors' program, it begins when an evaluation is worse than the best of those that
+    are more than `after` evaluations old.
+
+    Args:
+        figure: Name of the metric.
+        before: Metric values of all earlier evaluations.
+        now: Metric value of the current evaluation.
+        after: Number of recent evaluations to ignore.
+    """
     earlier = before[: max(0, len(before) - after)]
     return any(is_better(figure, past, now) for past in earlier)

@@ -1,5 +1,4 @@
-"""A direction goes from the end of a stack to its embedding, and every
-part that wrote to the stream on the way is asked how much it counted."""
+"""Backward pass of a logit direction through a stack that records each component's contribution."""
 
 from __future__ import annotations
 
@@ -27,7 +26,15 @@ WRITTEN = ("resid_pre", "z", "attn_out", "resid_mid", "ffn_out", "resid_post")
 
 
 def needed(view: View, neurons: Collection[int] = ()) -> list[str]:
-    """The tensors of the last stack that a walk reads."""
+    """Returns the names of the last stack's tensors that `BackwardAttribution` reads.
+
+    Args:
+        view: The view to attribute.
+        neurons: Layers whose feed-forward part is split by neuron.
+
+    Returns:
+        The names to capture.
+    """
     front = f"{view.stack}."
     memory = view.model.net.encoder is not None
     more = [view.name(layer, "ffn_post") for layer in neurons]
@@ -42,8 +49,15 @@ def needed(view: View, neurons: Collection[int] = ()) -> list[str]:
 
 
 class BackwardAttribution:
-    """At some positions (`rows`) of a view's last stack; directions are [row, width]. The
-    feed-forward part of the layers in `neurons` is told neuron by neuron."""
+    """Propagates a direction backward through a view's last stack at some positions.
+
+    Directions are [row, width]. The contributions accumulate in `parts`.
+
+    Args:
+        view: The view, with the tensors of `needed` captured.
+        rows: The positions.
+        neurons: Layers whose feed-forward part is split by neuron.
+    """
 
     def __init__(self, view: View, rows: Tensor, neurons: Collection[int] = ()) -> None:
         self.view, self.rows, self.neurons = view, rows, neurons
@@ -57,13 +71,13 @@ class BackwardAttribution:
         self.parts[key] = self.parts.get(key, 0.0) + float(value)
 
     def at(self, depth: int | None, name: str) -> Tensor:
-        """[row, ...], or [head, row, dim] of heads."""
+        """A captured tensor at the rows: [row, ...], or [head, row, dim] for per-head tensors."""
         where = "" if depth is None else f"blocks.{depth}."
         whole = self.view.seen[f"{self.view.stack}.{where}{name}"][0]
         return exact(whole[..., self.rows, :])
 
     def back(self, u: Tensor) -> None:
-        """From the last hidden state to the embedding."""
+        """Propagates a direction from the last hidden state to the embedding."""
         spec, stack = self.stack.spec, self.stack
         depths = len(spec.order)
         x = self.at(depths - 1, "resid_post")
@@ -81,7 +95,7 @@ class BackwardAttribution:
         self.embedding(u)
 
     def layer(self, depth: int, u: Tensor) -> Tensor | None:
-        """The direction before a layer; None where nothing goes on."""
+        """Returns the direction before a layer, or None if the layer has no residual connection."""
         spec, module = self.stack.spec, self.stack.blocks[self.stack.spec.order[depth]]
         post = self.at(depth, "resid_post")
         if depth == 0 and spec.convolution is not None:
@@ -90,7 +104,7 @@ class BackwardAttribution:
             self.add("convolution", depth, None, (u * near).sum())
         if isinstance(module, Block):
             u = self.block(depth, module, u)
-        elif isinstance(module, RecurrentLayer):  # nothing goes around it
+        elif isinstance(module, RecurrentLayer):  # no residual connection
             self.add("recurrent layer", depth, None, (u * post).sum())
             return None
         elif isinstance(module, MemoryNetworkHop):
@@ -146,8 +160,10 @@ class BackwardAttribution:
         self.add("feed-forward bias", depth, None, whole - values.sum())
 
     def written(self, depth: int, block: Block, part: str, x: Tensor, change: Tensor) -> Tensor:
-        """The stream behind a part, computed again: nobody sees it between cross-attention and
-        feed-forward."""
+        """Recomputes the residual stream after a component.
+
+        No hook point shows it between cross-attention and feed-forward.
+        """
         if block.spec.placement == "sandwich":
             change = norm_of(getattr(block, f"{part}_norm_out"), change)[0]
         x = x + change
@@ -158,7 +174,11 @@ class BackwardAttribution:
     def write(
         self, depth: int, block: Block, part: str, x: Tensor, change: Tensor, out: Tensor, u: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The directions before a part was added: of the stream, and of what the part said."""
+        """Returns the directions before a component's output was added.
+
+        Returns:
+            The direction of the residual stream, and that of the component's output.
+        """
         self.seam(u, out, self.written(depth, block, part, x, change), depth)
         inner = change
         if block.spec.placement == "sandwich":
@@ -172,8 +192,10 @@ class BackwardAttribution:
         return u, own
 
     def heads(self, depth: int, out: torch.nn.Module, scope: str, u: Tensor) -> None:
-        """What each head has said through its columns of the output projection; the rest is that
-        layer's bias, and what an adapter or an edit has added to it."""
+        """Records each head's contribution through its columns of the output projection.
+
+        The remainder is that layer's bias, and what an adapter or an edit added to it.
+        """
         z = self.at(depth, f"{scope}z")  # [head, row, dim]
         before, _ = linear_back(out, u)
         by_head = before.view(len(u), z.shape[0], -1)
@@ -193,19 +215,22 @@ class BackwardAttribution:
         return u
 
     def seam(self, u: Tensor, out: Tensor, computed: Tensor, depth: int) -> None:
-        """What an edit of the stream itself has added."""
+        """Records what an edit of the residual stream itself added."""
         if self.view.edits:
             self.add("edit", depth, None, (u * (out - computed)).sum())
 
     def near(self) -> Tensor:
-        """What the convolution beside the first layer says of its neighbors."""
+        """The output of the convolution beside the first layer."""
         embedded = self.view.seen[f"{self.view.stack}.embed"]
         beside = self.stack.convolution
         near = beside.activation(beside.over_tokens(embedded.transpose(1, 2)).transpose(1, 2))
         return exact(near[0, self.rows])
 
     def embedding(self, u: Tensor) -> None:
-        """Table by table, where they make up what the first layer reads."""
+        """Records the contribution of each embedding table.
+
+        If the tables do not reproduce the embedding output, it is recorded as one part.
+        """
         embed, first = self.stack.embed, self.at(None, "embed")
         self.seam(u, self.at(0, "resid_pre"), first, 0)
         tables = self.tables(embed) if isinstance(embed, Embedding) else {}
@@ -218,7 +243,7 @@ class BackwardAttribution:
             if embed.spec.factor is not None and embed.spec.project == "sum":
                 x, back = linear_of(embed.project, x)
                 steps.append(back)
-            if not torch.allclose(x, first, atol=1e-4, rtol=1e-4):  # adapted, or edited
+            if not torch.allclose(x, first, atol=1e-4, rtol=1e-4):  # changed by an adapter or edit
                 tables = {}
         if not tables:
             self.add("embedding", None, None, (u * first).sum())
@@ -230,7 +255,7 @@ class BackwardAttribution:
             self.add(kind, None, None, (u * value).sum())
 
     def tables(self, embed: Embedding) -> dict[str, Tensor]:
-        """What each table gives, [row, width]; none where texts are bags of words."""
+        """The output of each embedding table, [row, width]; empty for bag-of-words embeddings."""
         spec, inputs = embed.spec, self.view.reading.inputs
         if spec.bag is not None:
             return {}

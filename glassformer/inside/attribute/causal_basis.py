@@ -1,8 +1,9 @@
-"""The directions of a stage's stream that count most for what it says.
+"""Causal basis extraction: the directions of the residual stream that matter most for a lens.
 
-One after the other, each at right angles to those before: the direction which, held at its mean
-over many texts, changes what the lens would say the most (Belrose et al., 2023). It starts from the
-best of several candidates, and climbs from there by L-BFGS; nothing is drawn at random.
+The directions are found one after the other, each orthogonal to the previous ones: each is the
+direction whose replacement by its mean over many texts changes the output of the lens most (Belrose
+et al., 2023). The search starts from the best of several candidates and optimizes them with L-BFGS;
+it is deterministic.
 """
 
 from __future__ import annotations
@@ -27,15 +28,21 @@ from glassformer.inside.lens.unembed import Words, ranked, written
 from glassformer.spec import HeadSpec
 from glassformer.tasks.model_protocol import TaskModel
 
-ROWS, SOME = 4096, 128  # tokens that are looked at, the first of the texts; and for a first guess
-TRIED, CLIMBED = 4, 3  # candidates of each kind, and how many of the best are started from
-STEPS = 100  # of L-BFGS, at most
+ROWS, SOME = 4096, 128  # tokens used (the first of the texts), and for the initial guess
+TRIED, CLIMBED = 4, 3  # candidates of each kind, and how many of the best are optimized
+STEPS = 100  # maximum L-BFGS iterations
 
 
 @dataclass(frozen=True)
 class CausalBasis(Displayable):
-    """`vectors` [rank, width] at right angles, of length 1; `energies` [rank], the mean KL in nats
-    between what is said with and without each, the largest first; `words` at the two ends of each.
+    """The result of `causal_basis`.
+
+    Attributes:
+        stage: The label of the stage.
+        energies: [rank], the mean KL in nats between the lens outputs with and without each
+            direction, largest first.
+        vectors: [rank, width], orthonormal.
+        words: For each direction, the tokens it raises most and the tokens it lowers most.
     """
 
     stage: str
@@ -70,9 +77,23 @@ def causal_basis(
     top: int = 8,
     progress: Callable[[int, int], None] | None = None,
 ) -> CausalBasis:
-    """`count` directions of the stream behind a layer (`part` "resid_mid": behind its attention;
-    layer None: the embedding), for what the logit lens, or a tuned one, would say there (`head`: by
-    which head, else the first that reads every position).
+    """Finds the directions of the residual stream that most affect the logit lens or a tuned lens.
+
+    Args:
+        model: The model.
+        texts: The texts whose tokens are used.
+        layer: The layer whose output is analyzed; None for the embedding.
+        count: The number of directions.
+        part: "resid_post", or "resid_mid" for the residual stream after the layer's attention.
+        tuned: A tuned lens to use instead of the logit lens.
+        head: The head, by default the first that reads every position.
+        targets: One decoder text per text for an encoder-decoder model.
+        length: The maximum number of tokens per window.
+        top: The number of tokens listed for each end of a direction.
+        progress: Called with the number of directions found and `count`.
+
+    Returns:
+        The directions with their energies.
 
     >>> inside.causal_basis(model, texts, layer=3, count=4).energies
     """
@@ -113,6 +134,8 @@ def causal_basis(
 
 @dataclass
 class CausalBasisSearch:
+    """Greedy search for the next direction with the largest effect on the lens output."""
+
     model: TaskModel
     head: HeadSpec
     stage: str
@@ -127,7 +150,7 @@ class CausalBasisSearch:
         self.felt = slopes.T @ slopes / len(slopes)
 
     def _slopes(self) -> Tensor:
-        """[row, width]: of some rows, how the best token's lead on the second grows."""
+        """Gradients of the top token's logit margin over the second for some rows, [row, width]."""
         places = torch.linspace(0, len(self.rows) - 1, min(SOME, len(self.rows))).long()
         with torch.enable_grad():
             rows = self.rows[places.to(self.rows.device)].requires_grad_()
@@ -138,7 +161,7 @@ class CausalBasisSearch:
         return slopes
 
     def next(self, before: Tensor) -> tuple[Tensor, float]:
-        """The direction beside those before, [rank, width], whose loss is felt most."""
+        """Returns the direction orthogonal to `before`, [rank, width], with the largest energy."""
 
         def project(x: Tensor) -> Tensor:
             x = x - before.T @ (before @ x)
@@ -170,11 +193,15 @@ class CausalBasisSearch:
             return loss
 
         climb.step(closure)  # type: ignore[no-untyped-call]
-        end = project(project(free.detach()))  # twice: the first leaves what rounding does
+        end = project(project(free.detach()))  # twice: the first leaves a rounding error
         return max((start, end), key=self.energy)
 
     def _candidates(self, before: Tensor) -> list[Tensor]:
-        """Along which rows differ most, which the head feels most, and both together."""
+        """Initial directions orthogonal to `before`.
+
+        They are the leading eigenvectors of the rows' covariance, of the gradients' second moment,
+        and of both combined.
+        """
         beside = torch.eye(before.shape[1], device=before.device) - before.T @ before
         product = self.spread @ self.felt
         tables = (self.spread, self.felt, product + product.T)
@@ -183,7 +210,7 @@ class CausalBasisSearch:
 
     @torch.no_grad()
     def energy(self, direction: Tensor) -> float:
-        """The mean KL between what is said of the rows, and of them without a direction."""
+        """The mean KL in nats between the lens outputs with and without a direction."""
         return sum(float(self.part(direction, some)) for some in spans(len(self.rows), self.head))
 
     def part(self, direction: Tensor, some: slice) -> Tensor:

@@ -1,8 +1,10 @@
-"""A logit as the sum of what every part has written to the stream.
+"""Direct logit attribution: a logit as the sum of the contributions of all components.
 
-The way goes back from the logit: through the head and the final norm, and through the norms that
-stand behind a part where the model has them there, each frozen at what it did in this run (see
-`frozen.py`). So it is exact for norms before the parts as for norms behind them, and adds up.
+A component contributes through what it writes to the residual stream.
+
+The attribution runs backward from the logit: through the head, the final norm, and any norms after
+a component, each linearized at its values in this run (see `linearize.py`). It is therefore exact
+for pre-norm and post-norm models alike, and the parts add up to the logit.
 """
 
 from __future__ import annotations
@@ -31,13 +33,16 @@ if TYPE_CHECKING:
 
     from glassformer.inside.capture.view import View
 
-LOOSE = 0.02  # what half precision may lose, of a logit's size
+LOOSE = 0.02  # relative error allowed for half precision
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """`kind` is token, position, segment, head, cross head, feed-forward, attention bias, ...; of a
-    neuron, too, `head` is its number."""
+    """The contribution of one component.
+
+    `kind` is token, position, segment, head, cross head, feed-forward, attention bias, ...; for a
+    neuron, `head` is the neuron's index.
+    """
 
     kind: str
     layer: int | None
@@ -52,8 +57,16 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Contributions(Displayable):
-    """Of the logit of `output` (`text`) at a position, or, with `versus`, of its difference to
-    another's. `parts` add up to `logit`."""
+    """The contributions to one logit, or with `versus` to the difference of two logits.
+
+    Attributes:
+        output: The token id or label index.
+        text: The token or label as text.
+        position: The position; None for a head that reads the whole text.
+        logit: The logit, or the difference of logits.
+        parts: The contributions, which add up to `logit`.
+        versus: The text of the output whose logit is subtracted.
+    """
 
     output: int
     text: str
@@ -67,7 +80,7 @@ class Contributions(Displayable):
         return sum(part.value for part in self.parts)
 
     def top(self, count: int = 10) -> list[Contribution]:
-        """The largest, whatever their sign."""
+        """Returns the contributions with the largest absolute values."""
         return sorted(self.parts, key=lambda part: -abs(part.value))[:count]
 
     def by_kind(self) -> dict[str, float]:
@@ -77,7 +90,7 @@ class Contributions(Displayable):
         return found
 
     def by_layer(self) -> dict[int | None, float]:
-        """What each layer adds; None is what stands before and behind the layers."""
+        """Returns the sum for each layer; None collects the parts before and after the layers."""
         found: dict[int | None, float] = {}
         for part in self.parts:
             found[part.layer] = found.get(part.layer, 0.0) + part.value
@@ -85,7 +98,7 @@ class Contributions(Displayable):
 
     @property
     def heads(self) -> NamedTensor:
-        """[layer, head] of self-attention, 0 where a layer has fewer."""
+        """The contributions of self-attention heads, [layer, head]; 0 for missing heads."""
         return self._of("head")
 
     @property
@@ -94,7 +107,7 @@ class Contributions(Displayable):
 
     @property
     def neurons(self) -> NamedTensor:
-        """[layer, neuron], 0 in the layers whose neurons were not asked for."""
+        """The contributions of neurons, [layer, neuron]; 0 in layers that were not requested."""
         return self._of("neuron")
 
     def _of(self, kind: str) -> NamedTensor:
@@ -138,10 +151,20 @@ def contributions(
     head: str | None = None,
     neurons: int | Sequence[int] = (),
 ) -> Contributions:
-    """`token` is a token or a label by number or name; None is what is predicted. `position` is for
-    heads that read each one: the last of a decoder, the first mask of an encoder by default.
-    `versus`: of the difference between its logit and that of another. `neurons`: layers whose
-    feed-forward part is told neuron by neuron."""
+    """Decomposes a logit into the contributions of all components.
+
+    Args:
+        view: The view.
+        token: A token or label by index or name; None is the predicted one.
+        position: The position, for heads that read each one. By default the last position of a
+            decoder, or the first mask of an encoder.
+        versus: Another output; the difference of the two logits is decomposed.
+        head: The head, by default that of the view.
+        neurons: Layers whose feed-forward part is split by neuron.
+
+    Returns:
+        The contributions.
+    """
     spec = head_with_outputs(view.model, head or view.head)
     if spec.mixes or spec.pixels:
         raise GlassformerError(
@@ -191,7 +214,7 @@ def _parts(
         text = text if len(hidden) == text.shape[1] else text[:, : len(hidden)]
         where = pick(module.spec, hidden[None], text, None, view.model.spec.tokens)
         assert where is not None
-        with torch.enable_grad():  # picking is linear: its transpose is what autograd does
+        with torch.enable_grad():  # picking is linear: autograd computes its transpose
             leaf = hidden[None].clone().requires_grad_()
             picked = module.picked(leaf, where)
         direction, added = head_direction(module, exact(picked), output)
@@ -202,7 +225,7 @@ def _parts(
     for kind, value in added.items():
         walk.add(kind, None, None, value)
     walk.back(u)
-    if module.spec.after_question:  # what the question is taken out of the race by
+    if module.spec.after_question:  # the mask that excludes the question from the answers
         rest = float(logits[output]) - sum(walk.parts.values())
         walk.add("not an answer", None, None, torch.tensor(rest if abs(rest) > 1e5 else 0.0))
     return walk.parts

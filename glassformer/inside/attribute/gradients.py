@@ -1,8 +1,9 @@
-"""How much each token of the input counts for an output.
+"""Gradient-based attribution of an output to the input tokens.
 
-Gradient x input multiplies each token's vector (the embedding, with its position) by the gradient
-of the logit there. Integrated gradients (Sundararajan et al., 2017) take the mean gradient on the
-way from a baseline to the text, so that all tokens together make up the difference of the logits.
+Gradient x input multiplies each token's embedding (with its position) by the gradient of the logit
+with respect to it. Integrated gradients (Sundararajan et al., 2017) use the mean gradient along the
+path from a baseline to the text, so that the attributions of all tokens add up to the difference of
+the logits.
 """
 
 from __future__ import annotations
@@ -32,15 +33,25 @@ from glassformer.inside.intervene.editing import stacks_of
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
 
-AT_ONCE = 8  # points of the way that are computed side by side
-NEUTRAL = ("pad", "mask", "unk", "eos")  # which token says least, where there is one
+AT_ONCE = 8  # points of the path computed in one batch
+NEUTRAL = ("pad", "mask", "unk", "eos")  # default baseline tokens, in order of preference
 
 
 @dataclass(frozen=True, eq=False)
 class Saliency(Displayable):
-    """`values` has a number for each token of the last stack, `source` for each that the encoder of
-    an encoder-decoder reads. `difference` is how much the logit is above that of the baseline, and
-    `missing` how far the numbers are from adding up to it."""
+    """The attribution of one logit to the input tokens.
+
+    Attributes:
+        kind: The method.
+        output: The token id or label index.
+        text: The token or label as text.
+        position: The position; None for a head that reads the whole text.
+        logit: The logit.
+        values: One number per token of the last stack.
+        source: One number per encoder token of an encoder-decoder model.
+        difference: How far the logit is above that of the baseline.
+        missing: How far the numbers are from adding up to `difference`.
+    """
 
     kind: str
     output: int
@@ -78,7 +89,7 @@ class Saliency(Displayable):
 
 @dataclass(frozen=True)
 class AttributedOutput:
-    """An output of a head at a position, of which there is a logit for every row of a batch."""
+    """One output of a head at a position, whose logit can be computed for every row of a batch."""
 
     view: View
     head: str
@@ -91,6 +102,7 @@ class AttributedOutput:
     def of(
         cls, view: View, token: int | str | None, position: int | None, head: str | None
     ) -> AttributedOutput:
+        """Selects the output of `token` (None: the predicted one) at a position of a head."""
         spec = head_with_outputs(view.model, head or view.head)
         at = default_position(view, position) if spec.pick == "each" else None
         logits = view.output.heads[spec.name][0].float()
@@ -102,14 +114,13 @@ class AttributedOutput:
         )
 
     def ask(self, embeddings: dict[str, Tensor]) -> Tensor:
-        """[row]: the logits where these embeddings, [row, position, width], stand in for the
-        text's own."""
+        """Computes the logits, [row], with other embeddings, [row, position, width]."""
         rows = len(next(iter(embeddings.values())))
         inputs = {k: v.expand(rows, *v.shape[1:]) for k, v in self.view.reading.inputs.items()}
         return self.of_output(self.view.run(Stand(embeddings), heads=(self.head,), **inputs))
 
     def of_output(self, out: ModelOutput) -> Tensor:
-        """[row]"""
+        """[row]: the logits of this output in a model output."""
         logits = out.heads[self.head]
         if self.position is not None:
             logits = logits[:, self.position]
@@ -117,7 +128,7 @@ class AttributedOutput:
 
 
 class Stand(ActivationCapture):
-    """A tap that puts other tensors in their places, and may keep some that pass."""
+    """A hook that substitutes tensors by name and can also capture others."""
 
     def __init__(self, instead: dict[str, Tensor], *kept: str) -> None:
         super().__init__(*instead, *kept)
@@ -134,7 +145,17 @@ def gradient_x_input(
     position: int | None = None,
     head: str | None = None,
 ) -> Saliency:
-    """Of a token's logit, or a label's; None is what is predicted."""
+    """Attributes a logit to the input tokens by gradient x input.
+
+    Args:
+        view: The view.
+        token: A token or label by index or name; None is the predicted one.
+        position: The position, for heads that read each one.
+        head: The head, by default that of the view.
+
+    Returns:
+        The attribution.
+    """
     question = AttributedOutput.of(view, token, position, head)
     read = _embeddings(view)
     slopes = _slopes(question, read)
@@ -151,9 +172,22 @@ def integrated_gradients(
     steps: int = 32,
     progress: Callable[[float], None] | None = None,
 ) -> Saliency:
-    """`baseline` is the token that stands for nothing, by name or number ("zero": vectors of
-    zeros); by default the padding, else the mask, the unknown, the end token. What the tokenizer
-    has added to a text stays there. `steps`: points on the way, those of Gauss and Legendre."""
+    """Attributes a logit to the input tokens by integrated gradients.
+
+    Args:
+        view: The view.
+        token: A token or label by index or name; None is the predicted one.
+        position: The position, for heads that read each one.
+        head: The head, by default that of the view.
+        baseline: The baseline token by name or id, or "zero" for zero vectors. By default the
+            padding token, else the mask, unknown or end token. Tokens added by the tokenizer are
+            not replaced.
+        steps: The number of points on the path, with Gauss-Legendre quadrature.
+        progress: Called with the fraction done.
+
+    Returns:
+        The attribution.
+    """
     if steps < 1:
         raise GlassformerError(f"steps must be 1 or more, not {steps}.")
     question = AttributedOutput.of(view, token, position, head)
@@ -174,7 +208,7 @@ def integrated_gradients(
 
 
 def _between(base: dict[str, Tensor], read: dict[str, Tensor], points: Any) -> dict[str, Tensor]:
-    """[point, position, width]"""
+    """The points on the path, [point, position, width]."""
     return {
         name: base[name] + torch.as_tensor(points).to(read[name])[:, None, None] * (x - base[name])
         for name, x in read.items()

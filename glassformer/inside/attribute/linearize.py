@@ -1,10 +1,10 @@
-"""What is not linear is held at what it did in this run.
+"""Linearization of norms, activations and heads at the values of one run.
 
-A norm divides by the size of what it read: held at that number it is linear. An activation, or a
-softcap, multiplies by what came out over what went in: held at that ratio it is linear too. So a
-logit is a sum over all that was written to the stream, exactly. `back` takes a direction from
-behind a part to before it: the numbers by which what the part reads counts, and what the part's
-own bias adds.
+A norm divides by the size of its input: with that number fixed, it is linear. An activation, or a
+softcap, multiplies its input by the ratio of output to input: with that ratio fixed, it is linear
+too. A logit is then exactly a sum over everything written to the residual stream. A `Back` function
+takes a direction from after a module to before it: it returns the coefficients of the module's
+input, and the contribution of the module's own bias.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from glassformer.core.norm import BatchNorm, LayerNorm, RMSNorm
 from glassformer.errors import GlassformerError
 
 Back = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""[row, width out] to [row, width in], and what the bias adds."""
+"""Maps a direction [row, width out] to [row, width in] and the contribution of the bias."""
 
 
 def exact(x: Tensor) -> Tensor:
+    """Returns the detached tensor in double precision."""
     return x.detach().double()
 
 
 def norm_of(module: nn.Module, x: Tensor) -> tuple[Tensor, Back]:
-    """A norm's output for x, [row, width], and the way back."""
+    """Returns a norm's output for x, [row, width], and its backward function."""
     if isinstance(module, nn.Identity):
         return x, lambda u: (u, u.new_zeros(()))
     if isinstance(module, BatchNorm):
@@ -67,14 +68,17 @@ def linear_back(module: nn.Module, u: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _matrix(module: nn.Module) -> tuple[Tensor, Tensor]:
-    """Its weight, which may stand in codes, and its bias, zeros where it has none."""
+    """The weight, dequantized if necessary, and the bias, zeros if there is none."""
     weight: Tensor = module.weight  # type: ignore[assignment]
     bias: Tensor | None = getattr(module, "whole_bias", getattr(module, "bias", None))
     return exact(weight), exact(weight.new_zeros(len(weight)) if bias is None else bias)
 
 
 def activation_of(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Back]:
-    """Held at its ratio of out to in; where nothing went in, what came out is a constant."""
+    """Linearizes an activation by its ratio of output to input.
+
+    Where the input is zero, the output is a constant.
+    """
     out = function(x)
     nothing = x.abs() < 1e-9
     ratio = torch.where(nothing, 0.0, out / torch.where(nothing, 1.0, x))
@@ -83,7 +87,13 @@ def activation_of(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tens
 
 
 def sum_of(x: Tensor, y: Tensor, back: Back) -> tuple[Tensor, Back]:
-    """x + part(x), where `back` leads back through the part."""
+    """Returns x + y, where y is a module's output for x, and the backward function of the sum.
+
+    Args:
+        x: The input.
+        y: The module's output.
+        back: The backward function of the module.
+    """
 
     def both(u: Tensor) -> tuple[Tensor, Tensor]:
         before, constant = back(u)
@@ -93,8 +103,16 @@ def sum_of(x: Tensor, y: Tensor, back: Back) -> tuple[Tensor, Back]:
 
 
 def head_direction(head: Head, x: Tensor, output: int) -> tuple[Tensor, dict[str, Tensor]]:
-    """Of an output of a head that reads x, [row, width] of one row: by which numbers x counts, and
-    what the head itself adds, by name."""
+    """Returns the direction of a head's output with respect to its input.
+
+    Args:
+        head: The head.
+        x: The head's input, [row, width] with one row.
+        output: The index of the output.
+
+    Returns:
+        The coefficients of `x`, and what the head itself adds, by name.
+    """
     spec = head.spec
     steps: list[tuple[str, Back]] = []
     if spec.norm is not None:
@@ -142,7 +160,7 @@ def _joined(steps: list[Back]) -> Back:
 
 
 def _output(head: Head, x: Tensor, output: int) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-    """Of the output layer: the row that stands for an output, its bias, and the sum."""
+    """The output layer's row for an output, its bias, and the resulting logit."""
     if head.spec.outputs is None:
         raise GlassformerError(f"The head {head.spec.name!r} gives a vector and has no logits.")
     if isinstance(head.out, AdaptiveSoftmax):
@@ -156,7 +174,10 @@ def _output(head: Head, x: Tensor, output: int) -> tuple[Tensor, dict[str, Tenso
 def _clustered(
     out: AdaptiveSoftmax, x: Tensor, word: int
 ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-    """A log-probability: the word's and its cluster's rows, less what makes them sum to one."""
+    """The log-probability of a word in an adaptive softmax.
+
+    It is the sum of the rows of the word and its cluster, minus the normalizer.
+    """
     number, (start, _) = next(
         (i, ends) for i, ends in enumerate(out.clusters) if ends[0] <= word < ends[1]
     )

@@ -1,11 +1,11 @@
-"""Rows of logits, of which each is a choice among named outcomes.
+"""Predictions of all head types as rows of logits over named outcomes.
 
-| what         | a row of logits is of              | and its outcomes are           |
+| what         | one row of logits for each         | outcomes                       |
 |--------------|------------------------------------|--------------------------------|
-| next, masked | a position: what comes, or stands  | tokens of the vocabulary       |
-| tag          | a position                         | labels                         |
-| classify     | the whole text                     | labels, or numbers to say      |
-| span         | where an answer starts, or ends    | the positions of the text      |
+| next, masked | position (next or masked token)    | tokens of the vocabulary       |
+| tag          | position                           | labels                         |
+| classify     | text                               | labels, or regression values   |
+| span         | answer boundary (start or end)     | positions of the text          |
 """
 
 from __future__ import annotations
@@ -27,17 +27,23 @@ from glassformer.tasks.model_protocol import TaskModel, kind_of, labels_of
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
 
-ENDS = ("start", "end")  # of an answer
+ENDS = ("start", "end")  # boundaries of an answer
 AXES = {"classify": ("text", "label"), "tag": ("position", "label"), "span": ("end", "position")}
 VOCABULARY = ("position", "token")
-PREDICT = ("lm", "classify", "tag", "span")  # kinds of heads that say something of one text
+PREDICT = ("lm", "classify", "tag", "span")  # kinds of heads that predict something for one text
 
 
 @dataclass(frozen=True)
 class Predicts:
-    """What a model predicts, and by which of its heads. `labels` are the names of outcomes, where
-    these are labels; `several` says that each of them holds or not by itself, and `number` that it
-    is the logit itself which is said, of a regression."""
+    """What a model predicts with one of its heads.
+
+    Attributes:
+        what: The kind of prediction, as in the table above.
+        head: The head.
+        labels: The names of the outcomes if these are labels.
+        several: Whether each label is predicted independently.
+        number: Whether the logit itself is the prediction (regression).
+    """
 
     what: str
     head: HeadSpec
@@ -47,17 +53,17 @@ class Predicts:
 
     @property
     def tokens(self) -> bool:
-        """Whether outcomes are of the vocabulary."""
+        """Whether the outcomes are tokens of the vocabulary."""
         return self.what in ("next", "masked")
 
     @property
     def lens(self) -> bool:
-        """Whether a layer's stream at a position is all that the head needs to say its piece."""
+        """Whether the head can be applied to a layer's residual stream at a single position."""
         return self.tokens or (self.what == "tag" and len(self.labels) > 1)
 
 
 def predicting_heads(model: TaskModel) -> list[HeadSpec]:
-    """Those for the vocabulary, labels or answers."""
+    """Returns the heads for the vocabulary, labels or answer spans."""
     return [head for head in _heads(model) if kind_of(head, model.spec) in PREDICT]
 
 
@@ -66,7 +72,10 @@ def _heads(model: TaskModel) -> list[HeadSpec]:
 
 
 def predicts(model: TaskModel, name: str | None = None) -> Predicts:
-    """By the head that is named, or else the first that says something of one text."""
+    """Returns what the named head predicts.
+
+    By default this is the first head that predicts something for one text.
+    """
     heads = predicting_heads(model)
     if not heads:
         raise GlassformerError(_why_nothing(model))
@@ -97,7 +106,7 @@ def _why_nothing(model: TaskModel) -> str:
 
 
 def output_names(model: TaskModel, head: HeadSpec) -> tuple[str, ...]:
-    """What a head's outputs are called that are no tokens; those without names go by number."""
+    """Returns the names of a head's outputs that are not tokens; unnamed ones are numbered."""
     if kind_of(head, model.spec) == "span":
         return ENDS[: head.outputs]
     try:
@@ -108,7 +117,7 @@ def output_names(model: TaskModel, head: HeadSpec) -> tuple[str, ...]:
 
 
 class Predicted:
-    """What is predicted in a view, by the head that is named, or else the view's."""
+    """The predictions of a view by the named head, by default that of the view."""
 
     def __init__(self, view: View, head: str | None = None) -> None:
         self.view, self.by = view, predicts(view.model, head or view.head)
@@ -120,13 +129,13 @@ class Predicted:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows there are, and of how many outcomes each."""
+        """The number of rows, and the number of outcomes per row."""
         size, outputs = len(self.view.tokens), self.head.outputs or 0
         rows = {"classify": (1, outputs), "span": (outputs, size)}
         return rows.get(self.what, (size, outputs))
 
     def row(self, position: int) -> int:
-        """Of what is said of the whole text, the one row there is."""
+        """Returns the row of a position; always 0 for predictions of the whole text."""
         rows = self.shape[0]
         if self.what == "classify":
             return 0
@@ -134,7 +143,7 @@ class Predicted:
         return position % rows
 
     def logits(self, rows: Sequence[int] | None = None) -> Tensor:
-        """[row, outcome]"""
+        """Returns the logits, [row, outcome], of all or some rows."""
         found = self.view.output.heads[self.head.name][0]
         if self.head.scalar:
             found = found.unsqueeze(-1)
@@ -155,8 +164,11 @@ class Predicted:
         return self.by.labels[outcome]
 
     def actual(self, row: int) -> int | None:
-        """What a decoder reads next, and what stands where an encoder looks, unless that is a mask;
-        a text does not say which labels are right."""
+        """Returns the true outcome of a row if the text contains it, else None.
+
+        For a decoder this is the next token, for an encoder the token at the position unless it is
+        a mask. A text does not contain the correct labels.
+        """
         ids = [token.id for token in self.view.tokens]
         if self.what == "next":
             return ids[row + 1] if row + 1 < len(ids) else None
@@ -164,8 +176,11 @@ class Predicted:
         return None if hidden else ids[row]
 
     def asked(self, row: int, outcome: int | None) -> tuple[int | None, int]:
-        """At which position which output of the head has the logit of an outcome; None is the most
-        probable."""
+        """Returns the position and the head's output index that hold the logit of an outcome.
+
+        An `outcome` of None is the most probable one. The position is None for predictions of the
+        whole text.
+        """
         chosen = self.best(row) if outcome is None else outcome
         check_index(chosen, self.shape[1], "outcome")
         if self.what == "span":
@@ -173,7 +188,7 @@ class Predicted:
         return (None if self.what == "classify" else row), chosen
 
     def read_at(self, row: int, outcome: int | None = None) -> list[int]:
-        """The positions whose last vectors the head reads for it."""
+        """Returns the positions whose last hidden states the head reads for an outcome."""
         position, _ = self.asked(row, outcome)
         if position is not None:
             return [position]
@@ -182,30 +197,32 @@ class Predicted:
         return where.tolist() if where is not None and one else [*range(len(self.view.tokens))]
 
     def where(self) -> Tensor | None:
-        """What the head picks, as `core.heads.pick` has it."""
+        """Returns the positions that the head picks, in the form of `core.heads.pick`."""
         hidden, text = self.view.output.hidden, self.view.reading.inputs["tokens"]
         return pick(self.head, hidden, text, None, self.view.model.spec.tokens)
 
     def ways(self, logits: Tensor) -> Tensor:
-        """Log-probabilities of all there is to choose from in a row: [row, outcome], or for labels
-        that hold each by itself [row, outcome, does or does not]."""
+        """Returns the log-probabilities of all alternatives in a row.
+
+        The shape is [row, outcome], or [row, outcome, true or false] for independent labels.
+        """
         logits = logits.float()
         if self.by.several:
             logits = torch.stack((logits, torch.zeros_like(logits)), -1)
         return logits.log_softmax(-1)
 
     def log_chances(self, logits: Tensor) -> Tensor:
-        """[row, outcome]"""
+        """Returns the log-probabilities, [row, outcome]."""
         ways = self.ways(logits)
         return ways[..., 0] if self.by.several else ways
 
     def entropy(self, logits: Tensor) -> Tensor:
-        """[row], in nats."""
+        """Returns the entropy in nats, [row]."""
         each: Tensor = torch.special.entr(self.ways(logits).exp())
         return each.flatten(1).sum(-1)
 
     def divergence(self, was: Tensor, now: Tensor) -> Tensor:
-        """[row]: KL(was, now) in nats."""
+        """Returns KL(was, now) in nats, [row]."""
         p, q = self.ways(was), self.ways(now)
         far: Tensor = (p.exp() * (p - q)).nan_to_num().flatten(1).sum(-1)
         return far

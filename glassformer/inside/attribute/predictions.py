@@ -1,4 +1,4 @@
-"""What comes next, or what is said of a text."""
+"""The most probable outputs of a view, and the selection of heads, positions and outputs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prediction:
+    """One output with its probability and logit; `id` is a token id or label index."""
+
     id: int
     text: str
     probability: float
@@ -28,7 +30,7 @@ class Prediction:
 
 
 class Predictions(list[Prediction], Displayable):
-    """The most probable first."""
+    """A list of predictions, the most probable first."""
 
     def _repr_html_(self) -> str:
         from glassformer.inside.show.bars import predictions_html
@@ -41,8 +43,12 @@ class Predictions(list[Prediction], Displayable):
 
 
 def predictions(view: View, position: int | None, top: int, head: str | None) -> Predictions:
-    """Of a model for answers, where one starts, or ends at position 1; `id` is then a token's
-    place. Of one that says numbers, the logit is the number, and there is no probability."""
+    """Returns the `top` most probable outputs at a position.
+
+    For extractive question answering, position 0 is the answer's start and 1 its end; `id` is then
+    the position of a token. For regression, the logit is the predicted number and the probability
+    is NaN.
+    """
     found = Predicted(view, head)
     if found.what == "span":
         row = found.row(position or 0)
@@ -60,7 +66,7 @@ def predictions(view: View, position: int | None, top: int, head: str | None) ->
 
 
 def head_with_outputs(model: TaskModel, name: str | None) -> HeadSpec:
-    """The head whose logits are looked at: the one that is named, or else the first."""
+    """Returns the named head with logits, by default the first."""
     heads = [one for one in model.spec.heads if one.outputs is not None and not one.auxiliary]
     if not heads:
         raise GlassformerError(
@@ -71,7 +77,11 @@ def head_with_outputs(model: TaskModel, name: str | None) -> HeadSpec:
 
 
 def default_position(view: View, position: int | None) -> int:
-    """The last token of a decoder; of an encoder the first mask, or else its first token."""
+    """Returns the checked position.
+
+    The default is the last token of a decoder; for an encoder the first mask, or else the first
+    token.
+    """
     size = len(view.tokens)
     if position is not None:
         check_index(position, size, "position")
@@ -85,14 +95,17 @@ def default_position(view: View, position: int | None) -> int:
 
 
 def output_text(view: View, head: HeadSpec, id: int) -> str:
-    """A token, or a label."""
+    """Returns the text of an output: a token or a label."""
     if kind_of(head, view.model.spec) == "lm":
         return view.token_text(id)
     return output_names(view.model, head)[id]
 
 
 def output_id(view: View, head: HeadSpec, what: int | str | None, logits: Tensor) -> int:
-    """A token or label by number, name or text; None is the most probable one."""
+    """Returns the index of an output.
+
+    `what` is a token or label by number, name or text; None is the most probable one.
+    """
     count = logits.shape[-1]
     if what is None:
         return int(logits.argmax(-1))
@@ -115,7 +128,7 @@ def _named_output(view: View, head: HeadSpec, what: str) -> int:
         )
     if what in known.target:
         return known.target.id(what)
-    bare = known.target.ids(what.removeprefix(" "))  # of vocabularies that put the space there
+    bare = known.target.ids(what.removeprefix(" "))  # for tokenizers that add the space
     for ids in (known.target.ids(what), bare):
         if len(ids) != 1 or ids[0] == known.target.special.get("unk"):
             continue

@@ -1,5 +1,8 @@
-"""Inside room, attention roll-out (Abnar and Zuidema, 2020): how much of every token reaches each
-position through all layers, if attention and the stream around it were all there is."""
+"""Attention rollout (Abnar and Zuidema, 2020).
+
+It measures how much of every token reaches each position through all layers, assuming that
+attention and the residual connections around it are the only computation.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,19 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def rollout(side: StackView, residual: float = 0.5) -> NamedTensor:
-    """[query, key], rows that sum to one: the product over layers of `residual` * identity + (1 -
-    `residual`) * the mean pattern of the heads. For cross-attention the share of what the encoder
-    has read, through its own layers, too; the rest of a row comes from the decoder's own tokens."""
+    """Computes attention rollout.
+
+    The result is the product over layers of `residual` * identity + (1 - `residual`) * the mean
+    pattern of the heads. For cross-attention, it is the share of each encoder token, including the
+    encoder's own layers; the rest of a row comes from the decoder's own tokens.
+
+    Args:
+        side: The stack, or its cross-attention.
+        residual: The weight of the residual connection, from 0 to below 1.
+
+    Returns:
+        [query, key]; the rows sum to one (with cross-attention, to at most one).
+    """
     if not 0 <= residual < 1:
         raise GlassformerError(
             f"residual is the stream's share, from 0 to below 1, not {residual}."
@@ -53,7 +66,10 @@ def rollout(side: StackView, residual: float = 0.5) -> NamedTensor:
 
 
 def _mean(pattern: Tensor) -> Tensor:
-    """[query, key] of the text itself: what an empty memory takes is shared out among the rest."""
+    """The mean pattern of the heads over the text's own keys, [query, key].
+
+    The weight on an empty memory slot is redistributed among the other keys.
+    """
     mean = pattern[0].float().mean(0)
     if mean.shape[1] < mean.shape[0]:
         raise GlassformerError(

@@ -1,4 +1,4 @@
-"""A direction from one text to another, which an edit adds to a stream."""
+"""Steering vectors, which an edit adds to the residual stream."""
 
 from __future__ import annotations
 
@@ -17,14 +17,31 @@ from glassformer.tasks.model_protocol import TaskModel
 
 
 def direction(model: TaskModel, at: str, toward: Text, away: Text) -> Tensor:
-    """[width]: the mean over tokens of what passes at a name when the model reads `toward`, less
-    the same of `away` (Turner et al., 2023)."""
+    """Computes a steering vector (Turner et al., 2023).
+
+    Args:
+        model: The model.
+        at: The hook point name, such as `blocks.3.resid_post`.
+        toward: The text to steer toward.
+        away: The text to steer away from.
+
+    Returns:
+        [width]: the mean activation over the tokens of `toward` minus that of `away`.
+    """
     return mean(model, at, [toward]) - mean(model, at, [away])
 
 
 def mean(model: TaskModel, at: str, texts: Sequence[Text]) -> Tensor:
-    """[width]: over all tokens of some texts, what passes at a name; put in its place, it says what
-    the model says on the whole (an ablation by the mean)."""
+    """Computes the mean activation over all tokens of some texts, for use in mean ablation.
+
+    Args:
+        model: The model.
+        at: The hook point name, such as `blocks.3.resid_post`.
+        texts: The texts.
+
+    Returns:
+        [width]
+    """
     name = full_name(model.spec, at)
     if names_of(model.spec).get(name, ())[:1] != ("position",):
         raise GlassformerError(f"One steers a stream, such as blocks.3.resid_post, not {at!r}.")
@@ -34,8 +51,10 @@ def mean(model: TaskModel, at: str, texts: Sequence[Text]) -> Tensor:
 
 
 def resolved(model: TaskModel, edits: Iterable[Edit | Mapping[str, Any]]) -> list[Edit]:
-    """Edits of the kind "steer" ({"at", "toward", "away", "factor", "positions"}) become the
-    vectors that they add."""
+    """Converts edits of the kind "steer" to edits that add the steering vector.
+
+    A "steer" edit has the keys "at", "toward", "away", "factor" and "positions".
+    """
     return [_resolved(model, edit) for edit in edits]
 
 

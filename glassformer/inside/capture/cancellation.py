@@ -1,4 +1,4 @@
-"""Between two pieces of long work, whoever waits for it may end it."""
+"""Cooperative cancellation of long computations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ _called: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=Non
 
 
 def check_cancelled() -> None:
-    """Called between two pieces: a pass and the next one, some rows of the lens and the next."""
+    """Calls the active cancellation callback, if any.
+
+    Long computations call this between their parts, such as between two forward passes or two
+    chunks of lens rows.
+    """
     call = _called.get()
     if call is not None:
         call()
@@ -18,7 +22,10 @@ def check_cancelled() -> None:
 
 @contextmanager
 def cancellable(call: Callable[[], None]) -> Iterator[None]:
-    """`call` is called in every pause of what is computed in here; what it raises ends that."""
+    """Makes every `check_cancelled` inside the context call `call`.
+
+    An exception raised by `call` ends the computation.
+    """
     token = _called.set(call)
     try:
         yield

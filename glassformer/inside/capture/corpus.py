@@ -1,8 +1,8 @@
-"""They come in one by one, and are read some at a time.
+"""Splitting of many texts into windows and capture of their activations in batches.
 
-A text that is longer than a window becomes several, each with what the tokenizer puts around a
-text. Only numbers are kept of them, so that many fit into memory; whoever reads them as a stream
-holds one batch.
+A text longer than a window becomes several windows, each with the special tokens that the tokenizer
+adds to a text. Only token ids are kept, so that many texts fit into memory; callers that consume
+the iterator as a stream hold one batch at a time.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from glassformer.inside.capture.view import CaptureUntil, StopForwardError
 from glassformer.tasks.model_protocol import TaskModel
 from glassformer.tasks.windows import WindowFrame
 
-LENGTH, TOKENS = 256, 2048  # tokens of a window, and of a batch
-MASKS = {"tokens": "mask", "source": "source_mask"}  # who says which of them are real
+LENGTH, TOKENS = 256, 2048  # tokens per window, and per batch
+MASKS = {"tokens": "mask", "source": "source_mask"}  # the mask input for each token input
 
 
 @dataclass(frozen=True)
 class CorpusPiece:
-    """A text, or a window of one: `inputs` is what the net is called with, [1, ...] each."""
+    """A text, or one window of it; `inputs` are the network's keyword arguments, [1, ...] each."""
 
-    number: int  # of the text
-    start: int  # the window's first token in it
+    number: int  # index of the text
+    start: int  # index of the window's first token in the text
     inputs: dict[str, Tensor]
-    ids: dict[str, list[int | None]]  # of the tokens in each stack; None in a sound or an image
+    ids: dict[str, list[int | None]]  # token ids of each stack; None for audio or image
 
     @property
     def longest(self) -> int:
@@ -41,7 +41,7 @@ class CorpusPiece:
 
     @property
     def flat(self) -> bool:
-        """Whether it is rows of tokens, which can be padded; no sound, image or story."""
+        """Whether all inputs are token rows, which can be padded: no audio, image or story."""
         rows = (x.ndim == 2 and not x.is_floating_point() for x in self.inputs.values())
         return all(rows) and "source_mask" not in self.inputs
 
@@ -52,8 +52,17 @@ def pieces(
     targets: Iterable[Text] | None = None,
     length: int = LENGTH,
 ) -> Iterator[CorpusPiece]:
-    """As `look` reads them; of an encoder-decoder, `targets` are what its decoder has written of
-    each text. Empty texts are passed over."""
+    """Yields the model inputs of each text, split into windows; empty texts are skipped.
+
+    Args:
+        model: The model that will read the texts.
+        texts: The texts, as `look` accepts them.
+        targets: One decoder text per text for an encoder-decoder model.
+        length: The maximum number of tokens per window.
+
+    Yields:
+        The pieces in the order of the texts.
+    """
     if isinstance(texts, str | Tensor):
         raise GlassformerError("Many texts are a list of them, not one text; put it in brackets.")
     spec = model.spec
@@ -79,7 +88,7 @@ def pieces(
 
 
 def _windows(model: TaskModel, text: Text, length: int) -> Iterator[tuple[int, Text]]:
-    """Where each begins, and its tokens."""
+    """Yields the index of each window's first token, and the window's tokens."""
     known, stack = model.tokenizer, model.spec.last_stack
     if not isinstance(text, str) or known is None:
         yield 0, text
@@ -97,7 +106,10 @@ def _windows(model: TaskModel, text: Text, length: int) -> Iterator[tuple[int, T
 
 
 def batches(given: Iterable[CorpusPiece], tokens: int) -> Iterator[list[CorpusPiece]]:
-    """As many as are at most so many tokens with their padding, in their order; one at least."""
+    """Groups pieces in order into batches of at most `tokens` tokens including padding.
+
+    Each batch has at least one piece.
+    """
     batch: list[CorpusPiece] = []
     longest = 0
     for piece in given:
@@ -113,7 +125,7 @@ def batches(given: Iterable[CorpusPiece], tokens: int) -> Iterator[list[CorpusPi
 
 
 def together(batch: Sequence[CorpusPiece], pad: int) -> dict[str, Tensor]:
-    """What the net is called with for all of them; padding stands behind the shorter ones."""
+    """Returns the network inputs for a batch; shorter pieces are padded on the right."""
     if len(batch) == 1:
         return batch[0].inputs
     found: dict[str, Tensor] = {}
@@ -133,8 +145,13 @@ def together(batch: Sequence[CorpusPiece], pad: int) -> dict[str, Tensor]:
 def captured(
     model: TaskModel, batch: Sequence[CorpusPiece], names: Sequence[str]
 ) -> dict[str, Tensor]:
-    """What passes under some names of one stack, [row, ...]: the real tokens of all pieces, one
-    piece after the other. The pass ends with the last of them."""
+    """Captures tensors of one stack for a batch of pieces.
+
+    The forward pass ends after the last of the requested tensors.
+
+    Returns:
+        The tensors by name, [row, ...]; the rows are the real tokens of all pieces, concatenated.
+    """
     check_cancelled()
     seen = CaptureUntil(names)
     with suppress(StopForwardError):
@@ -142,7 +159,7 @@ def captured(
     if seen.left:
         raise GlassformerError(f"Nothing passed under the name {next(iter(seen.left))!r}.")
     sizes = [len(piece.ids[names[0].partition(".")[0]]) for piece in batch]
-    longest = max(sizes)  # an adapter's own tokens may stand before those of the text
+    longest = max(sizes)  # an adapter may prepend tokens to the text
     return {
         name: torch.cat(
             [row[-longest:][:size] for row, size in zip(seen.seen[name], sizes, strict=True)]

@@ -1,4 +1,4 @@
-"""A model and a text come in, a `View` goes out."""
+"""The entry point `look`, which runs a model on a text and returns a `View`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,21 @@ def look(
     head: str | None = None,
     edits: Iterable[Edit | Mapping[str, Any]] = (),
 ) -> View:
-    """One pass. `at` are names or shell patterns of tensors to capture in it, `*` for all; whatever
-    else is asked for later costs a pass of its own. `head`: whose outputs are looked at, where the
-    model has several; else the first that fits what is asked. `edits` apply to this view alone,
-    behind those of `model.edit`."""
+    """Runs one forward pass and returns a `View` of it.
+
+    Args:
+        model: The model to run.
+        text: The input text.
+        target: The decoder text of an encoder-decoder model.
+        at: Names or shell patterns of tensors to capture in this pass, `*` for all. Tensors
+            requested later each need another pass.
+        head: The head whose outputs are used if the model has several, by default the first
+            suitable one.
+        edits: Edits that apply to this view only, after those of `model.edit`.
+
+    Returns:
+        The view.
+    """
     if head is not None:
         head_with_outputs(model, head)
     wanted = matching(model.spec, (at,) if isinstance(at, str) else at)

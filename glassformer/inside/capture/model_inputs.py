@@ -1,4 +1,4 @@
-"""A text comes in, what a net is called with and its tokens go out."""
+"""Conversion of a text into model inputs and labeled tokens."""
 
 from __future__ import annotations
 
@@ -19,31 +19,40 @@ from glassformer.tasks.model_protocol import TaskModel
 from glassformer.text import Tokenizer
 
 Text = str | tuple[str, str] | Sequence[int] | Tensor
-"""A text, a pair of them, token ids, or the sound or image that an encoder reads."""
+"""A text, a pair of texts, token ids, or the audio or image input of an encoder."""
 
 
 @dataclass(frozen=True)
 class InputToken:
-    """`text` is how it is written, with the space before it where the vocabulary has one there."""
+    """A token of the input.
 
-    id: int | None  # None for a piece of a sound or an image
+    `text` is the token as written, including a leading space if the vocabulary has one there.
+    """
+
+    id: int | None  # None for a piece of audio or an image
     text: str
-    special: bool = False  # added by the tokenizer, or no part of a text
+    special: bool = False  # added by the tokenizer, or not part of a text
     segment: int = 0  # 1 in the second text of a pair
 
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """`inputs` is what the net is called with; the tokens are those of each stack."""
+    """The inputs of a forward pass.
+
+    `inputs` are the keyword arguments of the network; `encoder` and `decoder` are the tokens of
+    each stack.
+    """
 
     inputs: dict[str, Tensor]
     encoder: tuple[InputToken, ...] = ()
     decoder: tuple[InputToken, ...] = ()
-    story: tuple[InputToken, ...] = ()  # a sentence each, for a model that asks a memory
+    story: tuple[InputToken, ...] = ()  # one sentence each, for a memory network
 
     def length(self, name: str, axis: str) -> int:
-        """How many places of a tensor's axis are the text's own; an adapter's tokens, or an empty
-        memory, may stand before them."""
+        """The number of positions along a tensor's axis that belong to the text itself.
+
+        Tokens prepended by an adapter, or an empty memory slot, may precede them.
+        """
         own = self.encoder if name.startswith("encoder.") else self.decoder
         if axis == "key":
             return len(self.encoder if ".cross." in name else self.story or own)
@@ -51,11 +60,21 @@ class ModelInputs:
 
     @property
     def last(self) -> tuple[InputToken, ...]:
-        """Of the stack whose output the heads read."""
+        """The tokens of the stack whose output the heads read."""
         return self.decoder or self.encoder
 
 
 def read_inputs(model: TaskModel, text: Text, target: Text | None = None) -> ModelInputs:
+    """Tokenizes `text` (and `target`) and builds the inputs of a forward pass.
+
+    Args:
+        model: The model that will read the inputs.
+        text: The input text; a story with one sentence per line for a memory network.
+        target: The decoder text of an encoder-decoder model, or the question to a memory network.
+
+    Returns:
+        The model inputs with their tokens.
+    """
     net, spec = model.net, model.spec
     both = net.encoder is not None and net.decoder is not None
     if any(isinstance(layer, MemoryHopSpec) for layer in spec.last_stack.blocks):
@@ -92,7 +111,7 @@ def read_inputs(model: TaskModel, text: Text, target: Text | None = None) -> Mod
 def _stack_input(
     model: TaskModel, stack: Stack | None, text: Text
 ) -> tuple[Tensor, tuple[InputToken, ...]]:
-    """A row for a stack, [1, position] or a signal, and its tokens."""
+    """The input of one stack, [1, position] or a signal, and its tokens."""
     assert stack is not None
     if isinstance(stack.embed, SignalEmbedding):
         if not isinstance(text, Tensor) or not text.is_floating_point():
@@ -142,7 +161,7 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
 
 
 def _beginning(model: TaskModel, source: Tensor) -> list[int]:
-    """With what the decoder starts; a model that writes knows it best."""
+    """The tokens the decoder starts from; a generative model's generator decides them."""
     if any(head.pick == "each" and head.outputs is not None for head in model.spec.heads):
         writer = model.writer
         given: Any = source[0] if source.is_floating_point() else tuple(source[0].tolist())
@@ -158,7 +177,7 @@ def _beginning(model: TaskModel, source: Tensor) -> list[int]:
 
 
 def _target_ids(model: TaskModel, target: Text) -> list[int]:
-    """What stands behind the beginning; the end token is what is predicted last, not read."""
+    """The target tokens after the start tokens; the end token is predicted, not read."""
     if not isinstance(target, str):
         return as_ids(target)
     if model.tokenizer is None:
@@ -184,7 +203,7 @@ def _shown(
 
 
 def token_text(tokenizer: Tokenizer | None, id: int) -> str:
-    """A token as it is written; one that is half a letter, as the vocabulary names it."""
+    """Returns a token as written, or its vocabulary name if it is not a complete character."""
     if tokenizer is None or id >= tokenizer.size:
         return f"#{id}"
     name, text = tokenizer.token(id), tokenizer.decode([id], special=True)
@@ -194,7 +213,10 @@ def token_text(tokenizer: Tokenizer | None, id: int) -> str:
 
 
 def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
-    """A model that asks a memory: `text` is a story, a sentence a line, `target` the question."""
+    """The inputs of a memory network.
+
+    `text` is a story with one sentence per line, `target` the question.
+    """
     if target is None:
         raise GlassformerError(
             f"{model.architecture} answers from a story: give the story as the text, a sentence a "

@@ -1,4 +1,4 @@
-"""A tensor that knows what its axes are, and what stands along them."""
+"""A tensor with named and labeled axes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ Index = int | slice | EllipsisType
 
 @dataclass(frozen=True, eq=False)
 class NamedTensor(Displayable):
-    """`array` is a torch tensor, `axes` has a name for each of its axes; `labels` says, for some
-    of them, what stands at each place (tokens, layers).
+    """A tensor with axis names and labels.
+
+    Attributes:
+        array: The torch tensor.
+        axes: A name for each axis.
+        labels: For some axes, a label for each index along it (tokens, layers).
+        title: A description of the tensor.
 
     >>> view.attention[3, 1].axes
     ('query', 'key')
@@ -43,7 +48,7 @@ class NamedTensor(Displayable):
         return len(self.array)
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> NamedTensor:
-        """As a tensor is indexed, by numbers and slices; a number takes its axis away."""
+        """Indexes the tensor with integers and slices; an integer removes its axis."""
         given = [as_index(part) for part in (index if isinstance(index, tuple) else (index,))]
         if Ellipsis in given:
             at = given.index(Ellipsis)
@@ -62,7 +67,7 @@ class NamedTensor(Displayable):
         return NamedTensor(self.array[tuple(given)], tuple(axes), labels, self.title)
 
     def mean(self, axis: str) -> NamedTensor:
-        """Over an axis, by its name."""
+        """Returns the mean over an axis given by name."""
         if axis not in self.axes:
             raise GlassformerError(f"There is no axis {axis!r}, only {', '.join(self.axes)}.")
         rest = tuple(name for name in self.axes if name != axis)
@@ -101,7 +106,7 @@ class NamedTensor(Displayable):
 
 
 def as_index(given: Any) -> Index:
-    """A number (NumPy's and torch's too), a slice, or `...`."""
+    """Converts an integer (including NumPy's and torch's), a slice or `...` to an index."""
     if isinstance(given, slice) or given is Ellipsis:
         return given
     try:
@@ -114,6 +119,7 @@ def as_index(given: Any) -> Index:
 
 
 def check_index(index: int, size: int, axis: str) -> None:
+    """Raises a `GlassformerError` if `index` is out of range for an axis of `size` elements."""
     if not -size <= index < size:
         ends = f"from 0 to {size - 1}" if size else "of none at all"
         raise GlassformerError(f"There is no {axis} {index}: they go {ends}.")

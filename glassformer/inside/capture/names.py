@@ -1,4 +1,4 @@
-"""Every tensor that a model shows (core/tap.py), with its axes."""
+"""Names and axes of all tensors at a model's hook points (core/hooks.py)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FFN: dict[str, Axes] = {
 
 
 def names_of(spec: ModelSpec) -> dict[str, Axes]:
-    """Every name and the axes of what stands under it, without the batch."""
+    """Returns the axes of every hook point's tensor by name, without the batch axis."""
     found: dict[str, Axes] = {}
     for stack, layers in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         if layers is None:
@@ -58,14 +58,14 @@ def _layer(layer: LayerSpec) -> Iterator[tuple[str, Axes]]:
 
 
 def full_name(spec: ModelSpec, name: str) -> str:
-    """`blocks.3.z` is the last stack's."""
+    """Adds the stack to a name without one: `blocks.3.z` refers to the last stack."""
     if name.startswith(("encoder.", "decoder.", "*")):
         return name
     return f"{'encoder' if spec.decoder is None else 'decoder'}.{name}"
 
 
 def matching(spec: ModelSpec, patterns: Iterable[str]) -> list[str]:
-    """The names that shell patterns stand for; one that stands for none is an error."""
+    """Returns the names that match shell patterns; a pattern without any match is an error."""
     known = names_of(spec)
     found: dict[str, None] = {}
     for pattern in patterns:

@@ -1,4 +1,4 @@
-"""The stacks of a model, whose tensors are asked for by layer."""
+"""Access to the tensors of one stack by layer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class LayerTensors(Displayable):
-    """A tensor of every layer of a stack; `[layer, ...]` gives a `NamedTensor`, `[:]` all."""
+    """One tensor of every layer of a stack.
+
+    `[layer, ...]` returns the `NamedTensor` of one layer, `[:]` that of all layers.
+    """
 
     def __init__(self, side: StackView, tensor: str) -> None:
         self.side, self.tensor = side, tensor
@@ -42,7 +45,7 @@ class LayerTensors(Displayable):
         return one[tuple(rest)] if rest else one
 
     def stacked(self, layers: Sequence[int]) -> NamedTensor:
-        """[layer, ...]"""
+        """Returns the tensors of several layers as one tensor, [layer, ...]."""
         found = self.layers(layers)
         if len({one.shape for one in found}) > 1:
             raise GlassformerError(
@@ -70,7 +73,7 @@ class LayerTensors(Displayable):
 
 
 class StackView(Displayable):
-    """A stack of the model, or its attention to the encoder (`scope` "cross.")."""
+    """One stack of the model, or its cross-attention (`scope` is "cross.")."""
 
     def __init__(self, view: View, stack: str, scope: str = "") -> None:
         self.view, self.stack, self.scope = view, stack, scope
@@ -87,18 +90,18 @@ class StackView(Displayable):
 
     @property
     def tokens(self) -> tuple[InputToken, ...]:
-        """Those that ask; for cross-attention, too."""
+        """The tokens at the query positions, also for cross-attention."""
         found: tuple[InputToken, ...] = getattr(self.view.reading, self.stack)
         return found
 
     @property
     def sources(self) -> tuple[InputToken, ...]:
-        """Those that are asked."""
+        """The tokens at the key positions."""
         reading = self.view.reading
         return reading.encoder if self.scope else reading.story or self.tokens
 
     def name(self, layer: int, tensor: str) -> str:
-        """The tap's name; one that the layer does not have is an error."""
+        """Returns the hook point name of a layer's tensor; raises if there is none."""
         check_index(layer, len(self.spec.order), f"layer of the {self.stack}")
         layer %= len(self.spec.order)
         found = f"{self.stack}.blocks.{layer}.{self.scope}{tensor}"
@@ -112,17 +115,17 @@ class StackView(Displayable):
 
     @property
     def attention(self) -> LayerTensors:
-        """[layer, head, query, key]: how much each token takes from each."""
+        """The attention patterns after the softmax, [layer, head, query, key]."""
         return LayerTensors(self, "pattern")
 
     @property
     def scores(self) -> LayerTensors:
-        """[layer, head, query, key]: before the softmax; scaled, biased, masked."""
+        """The scaled, biased and masked scores before the softmax, [layer, head, query, key]."""
         return LayerTensors(self, "scores")
 
     @property
     def q(self) -> LayerTensors:
-        """[layer, head, position, dim]: with the position in it, where it is turned."""
+        """The queries, after any rotary position embedding: [layer, head, position, dim]."""
         return LayerTensors(self, "q")
 
     @property
@@ -135,7 +138,7 @@ class StackView(Displayable):
 
     @property
     def z(self) -> LayerTensors:
-        """[layer, head, position, dim]: the values, weighted by the pattern."""
+        """The values weighted by the pattern, [layer, head, position, dim]."""
         return LayerTensors(self, "z")
 
     @property
@@ -144,7 +147,7 @@ class StackView(Displayable):
 
     @property
     def neurons(self) -> LayerTensors:
-        """[layer, position, neuron]: the feed-forward layer's, behind the activation."""
+        """The feed-forward activations after the activation function, [layer, position, neuron]."""
         return LayerTensors(self, "ffn_post")
 
     @property
@@ -153,7 +156,7 @@ class StackView(Displayable):
 
     @property
     def residual(self) -> LayerTensors:
-        """[layer, position, width]: the stream behind each layer."""
+        """The residual stream after each layer, [layer, position, width]."""
         return LayerTensors(self, "resid_post")
 
     @property
@@ -162,7 +165,7 @@ class StackView(Displayable):
 
     @property
     def residual_between(self) -> LayerTensors:
-        """The stream between attention and feed-forward."""
+        """The residual stream between attention and feed-forward."""
         return LayerTensors(self, "resid_mid")
 
     @property
@@ -171,11 +174,11 @@ class StackView(Displayable):
 
     @property
     def final(self) -> NamedTensor:
-        """[position, width]: what the heads, or cross-attention, read."""
+        """The last hidden state, which the heads or cross-attention read: [position, width]."""
         return self.view.taps([f"{self.stack}.final"])[0]
 
     def rollout(self, residual: float = 0.5) -> NamedTensor:
-        """[query, key]: attention through all layers; see `rollout.py`."""
+        """Attention rollout through all layers, [query, key]; see `rollout.py`."""
         from glassformer.inside.attribute.rollout import rollout
 
         return rollout(self, residual)

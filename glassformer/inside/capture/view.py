@@ -1,7 +1,7 @@
-"""One text in one model, and whatever is asked about it.
+"""The `View` of one text in one model, which computes tensors on demand.
 
-Nothing is computed before it is asked for. What is asked for first is captured by one more pass
-for just that, and kept; a pass of everything is `model.look(text, at="*")`.
+Nothing is computed before it is requested. A tensor requested for the first time is captured by an
+additional forward pass and kept; `model.look(text, at="*")` captures everything in one pass.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Made = TypeVar("Made")
 
 
 class StopForwardError(Exception):
-    """All was seen; the rest of a pass is of no use."""
+    """Ends a forward pass early, once all requested tensors are captured."""
 
 
 class CaptureUntil(ActivationCapture):
-    """Keeps what passes under some names, and ends the pass with the last of them."""
+    """Captures tensors by name and ends the forward pass after the last of them."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.left = dict.fromkeys(names)
@@ -60,9 +60,18 @@ class CaptureUntil(ActivationCapture):
 
 
 class View(StackView):
-    """What `model.look` gives. It is itself the side whose output the heads read; an
-    encoder-decoder has `encoder`, `decoder` and `cross`. `head` is the one whose outputs are looked
-    at where a question does not name another; None is the first that fits."""
+    """The result of `model.look`.
+
+    The view is itself the `StackView` of the stack whose output the heads read; a view of an
+    encoder-decoder model also has `encoder`, `decoder` and `cross`.
+
+    Args:
+        model: The model.
+        reading: The model inputs.
+        edits: Edits that apply to this view only.
+        head: The head whose outputs are used unless a method names another; None is the first
+            suitable one.
+    """
 
     def __init__(
         self,
@@ -79,10 +88,18 @@ class View(StackView):
         self._out: ModelOutput | None = None
         self._once: dict[Any, Any] = {}
 
-    # --- passes ----------------------------------------------------------------------------------
+    # --- forward passes ---------------------------------------------------------------------
 
     def run(self, tap: Tap | None, **more: Any) -> ModelOutput:
-        """A pass of the same text through the same model, with the edits of this view."""
+        """Runs a forward pass on the view's inputs with the view's edits.
+
+        Args:
+            tap: A hook that receives the tensors at the hook points.
+            **more: Keyword arguments of the network that replace or extend the view's inputs.
+
+        Returns:
+            The model output.
+        """
         if not self._state.holds(self.model.net):
             self._check_moved()
         check_cancelled()
@@ -100,7 +117,10 @@ class View(StackView):
 
     @torch.no_grad()
     def read_through(self, names: Iterable[str] = ()) -> ModelOutput:
-        """A whole pass, if there was none yet, in which these are captured too."""
+        """Returns the output of a complete forward pass, also capturing the tensors `names`.
+
+        The complete pass runs only if there was none yet.
+        """
         new = [name for name in names if name not in self.seen]
         out = self.begin(new) if self._out is None else self._out
         self.capture(new)
@@ -108,8 +128,11 @@ class View(StackView):
 
     @torch.no_grad()
     def begin(self, names: Sequence[str]) -> ModelOutput:
-        """The first pass, with whatever passes under these names: a decoder by itself has nothing
-        to cross to, and not every text tokens that all others see."""
+        """Runs the first pass and captures those tensors of `names` that occur in it.
+
+        Not every name occurs: a decoder without an encoder has no cross-attention, and not every
+        text has global tokens.
+        """
         seen = ActivationCapture(*names) if names else None
         self._out = self.run(seen)
         self._keep({} if seen is None else seen.seen)
@@ -117,7 +140,10 @@ class View(StackView):
 
     @torch.no_grad()
     def capture(self, names: Iterable[str]) -> None:
-        """A pass for what is not known yet, if anything; it ends where the last of it was seen."""
+        """Captures tensors that are not known yet.
+
+        If there are any, this runs a pass that ends after the last of them.
+        """
         seen = CaptureUntil(name for name in names if name not in self.seen)
         if seen.left:
             with suppress(StopForwardError):
@@ -129,12 +155,12 @@ class View(StackView):
     def _keep(self, seen: Mapping[str, Tensor]) -> None:
         known = names_of(self.model.spec)
         for name, tensor in seen.items():
-            asks = "key head" not in known[name]  # keys are kept whole, as patterns see them
+            asks = "key head" not in known[name]  # keys are kept whole, as the patterns see them
             own = own_part(name, known[name], tensor, self.reading) if asks else tensor
             self.seen[name] = own
 
     def once(self, what: Any, make: Callable[[], Made]) -> Made:
-        """What is made of this view when it is first asked for, and kept."""
+        """Returns the value computed by `make` at the first call with the key `what`."""
         if what not in self._once:
             self._once[what] = make()
         made: Made = self._once[what]
@@ -146,8 +172,10 @@ class View(StackView):
         return [self._named(name, known[name]) for name in names]
 
     def tap(self, name: str) -> NamedTensor:
-        """Any tensor by its name in core/tap.py, `blocks.3.z`; `encoder.` or `decoder.` in front
-        where the model has both."""
+        """Returns the tensor at a hook point (core/hooks.py), such as `blocks.3.z`.
+
+        The name starts with `encoder.` or `decoder.` if the model has both.
+        """
         names = matching(self.model.spec, (name,))
         if len(names) > 1:
             raise GlassformerError(
@@ -163,11 +191,11 @@ class View(StackView):
         labels = {}
         for axis, size in zip(axes, array.shape, strict=True):
             words = {"position": own, "query": own, "key": asked}.get(axis)
-            if words is not None:  # an empty memory or an adapter's tokens stand in front
+            if words is not None:  # preceded by an empty memory or adapter tokens
                 labels[axis] = [*["·"] * (size - len(words)), *words][-size:]
         return NamedTensor(array, axes, labels, f"{stack} {inner}")
 
-    # --- sides -----------------------------------------------------------------------------------
+    # --- stacks -----------------------------------------------------------------------------
 
     @property
     def encoder(self) -> StackView:
@@ -179,7 +207,7 @@ class View(StackView):
 
     @property
     def cross(self) -> StackView:
-        """The decoder's attention to what the encoder has read."""
+        """The decoder's cross-attention to the encoder output."""
         if not (self.model.net.encoder is not None and self.model.net.decoder is not None):
             raise GlassformerError(f"{self.model.architecture} has no cross-attention to look at.")
         return StackView(self, "decoder", "cross.")
@@ -189,7 +217,7 @@ class View(StackView):
             raise GlassformerError(f"{self.model.architecture} has no {stack}.")
         return StackView(self, stack)
 
-    # --- what comes out --------------------------------------------------------------------------
+    # --- outputs ----------------------------------------------------------------------------
 
     @property
     def output(self) -> ModelOutput:
@@ -201,7 +229,7 @@ class View(StackView):
 
     @property
     def logits(self) -> NamedTensor:
-        """[position, token], or [label] of a head for whole texts."""
+        """The logits, [position, token], or [label] for a head that reads the whole text."""
         from glassformer.inside.attribute.predictions import head_with_outputs
 
         array = self.output.heads[head_with_outputs(self.model, self.head).name][0]
@@ -212,36 +240,47 @@ class View(StackView):
     def predictions(
         self, position: int | None = None, top: int = 10, head: str | None = None
     ) -> Predictions:
-        """The most probable tokens (or labels) at a position: by default the last one of a
-        decoder, the first mask of an encoder."""
+        """Returns the most probable tokens (or labels) at a position.
+
+        Args:
+            position: The position, by default the last one of a decoder or the first mask of an
+                encoder.
+            top: The number of predictions.
+            head: The head, by default that of the view.
+
+        Returns:
+            The predictions, most probable first.
+        """
         from glassformer.inside.attribute.predictions import predictions
 
         return predictions(self, position, top, head)
 
     def lens(self, **how: Any) -> Lens:
-        """What each layer would say; see `lens.py`."""
+        """Applies the logit lens, or a tuned lens, to every layer; see `lens.py`."""
         from glassformer.inside.lens.lens import lens
 
         return self.once((repr(how), how.get("tuned")), lambda: lens(self, **how))
 
     def lens_apart(self, other: View, measure: str = "divergence", **how: Any) -> NamedTensor:
-        """How far another run is from this one in what each stage would say; see `apart.py`."""
+        """Measures how far another view's lens differs at each stage; see `lens_divergence.py`."""
         from glassformer.inside.lens.lens_divergence import lens_divergence_between
 
         return lens_divergence_between(self, other, measure, **how)
 
     def contributions(self, token: int | str | None = None, **how: Any) -> Contributions:
-        """Of what a logit is the sum; see `contributions.py`."""
+        """Decomposes a logit into the contributions of all components; see `contributions.py`."""
         from glassformer.inside.attribute.contributions import contributions
 
         return contributions(self, token, **how)
 
     def gradient_x_input(self, token: int | str | None = None, **how: Any) -> Saliency:
+        """Attributes a logit to the input tokens by gradient x input; see `gradients.py`."""
         from glassformer.inside.attribute.gradients import gradient_x_input
 
         return gradient_x_input(self, token, **how)
 
     def integrated_gradients(self, token: int | str | None = None, **how: Any) -> Saliency:
+        """Attributes a logit to the input tokens by integrated gradients; see `gradients.py`."""
         from glassformer.inside.attribute.gradients import integrated_gradients
 
         return integrated_gradients(self, token, **how)

@@ -1,4 +1,4 @@
-"""One query and its keys, number by number."""
+"""The computation of one query's attention, element by element."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AttentionNeurons(Displayable):
-    """`arrays`: q [dim], k and product (q * k) [key, dim], dot, scores (scaled, biased, masked) and
-    pattern [key], and where positions add something, bias [key]. `key_head` is whose keys are read,
-    where heads share them."""
+    """The intermediate values of one query's attention.
+
+    Attributes:
+        arrays: q [dim], k and product (q * k) [key, dim]; dot, scores (scaled, biased, masked) and
+            pattern [key]; and bias [key] if positions add one.
+        scale: The scale of the scores.
+        key_head: The head whose keys are read, if heads share keys.
+    """
 
     arrays: dict[str, NamedTensor]
     scale: float
@@ -35,7 +40,18 @@ class AttentionNeurons(Displayable):
 
 
 def attention_neurons(side: StackView, layer: int, head: int, query: int) -> AttentionNeurons:
-    front = side.name(layer, "pattern").removesuffix("pattern")  # says if there is none
+    """Returns the intermediate values of the attention of one query in one head.
+
+    Args:
+        side: The stack, or its cross-attention.
+        layer: The layer.
+        head: The head.
+        query: The query position.
+
+    Returns:
+        The intermediate values.
+    """
+    front = side.name(layer, "pattern").removesuffix("pattern")  # raises if there is none
     view = side.view
     at = layer_of(view, side.stack, layer % len(side.spec.order))
     if at is None:

@@ -1,4 +1,4 @@
-"""How one number of a tensor came about, with the numbers it was made of."""
+"""Explanation of one number of a tensor by the numbers it was computed from."""
 
 from __future__ import annotations
 
@@ -23,8 +23,20 @@ if TYPE_CHECKING:
 def cell(
     view: View, name: str, row: int, col: int, *, head: int | None = None, limit: int = 12
 ) -> Cell:
-    """Of a tensor by its name (see `derived.py`), at a row and a column, of a head where the tensor
-    has some; keys that heads share are found by the head that reads them."""
+    """Explains one number of a tensor.
+
+    Args:
+        view: The view.
+        name: The tensor's name (see `recompute.py`).
+        row: The row.
+        col: The column.
+        head: The head, if the tensor has a head axis. Keys shared by several heads are selected by
+            the head that reads them.
+        limit: The number of terms listed separately.
+
+    Returns:
+        The number with its terms.
+    """
     whole = name if name in ("logits", "probabilities") else full_name(view.model.spec, name)
     found = array(view, whole)
     values = found.array
@@ -55,6 +67,8 @@ def _layer(view: View, name: str) -> Layer:
 
 
 class BlockCells(EmbeddingAndHeadCells):
+    """Explains the numbers of a transformer block."""
+
     def explained(self) -> Cell:
         stack, _, rest = self.name.partition(".")
         if self.name in ("logits", "probabilities"):
@@ -97,7 +111,7 @@ class BlockCells(EmbeddingAndHeadCells):
         return ways[what](_layer(self.view, self.name), scope)
 
     def stream(self, at: Layer, scope: str) -> Cell:
-        """Where nothing stands behind the parts, the sum of all that was written so far."""
+        """The sum of everything written so far if there are no norms after the components."""
         module = getattr(self.view.model.net, at.stack)
         plain = all(block.placement == "pre" for block in module.spec.attention_blocks)
         extra = hasattr(module, "tables") or module.spec.convolution is not None
@@ -224,7 +238,7 @@ class BlockCells(EmbeddingAndHeadCells):
         return self.dot(x, at.module(scope).out.weight[self.col], "width")
 
     def written(self, at: Layer, scope: str) -> Cell:
-        """The stream with what a part has said."""
+        """The residual stream after a component's output was added."""
         end = self.name.split("_")[-1]
         part, name, before = {
             "mid": ("attention", "attn_out", "resid_pre"),

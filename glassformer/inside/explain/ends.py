@@ -1,4 +1,4 @@
-"""Embeddings, the last norm, logits."""
+"""Explanation of the numbers of embeddings, the final norm, logits and probabilities."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ SUMS = ("embed.sum", "embed.normed")
 
 
 class EmbeddingAndHeadCells(CellContext):
+    """Explains the numbers of embeddings, the final norm and the head."""
+
     def embedding(self, stack: str, rest: str) -> Cell:
         sums = tables = embedded(self.view, stack)
         module = getattr(self.view.model.net, stack).embed

@@ -1,4 +1,4 @@
-"""What each head of a side looks at on this text, in a few numbers."""
+"""Scores that characterize what each attention head attends to on one text."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ KINDS = ("previous", "first", "self", "same", "induction", "entropy")
 
 
 class HeadTypes(dict[str, NamedTensor], Displayable):
+    """Tensors of [layer, head] by score name."""
+
     def _repr_html_(self) -> str:
         from glassformer.inside.show.pictures import arrays_html
 
@@ -24,10 +26,18 @@ class HeadTypes(dict[str, NamedTensor], Displayable):
 
 
 def head_types(side: StackView) -> HeadTypes:
-    """[layer, head] each: the mean weight on the token before, on the first, on itself, on equal
-    ones before (`same`), on those that follow an equal one before (`induction`; Olsson et al.,
-    2022), each over the queries that have such a key, and the mean entropy in nats. Of attention to
-    another stack `first` and `entropy` alone."""
+    """Scores every head of a stack by what it attends to.
+
+    Args:
+        side: The stack, or its cross-attention.
+
+    Returns:
+        Tensors of [layer, head]. The mean attention weight on the previous token (`previous`), on
+        the first token (`first`), on the token itself (`self`), on earlier equal tokens (`same`),
+        and on tokens that follow an earlier equal token (`induction`; Olsson et al., 2022), each
+        averaged over the queries that have such a key; and the mean entropy in nats (`entropy`).
+        Cross-attention has `first` and `entropy` only.
+    """
     names = ("first", "entropy") if side.scope else KINDS
     masks = _masks(side)
     found: dict[str, list[Tensor]] = {name: [] for name in names}
@@ -51,13 +61,13 @@ def head_types(side: StackView) -> HeadTypes:
 
 
 def _mean_on(weights: Tensor, mask: Tensor) -> Tensor:
-    """Of [head, query, key]: the weight on the keys of a mask, over the queries that have one."""
+    """[head]: the weight on the keys of a mask, averaged over the queries that have one."""
     rows = mask.any(-1)
     return (weights * mask).sum(-1)[:, rows].mean(-1) if bool(rows.any()) else weights[:, 0, 0] * 0
 
 
 def _masks(side: StackView) -> dict[str, Tensor]:
-    """[query, key] each."""
+    """The masks by score name, [query, key] each."""
     queries, keys = len(side.tokens), len(side.sources)
     first = torch.zeros(queries, keys, dtype=torch.bool)
     first[:, 0] = True

@@ -1,5 +1,4 @@
-"""Many texts come in as a stream, and those stay in
-which it is most active, with where, and what stands around."""
+"""The texts of a corpus that activate a neuron most, with the position and its context."""
 
 from __future__ import annotations
 
@@ -17,18 +16,26 @@ from glassformer.inside.capture.names import full_name, names_of
 from glassformer.inside.displayable import Displayable
 from glassformer.tasks.model_protocol import TaskModel
 
-AROUND = 24  # tokens on either side that are kept
+AROUND = 24  # tokens of context on either side
 
 Found = tuple[float, int, int, int, list[int | None], list[float]]
-"""Value, the text's number below zero, position, its place in what is kept: ids and values."""
+"""Value, negated text index, position, index within the excerpt, the excerpt's ids and values."""
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """`value` is the largest in its text, at `position` of all its tokens; `tokens` are those
-    around it, with a value each, and `at` is its place among them."""
+    """The tokens around a neuron's largest activation in a text.
 
-    text: int  # the number of the text
+    Attributes:
+        text: The index of the text.
+        position: The position of the largest activation among all tokens of the text.
+        value: The largest activation.
+        tokens: The tokens around it.
+        values: The activation at each of these tokens.
+        at: The index of the largest activation within `tokens`.
+    """
+
+    text: int  # index of the text
     position: int
     value: float
     tokens: tuple[str, ...]
@@ -38,11 +45,11 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class MaxActivating(Displayable):
-    """Of each neuron asked for, its excerpts, the strongest first: `found[neuron]`."""
+    """The excerpts of each requested neuron, strongest first: `found[neuron]`."""
 
-    name: str  # of the tensor
+    name: str  # name of the tensor
     excerpts: dict[int, tuple[Excerpt, ...]]
-    read: int  # texts
+    read: int  # number of texts read
 
     def __getitem__(self, neuron: int) -> tuple[Excerpt, ...]:
         if neuron not in self.excerpts:
@@ -76,10 +83,25 @@ def max_activating(
     tokens: int = TOKENS,
     progress: Callable[[int], None] | None = None,
 ) -> MaxActivating:
-    """The `k` texts in which a neuron of a layer is most active, or each of several neurons. Texts
-    may be any stream of them: a batch at a time is held, and what has been found. `tensor`: of
-    another tensor than the feed-forward neurons, such as `resid_post`; `stack`: the encoder of an
-    encoder-decoder. `progress` is told how many texts have been read.
+    """Finds the `k` texts in which a neuron, or each of several neurons, is most active.
+
+    Only one batch and the current excerpts are held in memory, so `texts` may be any stream.
+
+    Args:
+        model: The model.
+        texts: The texts.
+        layer: The layer.
+        neuron: The neuron, or several.
+        k: The number of texts per neuron.
+        targets: One decoder text per text for an encoder-decoder model.
+        stack: "encoder" for the encoder of an encoder-decoder model.
+        tensor: Another tensor than the feed-forward neurons, such as `resid_post`.
+        length: The maximum number of tokens per window.
+        tokens: The maximum number of tokens per batch.
+        progress: Called with the number of texts read.
+
+    Returns:
+        The excerpts of each neuron.
 
     >>> inside.max_activating(model, texts, layer=3, neuron=17)[17][0].tokens
     """
@@ -123,7 +145,7 @@ def max_activating(
 def _keep(
     best: list[Found], k: int, piece: CorpusPiece, ids: Sequence[int | None], values: Tensor
 ) -> None:
-    """Of a text in several windows the best alone; of equal ones, the first."""
+    """Updates the heap of the best excerpts; one window per text, and the first of equal values."""
     at = int(values.argmax())
     value, number = float(values[at]), -piece.number
     mine = [i for i, found in enumerate(best) if found[1] == number]

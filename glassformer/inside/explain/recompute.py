@@ -1,22 +1,23 @@
-"""Tensors that no tap shows, made again by the net's own parts from
-those that do. With them every step from a text to its logits can be looked at.
+"""Recomputation of intermediate tensors that have no hook point, by the network's own modules.
 
-| name                           | axes                | what it is                               |
+With them, every step from a text to its logits can be inspected.
+
+| name                           | axes                | content                                  |
 |--------------------------------|---------------------|------------------------------------------|
-| embed.token, .position, .type  | position, width     | what each table gives                    |
-| embed.sum, .normed             | position, width     | their sum, and that behind a norm        |
-| blocks.i.attention_in, .ffn_in | position, width     | what a part reads                        |
-| blocks.i.q_raw, .k_raw         | head, position, dim | before positions turn them               |
-| blocks.i.dot, .scaled, .capped | head, query, key    | q k^T; times the scale; softly capped    |
-| blocks.i.bias                  | head, query, key    | what positions add, 0 where masked       |
-| blocks.i.mask                  | head, query, key    | 1 where nothing is seen                  |
-| blocks.i.joined                | position, width     | the heads side by side                   |
-| blocks.i.ffn_up                | position, neuron    | what a gate lets through                 |
+| embed.token, .position, .type  | position, width     | the output of each embedding table       |
+| embed.sum, .normed             | position, width     | their sum, and the sum after the norm    |
+| blocks.i.attention_in, .ffn_in | position, width     | the input of a component                 |
+| blocks.i.q_raw, .k_raw         | head, position, dim | before rotary position embedding         |
+| blocks.i.dot, .scaled, .capped | head, query, key    | q k^T; scaled; after the softcap         |
+| blocks.i.bias                  | head, query, key    | position bias, 0 where masked            |
+| blocks.i.mask                  | head, query, key    | 1 where the key is masked                |
+| blocks.i.joined                | position, width     | the heads, concatenated                  |
+| blocks.i.ffn_up                | position, neuron    | the up-projection that the gate scales   |
 | blocks.i.cross.*               | as above            | the same of cross-attention (`cross.in`) |
-| blocks.i.resid_cross           | position, width     | the stream behind cross-attention        |
-| logits, probabilities          | see `predicted.py`  | what the head says                       |
+| blocks.i.resid_cross           | position, width     | residual stream after cross-attention    |
+| logits, probabilities          | see `predicted.py`  | the output of the head                   |
 
-and every parameter under its own name, with the axes out and in.
+Every parameter is also available under its own name, with the axes out and in.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ NAME = re.compile(r"(?P<stack>encoder|decoder)\.(?:blocks\.(?P<layer>\d+)\.)?(?P
 
 @torch.no_grad()
 def array(view: View, name: str) -> NamedTensor:
-    """Any tensor on the way: one that a tap shows, or one of the list above."""
+    """Returns an intermediate tensor by name: a hook point, or one of the table above."""
     if name in ("logits", "probabilities"):
         return _ending(view, name)
     parameter = parameters(view).get(name)
@@ -71,7 +72,7 @@ def array(view: View, name: str) -> NamedTensor:
         if place is not None and what in DERIVED:
             axes, make = DERIVED[what]
             return NamedTensor(make(place)[0], axes, {}, whole)
-    return view.tap(whole)  # which says what is wrong
+    return view.tap(whole)  # raises the error
 
 
 def parameters(view: View) -> dict[str, Tensor]:
@@ -83,7 +84,7 @@ def _numbered(tensor: Tensor) -> Axes:
 
 
 def _ending(view: View, name: str) -> NamedTensor:
-    """What is predicted, a row a choice."""
+    """The logits or probabilities, one row per prediction."""
     said = Predicted(view)
     logits = said.logits()
     array = logits if name == "logits" else said.log_chances(logits).exp()
@@ -94,7 +95,7 @@ def _ending(view: View, name: str) -> NamedTensor:
 
 @dataclass(frozen=True)
 class Layer:
-    """A block at a depth of a view's stack; of tensors, [1, ...]."""
+    """A transformer block at one depth of a view's stack; its tensors are [1, ...]."""
 
     view: View
     stack: str
@@ -119,7 +120,7 @@ class Layer:
 
 
 def layer_of(view: View, stack: str, depth: int) -> Layer | None:
-    """None for a layer that is no block of attention."""
+    """Returns the layer, or None if it is not a transformer block."""
     module = getattr(view.model.net, stack)
     if module is None or depth >= len(module.spec.order):
         return None
@@ -144,7 +145,7 @@ def resid_cross(at: Layer) -> Tensor:
 
 
 def has_cross(at: Layer) -> bool:
-    """Whether this run read a memory."""
+    """Whether cross-attention ran in this pass."""
     return at.block.spec.cross is not None and at.view.model.net.encoder is not None
 
 
@@ -163,7 +164,10 @@ def ffn_up(at: Layer) -> Tensor:
 
 
 def raw(number: int) -> Callable[[Layer], Tensor]:
-    """Queries (0) or keys (1), normed where they are, before positions turn them."""
+    """Returns a function that recomputes queries (0) or keys (1) before rotary position embedding.
+
+    A query-key norm is applied if there is one.
+    """
 
     def make(at: Layer) -> Tensor:
         attention = at.block.attention
@@ -244,13 +248,16 @@ DERIVED: dict[str, tuple[Axes, Callable[[Layer], Tensor]]] = {
 
 
 def rotary_of(at: Layer) -> RotarySpec | None:
-    """How positions turn queries and keys, where they do."""
+    """Returns the rotary position embedding of a layer, if it has one."""
     position = at.block.spec.position
     return position if isinstance(position, RotarySpec) else None
 
 
 def embedded(view: View, stack: str) -> dict[str, Tensor]:
-    """What each table gives to a stack's embedding, their sum and its norm: [position, width]."""
+    """Returns the output of each embedding table of a stack, their sum and its norm.
+
+    Each is [position, width].
+    """
     module = getattr(view.model.net, stack)
     embed = None if module is None else module.embed
     if not isinstance(embed, Embedding) or embed.spec.bag is not None:

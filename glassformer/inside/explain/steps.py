@@ -1,5 +1,7 @@
-"""How a text becomes a choice in this model, one after another, through one
-layer and one head. Each names the tensor to look at, and what its formula needs."""
+"""The sequence of computation steps from a text to a prediction, through one layer and head.
+
+Each step names the tensor to display and the facts its formula needs.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,16 @@ ROWS: Axes = ("head", "position", "dim")
 KEYS: Axes = ("key head", "key", "dim")
 SQUARE: Axes = ("head", "query", "key")
 NEURONS: Axes = ("position", "neuron")
-NARROW = ("embed_token", "embed_position", "embed_type", "embed", "embed_norm")  # where tables are
+NARROW = ("embed_token", "embed_position", "embed_type", "embed", "embed_norm")  # at table width
 
 
 @dataclass(frozen=True)
 class ExplanationStep:
-    """`array` is its name for `derived.array`, None where there is nothing to draw; `origin` are
-    the ids of the steps that it is computed from."""
+    """One computation step.
+
+    `array` is the tensor's name for `recompute.array`, None if there is nothing to display;
+    `origin` holds the ids of the steps that it is computed from.
+    """
 
     id: str
     kind: str
@@ -42,7 +47,7 @@ class ExplanationStep:
 
 
 class Steps:
-    """Collects steps; each follows the one before it unless it says from where it comes."""
+    """Collects steps; each follows the previous one unless its origin is given."""
 
     def __init__(self, view: View, stack: str, depth: int, head: int) -> None:
         self.view, self.stack, self.depth, self.head = view, stack, depth, head
@@ -56,7 +61,7 @@ class Steps:
             raise GlassformerError(f"Layer {depth} of the {stack} is no block of attention.")
         self.at: Layer = at
         check_index(head, at.block.spec.attention.heads, "head")
-        self.weights = f"{stack}.blocks.{spec.order[depth]}."  # what its parameters begin with
+        self.weights = f"{stack}.blocks.{spec.order[depth]}."  # prefix of its parameters
         self.found: list[ExplanationStep] = []
         self.said: Predicted | None = None
         with suppress(GlassformerError):
@@ -97,7 +102,7 @@ class Steps:
         if cross:
             keys = reading.encoder
         count = len(keys)
-        if attention.compress is not None:  # the first as it is, then groups of them
+        if attention.compress is not None:  # the first key alone, then groups of keys
             count = 1 + count // attention.compress
         spec = getattr(self.view.model.spec, stack)
         width, embed = spec.width, spec.embed
@@ -119,7 +124,17 @@ class Steps:
 
 
 def steps(view: View, stack: str, layer: int, head: int) -> list[ExplanationStep]:
-    """Through the embedding, a layer, and what stands behind the last one."""
+    """Returns the steps through the embedding, one layer and the output.
+
+    Args:
+        view: The view.
+        stack: "encoder" or "decoder".
+        layer: The layer.
+        head: The attention head.
+
+    Returns:
+        The steps in the order of computation.
+    """
     way = Steps(view, stack, layer, head)
     before = _embedding(way)
     before = _attention(way, before)
@@ -165,9 +180,9 @@ def _embedding(way: Steps) -> str:
 
 
 def _attention(way: Steps, before: str) -> str:
-    """To the stream behind attention."""
+    """Adds the steps up to the residual stream after attention; returns the last step's id."""
     block = way.at.block.spec
-    if way.depth:  # what the layers before have made of it
+    if way.depth:  # the output of the previous layers
         before = way.add("stream", "resid_pre", STREAM, of=(before,), layers=way.depth)
     normed = block.attention_normed and block.placement != "post"
     facts = _norm(block.norm) if normed else {"norm": None}
@@ -189,7 +204,10 @@ def _cross(way: Steps, before: str) -> str:
 
 
 def _heads(way: Steps, kind: str, scope: str, spec: AttentionSpec, read: tuple[str, str]) -> str:
-    """From what is read to what attention says; `read` is of the queries, and of the keys."""
+    """Adds the steps from the input of attention to its output.
+
+    `read` holds the ids of the steps that provide the inputs of the queries and of the keys.
+    """
     at, head = way.at, way.head
     group = spec.heads // spec.key_heads
     shared: dict[str, Any] = {"head": head, "key_head": head // group, "dim": spec.head_dim}
@@ -230,8 +248,7 @@ def _heads(way: Steps, kind: str, scope: str, spec: AttentionSpec, read: tuple[s
 
 
 def _rows(way: Steps, scope: str, part: str) -> dict[str, Any]:
-    """Where the matrix stands that a head's queries, keys or values are made by, and whether there
-    is a bias."""
+    """The parameter, rows and bias flag of a head's query, key or value projection."""
     spec = way.at.attention(scope)
     joined = "q" if scope and part == "q" else "kv" if scope else "qkv"
     parts = getattr(way.at.module(scope), joined).parts
@@ -243,7 +260,7 @@ def _rows(way: Steps, scope: str, part: str) -> dict[str, Any]:
 
 
 def _written(way: Steps, kind: str, array: str, of: tuple[str, ...]) -> str:
-    """The stream with what a part has said; where norms stand behind the parts, normed."""
+    """Adds the residual stream after a component, normalized if the block has norms there."""
     block = way.at.block.spec
     facts = {} if block.placement == "pre" else _norm(block.norm)
     return way.add(kind, array, STREAM, of=of, placement=block.placement, **facts)

@@ -1,4 +1,4 @@
-"""One number, told by the numbers that it was made of."""
+"""Data structures and arithmetic for explaining one number by its terms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REST = "rest"
 
 @dataclass(frozen=True)
 class Term:
-    """Of a product of two numbers, or of one that is added."""
+    """One term: a product of two numbers, or a single summand."""
 
     label: str
     a: float
@@ -28,10 +28,13 @@ class Term:
 
 @dataclass(frozen=True)
 class Cell:
-    """`how`: lookup, sum, dot and weighted (sum of a * b, and the bias in `parts`), norm ((a -
-    mean) / deviation * gain + bias, of the sum of the terms), rotate, scale, cap, mask, softmax
-    (exp(a - largest) / total), join, activation, product. The largest terms come first; others are
-    one."""
+    """One number and how it was computed.
+
+    `how` is one of lookup, sum, dot and weighted (sum of a * b, with the bias in `parts`), norm ((a
+    - mean) / deviation * gain + bias, applied to the sum of the terms), rotate, scale, cap, mask,
+    softmax (exp(a - largest) / total), join, activation, product. The largest terms come first; the
+    remaining ones are combined into one.
+    """
 
     value: float
     how: str
@@ -41,7 +44,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellContext:
-    """A number of a tensor, and how it can be told; of its terms the `limit` largest."""
+    """One number of a tensor, with methods that explain it by its `limit` largest terms."""
 
     view: View
     name: str
@@ -60,7 +63,10 @@ class CellContext:
         how: str = "dot",
         cap: float | None = None,
     ) -> Cell:
-        """What is left beside the products is the bias, and what an adapter adds."""
+        """Explains the number as a dot product of `a` and `b`.
+
+        The remainder beside the products is the bias and what an adapter adds.
+        """
         a, b = a.double(), b.double()
         products = a * b
         named = label if callable(label) else lambda place: f"{label} {place}"
@@ -79,7 +85,10 @@ class CellContext:
         return Cell(self.value, how, tuple(terms), parts)
 
     def exponents(self, scores: Tensor, label: Callable[[int], str]) -> Cell:
-        """The one that is looked at first, then the largest."""
+        """Explains the number as a softmax probability.
+
+        The first term is its own score; the largest others follow.
+        """
         most, chances = float(scores.max()), scores.double().softmax(-1)
         order = [self.col, *(i for i in chances.argsort(descending=True).tolist() if i != self.col)]
         terms = [

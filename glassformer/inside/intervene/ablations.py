@@ -1,4 +1,4 @@
-"""Heads and layers off or scaled, a direction added, a patch."""
+"""Constructors for common edits: ablation and scaling of heads and layers, steering, patching."""
 
 from __future__ import annotations
 
@@ -14,20 +14,45 @@ from glassformer.spec import ModelSpec
 
 
 def ablate_heads(layer: int, heads: Sequence[int], stack: str = "", cross: bool = False) -> Edit:
-    """Heads say nothing; those of cross-attention, if asked for."""
+    """Returns an edit that sets the output of heads to zero.
+
+    Args:
+        layer: The layer.
+        heads: The heads.
+        stack: "encoder" or "decoder", by default the last stack.
+        cross: Whether the heads are those of cross-attention.
+
+    Returns:
+        The edit.
+    """
     return scale_heads(layer, heads, 0.0, stack, cross)
 
 
 def scale_heads(
     layer: int, heads: Sequence[int], factor: float, stack: str = "", cross: bool = False
 ) -> Edit:
-    """Heads say `factor` times what they say."""
+    """Returns an edit that multiplies the output of heads by `factor`.
+
+    The other arguments are those of `ablate_heads`.
+    """
     at = f"{stack and stack + '.'}blocks.{layer}.{'cross.' if cross else ''}z"
     return Edit(kind="scale", at=at, heads=tuple(heads), factor=factor)
 
 
 def ablate_layer(layer: int, spec: ModelSpec, stack: str = "") -> list[Edit]:
-    """A layer hands on what it reads; where a norm follows each part, that norm still does."""
+    """Returns edits that set the outputs of a layer's components to zero.
+
+    The layer then passes its input on; in a post-norm model, the norms after the components still
+    apply.
+
+    Args:
+        layer: The layer.
+        spec: The specification of the model.
+        stack: "encoder" or "decoder", by default the last stack.
+
+    Returns:
+        The edits.
+    """
     front = full_name(spec, f"{stack and stack + '.'}blocks.{layer}.")
     parts = ("attn_out", "cross.attn_out", "ffn_out")
     there = [f"{front}{part}" for part in parts if f"{front}{part}" in names_of(spec)]
@@ -41,7 +66,18 @@ def steer(
     positions: Sequence[int] | None = None,
     stack: str = "",
 ) -> Edit:
-    """Adds a direction to the stream behind a layer."""
+    """Returns an edit that adds `factor` times a vector to the residual stream after a layer.
+
+    Args:
+        layer: The layer.
+        vector: The direction, [width].
+        factor: The multiplier.
+        positions: The positions to edit, None for all.
+        stack: "encoder" or "decoder", by default the last stack.
+
+    Returns:
+        The edit.
+    """
     at = f"{stack and stack + '.'}blocks.{layer}.resid_post"
     where = None if positions is None else tuple(positions)
     return Edit(kind="add", at=at, vector=vector, factor=factor, positions=where)
@@ -53,7 +89,17 @@ def patch(
     positions: Sequence[Any] | None = None,
     heads: Sequence[int] | None = None,
 ) -> Edit:
-    """Puts there what another text has there."""
+    """Returns an edit that replaces activations by those of another text.
+
+    Args:
+        at: The hook point name or shell pattern.
+        source: The other text.
+        positions: Positions, or pairs (here, in the source); None for all.
+        heads: The heads, None for all.
+
+    Returns:
+        The edit.
+    """
     return Edit(
         kind="patch",
         at=at,

@@ -1,5 +1,4 @@
-"""What might come at each position, or be said of a text, as the model has it
-and as the knobs of sampling leave it."""
+"""Output distributions of a view, before and after temperature, top-k, top-p and min-p."""
 
 from __future__ import annotations
 
@@ -23,9 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OutputCandidate:
-    """`token` is a token, or another outcome (see `predicted.py`). `logit`, `logprob` and `rank` (0
-    is the best) are the model's own; `probability` is what temperature, top-k, top-p and min-p make
-    of it, 0 where they leave the token out."""
+    """One candidate output.
+
+    `token` is a token id, or another outcome (see `predicted.py`). `logit`, `logprob` and `rank` (0
+    is the best) are the model's own; `probability` is after temperature, top-k, top-p and min-p, 0
+    if they exclude the token.
+    """
 
     token: int
     text: str
@@ -37,9 +39,15 @@ class OutputCandidate:
 
 @dataclass(frozen=True)
 class OutputChoice:
-    """The best candidates of a position (or another row, see `predicted.py`), and what really comes
-    there; `entropy` (in nats) and `left` (how many tokens there are) are of the distribution with
-    the knobs."""
+    """The output distribution at a position (or another row, see `predicted.py`).
+
+    Attributes:
+        position: The position.
+        candidates: The best candidates.
+        actual: The true outcome, if the text contains it.
+        entropy: The entropy in nats after the sampling settings.
+        left: The number of outcomes that the sampling settings leave.
+    """
 
     position: int
     candidates: tuple[OutputCandidate, ...]
@@ -52,8 +60,17 @@ class OutputChoice:
 def choices(
     view: View, positions: Sequence[int] | None = None, *, top: int = 10, **knobs: Any
 ) -> list[OutputChoice]:
-    """At all positions (or other rows), or some. The knobs are temperature, top_k, top_p, min_p of
-    `generate`.
+    """Returns the output distributions of a view.
+
+    Args:
+        view: The view.
+        positions: The positions (or other rows), by default all.
+        top: The number of candidates.
+
+    Other keyword arguments are temperature, top_k, top_p and min_p, as in `generate`.
+
+    Returns:
+        One choice per position.
 
     >>> choices(model.look("To be, or"), [-1], temperature=0.8)[0].candidates
     """
@@ -67,7 +84,18 @@ def choices(
 def stage_choice(
     view: View, stage: int, position: int, top: int = 10, tuned: TunedLens | None = None
 ) -> OutputChoice:
-    """What a stage of the lens would say at a position."""
+    """Returns the output distribution of one lens stage at a position.
+
+    Args:
+        view: The view.
+        stage: The index of the stage.
+        position: The position.
+        top: The number of candidates.
+        tuned: A tuned lens to use instead of the logit lens.
+
+    Returns:
+        The choice.
+    """
     names = stage_names(view.model.spec)
     check_index(stage, len(names), "row")
     view.capture(names)
@@ -87,6 +115,7 @@ def choose(
     knobs: GenerationConfig,
     top: int,
 ) -> list[OutputChoice]:
+    """Builds the choices of some rows from their logits and true outcomes."""
     scores = logits.float()
     logprobs = predicted.log_chances(scores)
     left = shaped(scores, knobs)

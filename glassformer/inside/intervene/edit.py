@@ -1,8 +1,8 @@
-"""Values that say what is changed on the way through a model.
+"""Descriptions of interventions on activations, and their application to tensors.
 
-An `Edit` is frozen and becomes JSON and back; `Edits` are resolved for a model (texts that are
-patched from have been read) and change tensors as a tap does. A tensor that stays equal is handed
-on as it is, so that nothing is computed otherwise.
+An `Edit` is immutable and converts to and from JSON. `Edits` are resolved for one model (the source
+texts of patches have been run) and change tensors as a hook. A tensor whose values stay equal is
+passed on unchanged, so that the computation after it is identical.
 """
 
 from __future__ import annotations
@@ -23,18 +23,26 @@ from glassformer.spec import ModelSpec
 
 Kind = Literal["scale", "add", "remove", "replace", "patch"]
 KINDS = get_args(Kind)
-RENAMED = {"source": "from", "source_target": "from_target"}  # `from` is a word of Python's
+RENAMED = {"source": "from", "source_target": "from_target"}  # `from` is a Python keyword
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """What is done to the tensors under a name (or all under a shell pattern) of core/tap.py.
+    """An intervention on the tensors at one or more hook points.
 
-    `scale` multiplies by `factor` (0: off), `add` adds `factor` times `vector`, `remove` takes
-    `factor` times what lies along `vector` away, `replace` puts `vector` (or one number for all)
-    there, and `patch` what another text (`source`, in JSON "from") has there. Of `heads` and
-    `positions` those alone, None for all; positions count from the start of the whole sequence,
-    those of a patch are pairs (here, there). `keys` narrows down scores and patterns.
+    Attributes:
+        kind: "scale" multiplies by `factor` (0: off), "add" adds `factor` times `vector`, "remove"
+            subtracts `factor` times the projection onto `vector`, "replace" sets the tensor to
+            `vector` (or to one number), and "patch" sets it to the values of another text.
+        at: The hook point name (core/hooks.py), or a shell pattern for several.
+        heads: The heads to edit, None for all.
+        positions: The positions to edit, None for all. They count from the start of the whole
+            sequence; those of a patch are pairs (here, in the source).
+        keys: The keys to edit in scores and patterns, None for all.
+        factor: The multiplier.
+        vector: The numbers, or one number for all.
+        source: The text that a patch takes its values from; "from" in JSON.
+        source_target: The decoder text of the source; "from_target" in JSON.
     """
 
     kind: Kind
@@ -43,7 +51,7 @@ class Edit:
     positions: tuple[Any, ...] | None = None
     keys: tuple[int, ...] | None = None
     factor: float = 1.0
-    vector: Any = None  # numbers, or one
+    vector: Any = None  # a sequence of numbers, or one
     source: Any = None
     source_target: Any = None
 
@@ -74,11 +82,11 @@ class Edit:
             object.__setattr__(self, "vector", listed)
         match self.source:
             case [str(), str()]:
-                object.__setattr__(self, "source", tuple(self.source))  # a pair, as JSON has it
+                object.__setattr__(self, "source", tuple(self.source))  # JSON has lists for pairs
 
     @classmethod
     def of(cls, given: Edit | Mapping[str, Any]) -> Edit:
-        """An edit, or what JSON says of one."""
+        """Returns an `Edit` from an edit or its JSON form."""
         if isinstance(given, Edit):
             return given
         if not isinstance(given, Mapping):
@@ -95,7 +103,7 @@ class Edit:
         return cls(**named)
 
     def json(self) -> dict[str, Any]:
-        """What `Edit.of` takes; what is not said is left out."""
+        """Returns the JSON form that `Edit.of` reads, without default values."""
         found = {RENAMED.get(key, key): value for key, value in asdict(self).items()}
         return {k: v for k, v in found.items() if v is not None and (k, v) != ("factor", 1.0)}
 
@@ -103,7 +111,7 @@ class Edit:
 def _whole(name: str, value: Any) -> Any:
     if name == "positions" and isinstance(value, Sequence) and len(value) == 2:
         return (_whole(name, value[0]), _whole(name, value[1]))
-    try:  # NumPy's numbers are numbers, too
+    try:  # NumPy integers are accepted
         found = -1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
         found = -1
@@ -134,11 +142,11 @@ CHANGES: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {
 
 @dataclass(frozen=True)
 class Resolved:
-    """An edit of a model: which names it touches, and the tensors it needs."""
+    """An edit resolved for a model."""
 
     edit: Edit
-    axes: Mapping[str, Axes]  # of the names that it touches
-    held: Mapping[str, Tensor]  # what is put there, by name: [1, ...] of another text, or [...]
+    axes: Mapping[str, Axes]  # axes of the tensors it changes
+    held: Mapping[str, Tensor]  # patch values by name: [1, ...] of the source text
 
     @classmethod
     def of(cls, edit: Edit, spec: ModelSpec, held: Mapping[str, Tensor]) -> Resolved:
@@ -146,7 +154,7 @@ class Resolved:
         return cls(edit, {name: known[name] for name in touched(edit, spec)}, held)
 
     def apply(self, name: str, value: Tensor, places: Places) -> Tensor:
-        """`value` is [batch, ...]."""
+        """Returns the edited tensor; `value` is [batch, ...]."""
         edit, axes = self.edit, ("batch", *self.axes[name])
         chosen = None
         for wanted, kinds in ((edit.heads, ("head", "key head")), (edit.keys, ("key",))):
@@ -186,10 +194,10 @@ class Resolved:
         return new if chosen is None else torch.where(chosen, new, value)
 
     def patched(self, name: str, value: Tensor, along: int, here: Tensor) -> tuple[Tensor, Tensor]:
-        """What the other text has in the places of this one, and where it has something."""
+        """The source text's values at this text's positions, and a mask of where it has any."""
         other = self.held[name].to(value)  # [1, ...]
         size = other.shape[along]
-        if other.shape[-1] != value.shape[-1]:  # a row of keys of another length
+        if other.shape[-1] != value.shape[-1]:  # rows of another key length
             fill = torch.finfo(value.dtype).min if name.endswith("scores") else 0.0
             other = F.pad(other, (0, value.shape[-1] - other.shape[-1]), value=fill)
         if self.edit.positions is None:
@@ -212,21 +220,21 @@ class Resolved:
 
 @dataclass(frozen=True)
 class Places:
-    """Where in the whole sequence the tokens of a pass stand, -1 at padding: [batch or 1, ...]."""
+    """Positions of a pass's tokens in the whole sequence, -1 at padding: [batch or 1, ...]."""
 
-    new: Tensor  # those that are read
-    keys: Tensor  # all so far
+    new: Tensor  # tokens read in this pass
+    keys: Tensor  # all tokens so far
 
     def along(self, axis: str, size: int, elsewhere: bool = False) -> Tensor:
-        """Of a tensor's axis; keys that are no tokens of this stack count by themselves."""
+        """The positions along a tensor's axis; keys from outside the stack are numbered from 0."""
         found = self.keys if axis == "key" else self.new
         if elsewhere or size < found.shape[1]:
             return torch.arange(size, device=found.device)[None]
-        return F.pad(found, (size - found.shape[1], 0), value=-1)  # an adapter's, a blank memory
+        return F.pad(found, (size - found.shape[1], 0), value=-1)  # adapter tokens or blank memory
 
 
 class Edits:
-    """The edits of a model in their order, for any pass."""
+    """The edits of a model in order, applicable to any forward pass."""
 
     def __init__(self, resolved: Sequence[Resolved]) -> None:
         self.resolved = tuple(resolved)
@@ -243,11 +251,15 @@ class Edits:
 
 
 def touched(edit: Edit, spec: ModelSpec) -> list[str]:
+    """Returns the names of the tensors that an edit changes."""
     return matching(spec, (edit.at,))
 
 
 def own_part(name: str, axes: Axes, tensor: Tensor, reading: ModelInputs) -> Tensor:
-    """Of [batch, ...] the places of the text itself, without what stands before them."""
+    """Returns the part of a [batch, ...] tensor that belongs to the text itself.
+
+    Prepended tokens, such as those of an adapter, are removed.
+    """
     along = place_axis(axes)
     length = reading.length(name, axes[along])
     before = tensor.shape[along + 1] - length
@@ -255,7 +267,7 @@ def own_part(name: str, axes: Axes, tensor: Tensor, reading: ModelInputs) -> Ten
 
 
 def place_axis(axes: Axes) -> int:
-    """The axis along which tokens stand: queries of a pattern, keys of keys and values."""
+    """Returns the token axis: queries of a pattern, keys of keys and values."""
     found = [i for i, axis in enumerate(axes) if axis in ("position", "query")]
     return found[0] if found else axes.index("key")
 
@@ -265,7 +277,7 @@ def _along(flags: Tensor, axis: int, ndim: int) -> Tensor:
 
 
 def _spread(rows: Tensor, axis: int, ndim: int) -> Tensor:
-    """[batch, position] beside the other axes."""
+    """Reshapes [batch, position] for broadcasting against the other axes."""
     return rows.view([len(rows) if i == 0 else -1 if i == axis else 1 for i in range(ndim)])
 
 

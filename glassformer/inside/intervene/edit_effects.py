@@ -1,4 +1,4 @@
-"""What edits do to what is predicted, beside the run without them."""
+"""Effects of edits on predictions, compared with the run without them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,14 @@ from glassformer.spec import HeadSpec
 
 @dataclass(frozen=True, eq=False)
 class EditEffects:
-    """At a position (or another row, see `predicted.py`) the candidates before and after, and those
-    that have moved most; `divergence` is KL(before, after) in nats, [position]."""
+    """The effect of edits on the prediction at a position (or another row, see `predicted.py`).
+
+    Attributes:
+        before: The candidates without the edits.
+        after: The candidates with the edits.
+        moved: The outputs whose probability changed most.
+        divergence: KL(before, after) in nats, [position].
+    """
 
     before: OutputChoice
     after: OutputChoice
@@ -36,7 +42,7 @@ class EditEffects:
 def edit_effects(
     before: View, after: View, position: int, *, top: int = 10, **knobs: Any
 ) -> EditEffects:
-    """Of two views of one text. The knobs are those of `choices`."""
+    """Compares the predictions of two views of one text; see `choices` for the other arguments."""
     was, now = Predicted(before), Predicted(after)
     (first,), (second,) = (choices(view, [position], top=top, **knobs) for view in (before, after))
     return EditEffects(first, second, movers(was, now, position, top), divergence(was, now))
@@ -44,7 +50,7 @@ def edit_effects(
 
 @dataclass(frozen=True, eq=False)
 class TopPrediction:
-    """The most probable token of every stage and position, and its probability."""
+    """The most probable token at every stage and position, and its probability."""
 
     best: NamedTensor
     probability: NamedTensor
@@ -52,7 +58,7 @@ class TopPrediction:
 
 @dataclass(frozen=True, eq=False)
 class LensChanges:
-    """What layers would say if each were the last. Stages are the embedding, then every layer."""
+    """The top predictions of each layer's lens; the stages are the embedding, then every layer."""
 
     stages: tuple[tuple[int | None, str], ...]
     positions: tuple[int, ...]
@@ -63,8 +69,18 @@ class LensChanges:
 
 @torch.no_grad()
 def lens_changes(before: View, after: View, positions: Sequence[int] | None = None) -> LensChanges:
-    """Of two views of one text, at all positions or some. Only what the edits have touched is read
-    again."""
+    """Compares the logit lens of two views of one text.
+
+    Only rows that the edits changed are decoded again.
+
+    Args:
+        before: The view without the edits.
+        after: The view with the edits.
+        positions: The positions, by default all.
+
+    Returns:
+        The top predictions of both views.
+    """
     head, size = language_head(before.model, before.head), len(before.tokens)
     places = list(range(size) if positions is None else positions)
     for place in places:
@@ -89,7 +105,7 @@ def lens_changes(before: View, after: View, positions: Sequence[int] | None = No
 
 
 def _streams(view: View, names: Sequence[str], places: list[int]) -> Tensor:
-    """[stage * position, width]."""
+    """The residual streams, [stage * position, width]."""
     view.read_through(names)
     return torch.cat([view.seen[name][0, places] for name in names])
 
@@ -112,8 +128,11 @@ def _named(view: View, places: Sequence[int], array: Tensor, title: str) -> Name
 
 @torch.no_grad()
 def weight_changes(a: Transformer, b: Transformer) -> list[tuple[str, float]]:
-    """How far the parameters of two models are apart, the size of the difference over the size of
-    what was, the largest first. What was all zeros, as biases are first, has changed by 1."""
+    """Returns the relative changes of the parameters between two models, largest first.
+
+    A relative change is the norm of the difference divided by the norm of the original. A parameter
+    that was all zeros, such as an initial bias, has changed by 1.
+    """
     others = dict(b.named_parameters())
     found = {
         name: float((others[name] - weight).norm() / (weight.norm() or others[name].norm() or 1.0))

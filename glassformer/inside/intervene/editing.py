@@ -1,7 +1,8 @@
-"""Edits are put around a model's stacks, and taken away again.
+"""Installation of edits around a model's stacks, and their removal.
 
-They stand where adapters do that have a say in every pass (`Stack.around`), so that whatever calls
-the net is heard: tasks, generation with its cache, training. Generation leaves its fast paths.
+Edits use the same attribute as adapters that take part in every pass (`Stack.around`), so that they
+affect every caller of the network: tasks, generation with its cache, training. Generation does not
+use its fast paths while edits are active.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from glassformer.inside.capture.names import names_of
 from glassformer.inside.intervene.edit import Edit, Edits, Places, Resolved, own_part, touched
 from glassformer.tasks.model_protocol import TaskModel
 
-LONGEST = 1 << 12  # sentences of a story
+LONGEST = 1 << 12  # maximum number of sentences in a story
 
 
 class Editing:
-    """Stands around a stack, and around what stood there before."""
+    """Wraps a stack, and whatever wrapped it before."""
 
     def __init__(self, edits: Edits, inner: Any) -> None:
         self.edits, self.inner = edits, inner
@@ -44,7 +45,7 @@ class Editing:
 
 
 class Editor:
-    """A tap that edits, and then shows what is left to the tap that looks."""
+    """A hook that applies edits and then calls the next hook with the result."""
 
     def __init__(self, edits: Edits, places: Places, then: Tap | None) -> None:
         self.edits, self.places, self.then = edits, places, then
@@ -83,7 +84,7 @@ def stacks_of(net: Transformer) -> list[Stack]:
 
 
 def active(net: Transformer) -> list[Edits]:
-    """The edits in force, those that apply first in front."""
+    """Returns the active edits in the order of application."""
     found: list[Edits] = []
     around: Any = stacks_of(net)[0].around
     while isinstance(around, Editing):
@@ -94,8 +95,16 @@ def active(net: Transformer) -> list[Edits]:
 
 @contextmanager
 def standing(net: Transformer, edits: Sequence[Edits], alone: bool = False) -> Iterator[None]:
-    """Edits around a net, inside those that are in force, or in their place. The attribute is set
-    past torch, which keeps an adapter that stands there among the modules."""
+    """Applies edits to a network within the context, after the active ones.
+
+    The attribute is set in `__dict__`, because torch registers an adapter at this attribute as a
+    submodule.
+
+    Args:
+        net: The network.
+        edits: The edits.
+        alone: Whether the edits replace the active ones.
+    """
     before = [(stack, stack.__dict__.get("around", stack)) for stack in stacks_of(net)]
     for stack, _ in before:
         around: Any = stack.around
@@ -108,14 +117,17 @@ def standing(net: Transformer, edits: Sequence[Edits], alone: bool = False) -> I
         yield
     finally:
         for stack, was in before:
-            if was is stack:  # a module, which torch knows
+            if was is stack:  # a module registered by torch
                 del stack.__dict__["around"]
             else:
                 stack.__dict__["around"] = was
 
 
 def resolve(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Edits:
-    """Reads what patches come from, in the model as it is without any edit."""
+    """Resolves edits for a model.
+
+    This runs the source texts of patches through the model without any edits.
+    """
     edits = [Edit.of(one) for one in given]
     sources: dict[Any, dict[str, Tensor]] = {}
     wanted: dict[Any, set[str]] = {}
@@ -143,5 +155,6 @@ def _key(edit: Edit) -> str:
 
 @contextmanager
 def edit(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Iterator[TaskModel]:
+    """Applies edits to a model within the context."""
     with standing(model.net, (resolve(model, given),)):
         yield model

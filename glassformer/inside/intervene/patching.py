@@ -1,9 +1,9 @@
-"""Which activations carry the difference between two texts.
+"""Activation patching: which activations carry the difference between two texts.
 
-`sweep` puts what another text has at one place after the other and asks for a logit. `path` follows
-one way: a sender's output counts as in the other text only as far as some receivers read it, while
-all heads (and feed-forward layers) between say what they said (Wang et al., 2022; Goldowsky-Dill
-et al., 2023).
+`sweep` patches one place after the other with the activations of another text and measures a logit.
+`path` is path patching: a sender's output takes its value from the other text only as far as some
+receivers read it, while all heads (and optionally feed-forward layers) in between keep their
+original output (Wang et al., 2022; Goldowsky-Dill et al., 2023).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from glassformer.inside.capture.view import View
 from glassformer.inside.intervene.edit import Edit, Edits, Resolved, own_part
 from glassformer.tasks.model_protocol import TaskModel
 
-AT_ONCE = 16  # texts that are computed side by side
+AT_ONCE = 16  # rows per forward pass
 Place = tuple[int, ...]  # a position or a head, or a head and a position
 
 
@@ -45,9 +45,24 @@ def sweep(
     head: str | None = None,
     by_position: bool = False,
 ) -> NamedTensor:
-    """How a logit (or its difference to that of `versus`) of `text` changes when one place has what
-    `source`, a text of as many tokens, has there: [layer, position], or [layer, head] of tensors
-    that heads have (`z`, `q`, `k`, `v`, `pattern`; with `by_position`, [layer, head, position])."""
+    """Patches every place of a tensor, one at a time, and measures the change of a logit.
+
+    Args:
+        model: The model.
+        text: The text that is patched.
+        source: The text that the patches come from; it must have as many tokens as `text`.
+        tensor: The tensor to patch.
+        target: The decoder text of an encoder-decoder model.
+        token: The token or label whose logit is measured; None is the predicted one.
+        versus: Another output; the difference of the two logits is measured.
+        position: The position of the logit.
+        head: The head.
+        by_position: Whether to patch each position of a head separately.
+
+    Returns:
+        The change of the logit, [layer, position], or [layer, head] for per-head tensors (`z`, `q`,
+        `k`, `v`, `pattern`), or [layer, head, position] with `by_position`.
+    """
     view, other = look(model, text, target), look(model, source, target)
     if len(view.tokens) != len(other.tokens):
         raise GlassformerError(
@@ -84,7 +99,7 @@ def sweep(
 
 
 def _rows(view: View, name: str, there: Tensor, places: Sequence[Place]) -> ModelOutput:
-    """A pass of as many rows as places; in each, one place of the tensor is another's."""
+    """A pass with one row per place; in each row, one place of the tensor is patched."""
 
     inputs = {k: v.expand(len(places), *v.shape[1:]) for k, v in view.reading.inputs.items()}
     return view.run(OnePlaceEach(name, there, places), **inputs)
@@ -92,11 +107,11 @@ def _rows(view: View, name: str, there: Tensor, places: Sequence[Place]) -> Mode
 
 @dataclass(frozen=True)
 class OnePlaceEach:
-    """A tap by which every row has, at a place of its own, what another text has `there`."""
+    """A hook that patches one place of a tensor in each row with the value of another text."""
 
     name: str
     there: Tensor  # [1, place, ...]
-    places: Sequence[Place]  # a row's
+    places: Sequence[Place]  # one per row
 
     def wants(self, name: str) -> bool:
         return name == self.name
@@ -122,13 +137,23 @@ def path(
     head: str | None = None,
     freeze_feed_forward: bool = False,
 ) -> View:
-    """The view of `text` where the receivers read what they would if the senders had said what they
-    say of `source`, and nothing between them had noticed.
+    """Path patching from senders to receivers.
 
-    Senders are names with heads and positions, as `Edit`s have them ({"at": "blocks.3.z", "heads":
-    [1]}); receivers likewise ("blocks.7.q", or "final" for what the head reads). Attention between
-    them is held at what it says of `text`; so are feed-forward layers, if asked for. `head` is the
-    view's, as in `look`.
+    Args:
+        model: The model.
+        text: The text that is patched.
+        source: The text that the senders' outputs come from.
+        senders: Names with heads and positions, as in an `Edit`, such as {"at": "blocks.3.z",
+            "heads": [1]}.
+        receivers: The same, such as "blocks.7.q", or "final" for the head's input.
+        target: The decoder text of an encoder-decoder model.
+        head: The head of the view, as in `look`.
+        freeze_feed_forward: Whether feed-forward layers between senders and receivers also keep
+            their output for `text`, as attention always does.
+
+    Returns:
+        The view of `text` in which the receivers read what they would if the senders had their
+        output for `source` and nothing in between had changed.
     """
     plain = look(model, text, target, head=head)
     sending = [_as_patch(one, source, target) for one in senders]
@@ -157,7 +182,7 @@ def _as_patch(given: Edit | Mapping[str, Any] | str, source: Text, target: Text 
 
 
 def _resolved(model: TaskModel, pairs: Sequence[tuple[Edit, View]]) -> Edits:
-    """Patches from views that are there already."""
+    """Patches from existing views."""
     found = []
     for edit, view in pairs:
         one = Resolved.of(edit, model.spec, {})

@@ -1,5 +1,8 @@
-"""A layer has the last word. What it hands on is read by the last norm and
-the head, as a lens reads it, whatever the model is asked: its predictions, or to write."""
+"""Early exit: the model's output is computed from the hidden state of an earlier layer.
+
+The final norm and the head read that hidden state, as in a lens, for predictions and for
+generation.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,10 @@ from glassformer.tasks.model_protocol import TaskModel
 
 
 class EarlyExit(Edits):
-    """What passes at one stage stands, carried by a tuned lens or as it is, in the last one's
-    place."""
+    """Replaces the last stage's residual stream by that of an earlier stage.
+
+    If there is a tuned lens, it maps the earlier stage first.
+    """
 
     def __init__(self, stage: str, last: str, tuned: TunedLens | None) -> None:
         super().__init__(())
@@ -38,7 +43,13 @@ class EarlyExit(Edits):
 def early_exit(
     model: TaskModel, layer: int | None, *, part: str = "resid_post", tuned: TunedLens | None = None
 ) -> Iterator[TaskModel]:
-    """`layer` None is the embedding; `part` "resid_mid": behind the layer's attention.
+    """Makes the model compute its outputs from an earlier layer within the context.
+
+    Args:
+        model: The model.
+        layer: The layer whose output is used; None for the embedding.
+        part: "resid_post", or "resid_mid" for the residual stream after the layer's attention.
+        tuned: A tuned lens that maps the residual stream.
 
     >>> with inside.early_exit(model, layer=3, tuned=lens):
     ...     model.generate("Once upon a time")

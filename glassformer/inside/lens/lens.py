@@ -1,8 +1,8 @@
-"""The stream of every layer, read as if it were the last.
+"""The lens: the residual stream of every layer, decoded as if it were the last.
 
-After attention and after feed-forward, at every position: which tokens would be said, how probable
-a chosen one is, and how far that is from what is said in the end. Logits are made some rows at a
-time, so that memory does not grow with text and layers.
+After attention and after feed-forward, at every position, it shows the most probable tokens, the
+probability of a chosen token, and the divergence from the final output. Logits are computed in
+chunks of rows, so that memory does not grow with the number of tokens and layers.
 """
 
 from __future__ import annotations
@@ -28,20 +28,34 @@ if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
     from glassformer.inside.lens.tuned_lens import TunedLens
 
-ROOM = 1 << 22  # logits at once: many more would be written to memory, and read from there again
+ROOM = 1 << 22  # logits per chunk; more would be written to memory and read back
 
 
 @dataclass(frozen=True, eq=False)
 class Lens(Displayable):
-    """Everything is [stage, position]. `stages` are the embedding, then attention and feed-forward
-    of each layer; `best` are the most probable tokens, [stage, position, rank]. `probability`,
-    `logit` and `rank` (0 is the best) are those of the token chosen, or else of what is predicted
-    there in the end, -1 where none is chosen; `divergence` is KL(end, here) in nats; `norm` is the
-    length of the stream's vector."""
+    """The result of a lens; the tensors are [stage, position] unless noted.
 
-    stages: tuple[tuple[int | None, str], ...]  # layer, and what stands before it
+    Attributes:
+        stages: The embedding, then attention and feed-forward of each layer.
+        positions: The positions.
+        tokens: The input tokens at these positions.
+        best: The most probable tokens, [stage, position, rank].
+        best_probability: Their probabilities.
+        chosen: The chosen token at each position, or else the one predicted in the end, -1 for
+            none.
+        probability: The probability of the chosen token, NaN where none is chosen.
+        logit: The logit of the chosen token, NaN where none is chosen.
+        rank: The rank of the chosen token (0 is the best), -1 where none is chosen.
+        divergence: KL(final, stage) in nats.
+        entropy: The entropy in nats.
+        norm: The norm of the residual stream.
+        words: The text of every token id that occurs.
+        heading: The title.
+    """
+
+    stages: tuple[tuple[int | None, str], ...]  # layer, and the component before the stage
     positions: tuple[int, ...]
-    tokens: tuple[str, ...]  # that are read there
+    tokens: tuple[str, ...]  # input tokens
     best: NamedTensor
     best_probability: NamedTensor
     chosen: Tensor  # [position]
@@ -55,7 +69,7 @@ class Lens(Displayable):
     heading: str = "Logit lens"
 
     def text(self, stage: int, position: int, rank: int = 0) -> str:
-        """The token that a stage would say, counted in stages and positions of this lens."""
+        """Returns the token at a rank; `stage` and `position` are indices within this lens."""
         return self.words[int(self.best.array[stage, position, rank])]
 
     @property
@@ -82,10 +96,23 @@ def lens(
     through: int = 0,
     tuned: TunedLens | None = None,
 ) -> Lens:
-    """`token`: whose probability and rank are followed, one for all positions, or one for each (-1
-    for none). `positions`: those alone. `through`: the last so many layers read a stream too, as if
-    those between were not there. `tuned`: a trained lens (`tune.py`), whose map carries each stream
-    toward the last layer's before it is read."""
+    """Applies the logit lens or a tuned lens to a view.
+
+    Args:
+        view: The view.
+        token: The token whose probability and rank are followed: one for all positions, or a
+            sequence with one per position (-1 for none). By default the token predicted in the end.
+        top: The number of most probable tokens.
+        positions: The positions, by default all.
+        head: The head, by default that of the view.
+        through: The number of last layers that process each residual stream before it is decoded,
+            skipping the layers in between.
+        tuned: A tuned lens (`tuned_lens.py`), which maps each residual stream toward that of the
+            last layer before it is decoded.
+
+    Returns:
+        The lens.
+    """
     spec = language_head(view.model, head or view.head)
     size = len(view.tokens)
     places = list(range(size)) if positions is None else list(positions)
@@ -151,7 +178,7 @@ def lens(
 
 
 def _through(view: View, names: list[str], last: int) -> tuple[list[str], Tensor]:
-    """The stages, and their streams [stage, position, width] behind the last so many layers."""
+    """The stages, and their streams [stage, position, width] after the `last` last layers."""
     depth = len(view.spec.order)
     if not 0 <= last < depth:
         raise GlassformerError(f"through goes from 0 to {depth - 1} of {depth} layers, not {last}.")
@@ -168,7 +195,11 @@ def _through(view: View, names: list[str], last: int) -> tuple[list[str], Tensor
 
 
 def pieces(view: View, head: HeadSpec, streams: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """What a head reads in [row, width], some rows at a time: the first row, and [row, token]."""
+    """Decodes [row, width] by a head in chunks.
+
+    Yields:
+        The index of the chunk's first row, and its logits, [row, token].
+    """
     step = max(1, ROOM // (head.outputs or 1))
     for at in range(0, len(streams), step):
         check_cancelled()
@@ -176,13 +207,17 @@ def pieces(view: View, head: HeadSpec, streams: Tensor) -> Iterator[tuple[int, T
 
 
 def _by_stage(rows: Tensor, stages: int) -> Tensor:
-    """[stage * position, ...] as [stage, position, ...]."""
+    """Reshapes [stage * position, ...] to [stage, position, ...]."""
     return rows.view(stages, -1, *rows.shape[1:])
 
 
 def _read(logits: Tensor, end: Tensor, chosen: Tensor, top: int) -> tuple[Tensor, ...]:
-    """Of [row, token], of which `end` has log-probabilities: the best, their probabilities;
-    probability, logit and rank of the chosen; the divergence from the end, and the entropy."""
+    """Statistics of logits [row, token], where `end` holds the final log-probabilities.
+
+    Returns:
+        The best tokens and their probabilities; probability, logit and rank of the chosen token;
+        the divergence from the final output, and the entropy.
+    """
     here = logits.float().log_softmax(-1)
     likely, best = here.topk(min(top, here.shape[-1]), -1)
     none = chosen < 0

@@ -1,4 +1,4 @@
-"""How far what each stage would say in one is from the other."""
+"""Divergence between the lenses of two views, stage by stage."""
 
 from __future__ import annotations
 
@@ -26,10 +26,22 @@ def lens_divergence_between(
     tuned: TunedLens | None = None,
     head: str | None = None,
 ) -> NamedTensor:
-    """[stage, position]: how far two runs are apart in what each stage would say; two models, a run
-    and an edited one, or two texts of as many tokens. `divergence` is KL(view, other) in nats, `js`
-    Jensen and Shannon's in bits, `variation` the total variation, 0 to 1. `tuned`: through a tuned
-    lens."""
+    """Measures how far two views differ in their lens outputs.
+
+    The views can be of two models, of a run and an edited run, or of two texts with equally many
+    tokens.
+
+    Args:
+        view: The first view.
+        other: The second view.
+        measure: "divergence" is KL(view, other) in nats, "js" the Jensen-Shannon divergence in
+            bits, "variation" the total variation distance from 0 to 1.
+        tuned: A tuned lens to use instead of the logit lens.
+        head: The head, by default that of the first view.
+
+    Returns:
+        [stage, position]
+    """
     if measure not in APART:
         raise GlassformerError(f"measure is one of {', '.join(APART)}, not {measure!r}.")
     names = stage_names(view.model.spec)
@@ -65,7 +77,7 @@ def _js(p: Tensor, q: Tensor) -> Tensor:
     return (_kl(p, middle) + _kl(q, middle)) / (2 * math.log(2))
 
 
-APART: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of log-probabilities
+APART: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # on log-probabilities
     "divergence": _kl,
     "js": _js,
     "variation": lambda p, q: (p.exp() - q.exp()).abs().sum(-1) / 2,

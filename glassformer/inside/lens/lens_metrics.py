@@ -1,4 +1,4 @@
-"""What streams of many texts would say, and how far that is from the end."""
+"""Mean divergence of lens outputs from the final output over many texts."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from glassformer.spec import HeadSpec
 from glassformer.tasks.model_protocol import TaskModel
 
 Way = Callable[[str, Tensor], Tensor]
-"""A stage's name and stream to what the head is given."""
+"""Maps a stage's name and residual stream to the input of the head."""
 
 
 def said(model: TaskModel, head: HeadSpec, stream: Tensor) -> Tensor:
-    """[row, output]: log-probabilities of what is read in [row, width]."""
+    """Returns the log-probabilities, [row, output], that a head computes from [row, width]."""
     return model.net.readout(stream[None], head.name)[0].float().log_softmax(-1)
 
 
 def spans(rows: int, head: HeadSpec) -> Iterator[slice]:
-    """Of so many rows, those whose logits are made at once."""
+    """Returns the slices of rows whose logits are computed at once."""
     step = max(1, ROOM // (head.outputs or 1))
     return (slice(at, at + step) for at in range(0, rows, step))
 
 
 def check_gradient(loss: Tensor) -> None:
+    """Raises an error if no gradient flows through the head, as with quantized weights."""
     if not loss.requires_grad:
         raise GlassformerError(
             "No gradient comes back through this model's head: codes of 8 or 4 bits have none; "
@@ -46,9 +47,20 @@ def check_gradient(loss: Tensor) -> None:
 def lens_divergence(
     model: TaskModel, texts: Iterable[Text], *lenses: TunedLens, head: str | None = None, **how: Any
 ) -> NamedTensor:
-    """[lens, stage]: how far on the mean what each stage would say is from what is said in the end,
-    KL(end, here) in nats, by the logit lens and by tuned ones; best of texts that they have not
-    learned from. `head` and `how` (`targets`, `length`, `tokens`) are as in `tune_lens`."""
+    """Measures how far the lens output of each stage is from the final output.
+
+    The texts should not be those that the tuned lenses were trained on.
+
+    Args:
+        model: The model.
+        texts: The texts.
+        *lenses: Tuned lenses to compare with the logit lens.
+        head: The head, as in `tune_lens`.
+        **how: `targets`, `length` and `tokens`, as in `tune_lens`.
+
+    Returns:
+        [lens, stage]: the mean KL(final, stage) in nats for the logit lens and each tuned lens.
+    """
     by = language_head(model, head)
     ways: list[Way] = [lambda stage, x: x, *(tuned.check(model, by.name).map for tuned in lenses)]
     names = ["logit lens", *("tuned lens" for _ in lenses)]
@@ -58,8 +70,19 @@ def lens_divergence(
 def lens_transfer(
     model: TaskModel, texts: Iterable[Text], tuned: TunedLens, **how: Any
 ) -> NamedTensor:
-    """[map, stage]: the same, where the map of each stage reads every other one too; stages that
-    understand each other's maps speak alike."""
+    """Measures the divergence when the map of each stage is applied to every other stage.
+
+    Stages on which each other's maps work well represent information alike.
+
+    Args:
+        model: The model.
+        texts: The texts.
+        tuned: The tuned lens.
+        **how: `targets`, `length` and `tokens`, as in `tune_lens`.
+
+    Returns:
+        [map, stage]: the mean KL(final, stage) in nats.
+    """
     facts = tuned.check(model).facts
     by, stages = language_head(model, facts.head), facts.stages
     ways: list[Way] = [partial(_by_map, tuned, name) for name in stages]
@@ -84,7 +107,7 @@ def _measured(
     length: int = LENGTH,
     tokens: int = TOKENS,
 ) -> NamedTensor:
-    """[way, stage]"""
+    """The mean KL(final, stage) in nats, [way, stage]."""
     *stages, last = stage_names(model.spec)
     total = torch.zeros(len(ways), len(stages), dtype=torch.double)
     count = 0

@@ -1,4 +1,4 @@
-"""The streams that a lens reads, and the head it reads them by."""
+"""The stages of a lens (residual streams by name), and the head that decodes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ STAGES = {"embed": "embedding", "resid_mid": "attention", "resid_post": "feed-fo
 
 
 def stage_names(spec: ModelSpec) -> list[str]:
-    """The streams that can be read; in baselines some are of another width than the last."""
+    """Returns the names of the residual streams that can be decoded.
+
+    In baseline models, some streams have another width than the last and are left out.
+    """
     stack, front = spec.last_stack, "encoder." if spec.decoder is None else "decoder."
     widths = {f"{front}embed": stack.width}
     for depth, width in enumerate(stack.widths[1:]):
@@ -22,7 +25,10 @@ def stage_names(spec: ModelSpec) -> list[str]:
 
 
 def stage_at(spec: ModelSpec, layer: int | None, part: str = "resid_post") -> str:
-    """The stream behind a layer, or behind its attention ("resid_mid"); None is the embedding."""
+    """Returns the stage after a layer; `layer` None is the embedding.
+
+    `part` "resid_mid" is the stage after the layer's attention.
+    """
     stages = stage_names(spec)
     front = stages[0].partition(".")[0]
     name = f"{front}.embed" if layer is None else f"{front}.blocks.{layer}.{part}"
@@ -32,7 +38,7 @@ def stage_at(spec: ModelSpec, layer: int | None, part: str = "resid_post") -> st
 
 
 def stage_of(name: str) -> tuple[int | None, str]:
-    """The layer, and what stands before the stream."""
+    """Returns the layer of a stage, and the component before it."""
     parts = name.split(".")
     return int(parts[2]) if parts[1] == "blocks" else None, STAGES[parts[-1]]
 
@@ -43,8 +49,7 @@ def stage_label(name: str) -> str:
 
 
 def language_head(model: TaskModel, name: str | None = None) -> HeadSpec:
-    """The head that says a token, or a tag, at every position: the one that is named, or else the
-    first."""
+    """Returns the named (by default the first) head that predicts a token or tag per position."""
     each = [h for h in model.spec.heads if h.pick == "each" and not (h.auxiliary or h.pixels)]
     each = [head for head in each if (head.outputs or 1) > 1]
     if not each:

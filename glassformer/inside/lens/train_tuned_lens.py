@@ -1,9 +1,9 @@
-"""Texts come in, the maps of a `TunedLens` go out.
+"""Training of a `TunedLens` on texts.
 
-The model stays as it is. Every step reads some texts, and moves each stage's map so that what is
-read behind it comes nearer to what the model says in the end: by KL(end, here), as in Belrose et
-al. (2023), with Adam and a rate that sinks to zero. An encoder reads texts with some tokens masked,
-as it learned to.
+The model is frozen. Every step runs a batch of texts and updates each stage's map so that the
+output decoded after it approaches the model's final output: the loss is KL(final, stage), as in
+Belrose et al. (2023), with Adam and a learning rate that decays to zero. An encoder reads texts
+with some tokens masked, as in its own training.
 """
 
 from __future__ import annotations
@@ -29,17 +29,19 @@ from glassformer.spec import HeadSpec
 from glassformer.storage.folders import atomic_folder, complete_pending_save
 from glassformer.tasks.model_protocol import TaskModel
 
-MASKED = 0.15  # of an encoder's tokens
-WARM = 0.1  # of the steps, in which the rate rises
+MASKED = 0.15  # fraction of an encoder's tokens
+WARM = 0.1  # fraction of the steps used for warmup
 KEPT = 50  # steps between two saves
-RECENT = 0.9  # of the divergence so far that counts beside a step's
+RECENT = 0.9  # decay of the running mean of the divergence
 
 Progress = Callable[[int, int, float], None]
-"""Is told the step, of how many, and the mean divergence of all stages in it."""
+"""Called with the step, the number of steps and the mean divergence of all stages in the step."""
 
 
 @dataclass(frozen=True)
 class TunedLensSettings:
+    """The settings that must be equal to resume a training."""
+
     head: str
     steps: int
     tokens: int
@@ -63,11 +65,27 @@ def tune_lens(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TunedLens:
-    """A tuned lens for a decoder, an encoder with a head for masked words, or the decoder of an
-    encoder-decoder (`targets`: what it has written of each text). `tokens`: read in a step, in
-    windows of `length` at most; `rate`: Adam's, 1 over the width by default. `head`: the one it is
-    for, else the first that reads every position. In `folder` the lens is saved; what was stopped
-    goes on there when it is called again with the same.
+    """Trains a tuned lens.
+
+    The model is a decoder, an encoder with a masked language modeling head, or an encoder-decoder,
+    whose decoder the lens is for.
+
+    Args:
+        model: The model.
+        texts: The texts.
+        targets: One decoder text per text for an encoder-decoder model.
+        head: The head, by default the first that reads every position.
+        folder: The folder to save the lens in. An interrupted training resumes there when called
+            again with the same arguments.
+        steps: The number of steps.
+        tokens: The number of tokens per step.
+        rate: Adam's learning rate, by default 1 / width.
+        length: The maximum number of tokens per window.
+        seed: The random seed.
+        progress: Called after each step.
+
+    Returns:
+        The tuned lens.
 
     >>> inside.tune_lens(model, texts, folder="model/tuned_lens").facts.divergence
     """
@@ -102,7 +120,7 @@ def tune_lens(
 
 
 class Tuning:
-    """Maps on their way."""
+    """The state of a training: maps, optimizer and counters."""
 
     def __init__(
         self, model: TaskModel, head: HeadSpec, stages: Sequence[str], settings: TunedLensSettings
@@ -114,7 +132,7 @@ class Tuning:
         self.weight = torch.zeros(count, width, width, device=device)
         self.bias = torch.zeros(count, width, device=device)
         self.optimizer = torch.optim.Adam(self.maps, settings.rate)
-        self.recent = torch.zeros(count, device=device)  # divergence of each stage
+        self.recent = torch.zeros(count, device=device)  # running mean of the divergence per stage
         self.done = self.read = 0  # steps, tokens
 
     @property
@@ -122,8 +140,11 @@ class Tuning:
         return self.weight, self.bias
 
     def schedule(self, given: Sequence[CorpusPiece]) -> Iterator[list[CorpusPiece]]:
-        """The batches from here to the last step. Each round of all texts is in an order of its
-        own, so that the same steps come whether it was stopped or not."""
+        """Yields the batches from the current step to the last.
+
+        Each epoch has its own order, so that a resumed training takes the same steps as one that
+        was not interrupted.
+        """
         number = around = 0
         while True:
             mixed = torch.Generator().manual_seed(self._seed(around))
@@ -140,7 +161,7 @@ class Tuning:
         return 1_000_003 * self.settings.seed + number
 
     def step(self, batch: Sequence[CorpusPiece]) -> float:
-        """The mean divergence over all stages, before the step."""
+        """Runs one step and returns the mean divergence over all stages before it."""
         seen = masked(self.model, batch, self._seed(self.done))
         streams = captured(self.model, seen, [*self.stages, self.last])
         rows = len(streams[self.last])
@@ -185,10 +206,10 @@ class Tuning:
         )
         return TunedLens(facts, self.weight.clone(), self.bias.clone())
 
-    # --- stopped and going on ---------------------------------------------------------------------
+    # --- saving and resuming ----------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
-        """All that is needed to go on."""
+        """Saves everything needed to resume."""
         tensors = {"weight": self.weight, "bias": self.bias, "recent": self.recent}
         for number, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"{number}.{name}": x for name, x in state.items()}
@@ -198,7 +219,7 @@ class Tuning:
             save_file(whole, draft / BEGUN, {"told": json.dumps(told)})
 
     def resume(self, folder: Path) -> None:
-        """From what was saved, if that was begun with as many texts and the same settings."""
+        """Resumes from a saved state if it has the same number of windows and the same settings."""
         complete_pending_save(folder)
         if not (folder / BEGUN).exists():
             return
@@ -222,8 +243,10 @@ class Tuning:
 
 
 def masked(model: TaskModel, batch: Sequence[CorpusPiece], seed: int) -> list[CorpusPiece]:
-    """What an encoder for masked words reads: some of its tokens, other than special ones, are
-    masks."""
+    """Masks some tokens of an encoder's pieces, except special ones.
+
+    The pieces of other models are returned unchanged.
+    """
     known = model.tokenizer
     mask = None if known is None else known.special.get("mask")
     if known is None or mask is None or model.spec.decoder is not None:

@@ -1,9 +1,9 @@
-"""What a layer knows in its own words, put into the last layer's.
+"""The tuned lens: maps from each layer's representation to that of the last layer.
 
-A logit lens reads a layer as if it were the last; but layers turn and move what they hand on, so
-that it says of early ones what they never meant (Belrose et al., 2023). Here every stage has a map
-of its own, x + W x + b, trained (`tune.py`) so that what is read behind it comes as near as it can
-to what the model says in the end. The last stage is read as it is.
+The logit lens decodes a layer as if it were the last; but layers rotate and shift their
+representations, so that it misreads early layers (Belrose et al., 2023). The tuned lens has a map
+for every stage, x + W x + b, trained (`train_tuned_lens.py`) so that the output decoded after it is
+as close as possible to the model's final output. The last stage is decoded without a map.
 """
 
 from __future__ import annotations
@@ -26,15 +26,24 @@ from glassformer.storage.files import write_json
 from glassformer.storage.folders import atomic_folder, complete_pending_save
 from glassformer.tasks.model_protocol import TaskModel
 
-FOLDER = "tuned_lens"  # within a model's own, where the page looks for one
+FOLDER = "tuned_lens"  # within the model folder, where the page looks for it
 CONFIG, MAPS, BEGUN = "lens.json", "maps.safetensors", "training.safetensors"
 
 
 @dataclass(frozen=True)
 class TunedLensFacts:
-    """What a lens was made for, and how: `stages` are names of streams, `steps` and `tokens` what
-    it has learned from, `divergence` the mean KL(end, here) in nats of each stage in its last
-    steps."""
+    """Metadata of a tuned lens.
+
+    Attributes:
+        architecture: The architecture of the model.
+        head: The head that the lens is for.
+        width: The width of the residual stream.
+        outputs: The number of outputs of the head.
+        stages: The names of the residual streams that have maps.
+        steps: The number of training steps.
+        tokens: The number of training tokens.
+        divergence: The mean KL(final, stage) in nats of each stage in the last training steps.
+    """
 
     architecture: str
     head: str
@@ -47,7 +56,7 @@ class TunedLensFacts:
 
 
 class TunedLens:
-    """`weight` is [stage, out, in], `bias` [stage, out], in float32: what maps add to a stream.
+    """A trained lens: `weight` is [stage, out, in] and `bias` [stage, out], both float32.
 
     >>> lens = inside.tune_lens(model, texts, folder="model/tuned_lens")
     >>> view.lens(tuned=lens)
@@ -57,19 +66,19 @@ class TunedLens:
         self.facts, self.weight, self.bias = facts, weight, bias
 
     def map(self, stage: str, stream: Tensor) -> Tensor:
-        """A stream of [..., width], carried to where the last norm and the head read."""
-        if stage not in self.facts.stages:  # the last
+        """Maps a residual stream, [..., width], to the input of the final norm and the head."""
+        if stage not in self.facts.stages:  # the last stage
             return stream
         at = self.facts.stages.index(stage)
         weight, bias = (x[at].to(stream.device) for x in (self.weight, self.bias))
         return mapped(stream, weight, bias)
 
     def map_all(self, stages: Sequence[str], streams: Tensor) -> Tensor:
-        """[stage, position, width]"""
+        """Maps the residual streams of several stages, [stage, position, width]."""
         return torch.stack([self.map(*each) for each in zip(stages, streams, strict=True)])
 
     def check(self, model: TaskModel, head: str | None = None) -> TunedLens:
-        """Itself, if it is one for models of this shape, and for the head that is named."""
+        """Returns the lens itself if it fits the model and the named head; raises otherwise."""
         facts, outputs = self.facts, {one.name: one.outputs for one in model.spec.heads}
         width, stages = model.spec.last_stack.widths[-1], stage_names(model.spec)[:-1]
         fits = (facts.head, facts.outputs, facts.width, list(facts.stages))
@@ -82,7 +91,7 @@ class TunedLens:
         return self
 
     def save(self, folder: str | Path) -> None:
-        """Into a folder of its own, or beside other files, which stay."""
+        """Saves the lens to a folder; other files in the folder are kept."""
         check_place(Path(folder))
         with atomic_folder(Path(folder), keys=(CONFIG,)) as draft:
             write_json(draft / CONFIG, asdict(self.facts))
@@ -93,6 +102,7 @@ class TunedLens:
 
     @classmethod
     def load(cls, folder: str | Path) -> TunedLens:
+        """Loads a lens from a folder."""
         facts, maps = facts_in(Path(folder)), tensors_in(Path(folder) / MAPS)
         shape = len(facts.stages), facts.width
         right = {"weight": (*shape, facts.width), "bias": shape}
@@ -109,31 +119,30 @@ class TunedLens:
 
 
 def mapped(stream: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x + W x + b, as the stream's own kind of numbers."""
+    """Returns x + W x + b, computed in float32, in the dtype of the stream."""
     wide = stream.float()
     return (wide + torch.nn.functional.linear(wide, weight, bias)).to(stream.dtype)
 
 
 def home(source: Path) -> Path:
-    """Where the lens of a model lies that was loaded from a folder, or a file."""
+    """Returns the folder of the lens that belongs to a model loaded from a folder or file."""
     return (source if source.is_dir() else source.parent) / FOLDER
 
 
 def tuned_head(source: Path) -> str | None:
-    """The head that a lens which lies with a model is for; None where none does, or none that can
-    be read."""
+    """Returns the head of the lens stored with a model; None if there is none that can be read."""
     with suppress(GlassformerError):
         return facts_in(home(source)).head
     return None
 
 
 def beside(source: Path) -> TunedLens:
-    """The lens that lies with a model."""
+    """Loads the lens stored with a model."""
     return TunedLens.load(home(source))
 
 
 def check_place(folder: Path) -> None:
-    """That no files of something else have the names of a lens's."""
+    """Raises an error if the folder has other files with the names of a lens's files."""
     complete_pending_save(folder)
     there = [name for name in (CONFIG, MAPS) if (folder / name).exists()]
     if there:

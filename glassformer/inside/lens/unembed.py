@@ -1,9 +1,9 @@
-"""Which tokens a direction of the stream stands for.
+"""The tokens that a direction of the residual stream corresponds to.
 
-What is written to the stream is told by the head: how much each token's logit would grow by it.
-What is read from the stream is told by the embedding: which tokens' vectors lie along it. Of what
-stands between (norms, a head's transform) the linear part counts, without a text to hold the rest
-at.
+A direction that is written to the residual stream is interpreted by the head: how much it raises
+each token's logit. A direction that is read from it is interpreted by the embedding: which tokens'
+embeddings align with it. Of the modules in between (norms, a head's transform), only the linear
+part is used, because there is no text at whose values the rest could be fixed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from glassformer.inside.capture.model_inputs import token_text
 from glassformer.inside.weights.factors import stack_of, straight
 from glassformer.tasks.model_protocol import TaskModel, kind_of
 
-ROWS = 8192  # of the embedding at a time
+ROWS = 8192  # rows of the embedding per chunk
 
 
 @dataclass(frozen=True)
 class TokenScore:
+    """A token and its value along a direction."""
+
     id: int
     text: str
     value: float
@@ -37,7 +39,17 @@ Words = tuple[TokenScore, ...]
 def ranked(
     model: TaskModel, values: Tensor, top: int, stack: str = ""
 ) -> list[tuple[Words, Words]]:
-    """Of [direction, token]: the tokens at either end of each, the farthest first."""
+    """Returns the tokens with the largest and the smallest values of each row.
+
+    Args:
+        model: The model.
+        values: [direction, token]
+        top: The number of tokens for each end.
+        stack: "encoder" or "decoder", by default the last stack.
+
+    Returns:
+        For each direction, the largest tokens in descending and the smallest in ascending order.
+    """
     known = model.tokenizer
     if known is not None and (stack or "decoder") == "decoder":
         known = known.target
@@ -53,9 +65,19 @@ def ranked(
 
 @torch.no_grad()
 def written(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
-    """[direction, token]: how much logits grow by directions of [direction, width] that are
-    written; by the embedding where no head tells (an encoder that a decoder reads, clusters of
-    words, a bare model)."""
+    """Returns how much directions written to the residual stream raise each logit.
+
+    The embedding is used instead if no head applies (an encoder read by a decoder, an adaptive
+    softmax, a model without a language head).
+
+    Args:
+        model: The model.
+        directions: [direction, width]
+        stack: "encoder" or "decoder", by default the last stack.
+
+    Returns:
+        [direction, token]
+    """
     spec = next((h for h in model.spec.heads if kind_of(h, model.spec) == "lm"), None)
     module, last = stack_of(model, stack), stack_of(model)
     head = None if spec is None else model.net.heads[spec.name]
@@ -80,8 +102,16 @@ def written(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
 
 @torch.no_grad()
 def read(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
-    """[direction, token]: how far tokens' embeddings lie along directions of [direction, width]
-    that are read."""
+    """Returns how far tokens' embeddings align with directions read from the residual stream.
+
+    Args:
+        model: The model.
+        directions: [direction, width]
+        stack: "encoder" or "decoder", by default the last stack.
+
+    Returns:
+        [direction, token]
+    """
     embed = getattr(stack_of(model, stack), "embed", None)
     if not isinstance(embed, Embedding):
         raise GlassformerError("This stack reads sound or images: there are no words to tell.")

@@ -1,4 +1,4 @@
-"""What was found, as HTML for a notebook or one standalone file.
+"""HTML rendering of results for a notebook or one standalone file.
 
-Nothing is fetched: pictures are inline SVG, or PNG as data, and scripts stand in the file itself.
+Nothing is fetched: images are inline SVG, or PNG as data URLs, and scripts are part of the file.
 """

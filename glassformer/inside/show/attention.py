@@ -1,5 +1,8 @@
-"""Attention. One head as lines between tokens and as a matrix, and all heads
-of all layers as small pictures to choose from."""
+"""HTML for attention patterns.
+
+One head is shown as lines between tokens and as a matrix, and all heads of all layers as thumbnails
+to choose from.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from glassformer.inside.show.html import fragment, plain
 if TYPE_CHECKING:
     from glassformer.inside.capture.stack_view import LayerTensors
 
-ROOM = 3_000_000  # cells in one file
+ROOM = 3_000_000  # maximum number of cells in one file
 
 SCRIPT = Path(__file__).with_name("attention.js").read_text("utf-8")
 
@@ -27,7 +30,7 @@ def html(layers: LayerTensors) -> str:
     title = f"{layers.side.title}: attention"
     try:
         named = layers[:]
-    except GlassformerError as error:  # layers that differ
+    except GlassformerError as error:  # layers of different shapes
         return fragment(title, f"<p>{error}</p>{picture(layers[0])}")
     array = named.array.detach().float().cpu()
     lead = array.shape[0] * array.shape[1]

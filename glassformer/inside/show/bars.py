@@ -1,4 +1,4 @@
-"""Parts of a logit as bars, and tokens colored by how much they count."""
+"""HTML for contributions to a logit as bars, and for tokens colored by attribution."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def contributions_html(found: Contributions) -> str:
 
 
 def table(rows: Iterable[tuple[str, float]]) -> str:
-    """Names, bars to the left or right by sign, numbers."""
+    """Renders names, numbers and bars colored by sign."""
     given = list(rows)
     most = max((abs(value) for _, value in given), default=0.0) or 1.0
     lines = []
@@ -51,7 +51,7 @@ def table(rows: Iterable[tuple[str, float]]) -> str:
 
 
 def tokens(values: NamedTensor) -> str:
-    """Every token, colored by its number."""
+    """Renders every token, colored by its number."""
     numbers = values.array.tolist()
     most = max(map(abs, numbers), default=0.0)
     parts = (
@@ -67,7 +67,7 @@ def predictions_html(found: Predictions) -> str:
 
 
 def chances(found: Predictions) -> str:
-    if any(one.probability != one.probability for one in found):  # numbers are said, not chosen
+    if any(one.probability != one.probability for one in found):  # NaN for a regression
         return table((word(one.text), one.logit) for one in found)
     rows = "".join(
         f"<tr><td class='w'>{word(one.text)}</td><td class='n'>{one.probability:.1%}</td>"

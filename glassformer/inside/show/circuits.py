@@ -1,4 +1,4 @@
-"""Circuits as the tokens of their directions, and how heads compose."""
+"""HTML for circuits, causal bases and composition scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two models side by side on one text."""
+"""HTML for the comparison of two models on one text."""
 
 from __future__ import annotations
 

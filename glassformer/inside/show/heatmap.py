@@ -1,4 +1,4 @@
-"""An array of any axes as heat maps."""
+"""HTML for tensors of any number of axes as heat maps."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from torch import Tensor
 from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.show.html import fragment, tint, word
 
-CELL, SMALL = 16, 40  # the side of a cell that can be pointed at; more than so many become an image
-SIDE = 512  # of an image, in cells at most
-MANY = 64  # pictures side by side, at most
+CELL, SMALL = 16, 40  # cell size in pixels; beyond this many cells an image is used
+SIDE = 512  # maximum image size in cells
+MANY = 64  # maximum number of images in a row
 ABOVE, BELOW = (11, 122, 117), (194, 87, 26)
 
 
@@ -29,7 +29,7 @@ def html(named: NamedTensor) -> str:
 
 
 def picture(named: NamedTensor) -> str:
-    """One axis as a row, two as a heat map, more as several of those."""
+    """Renders one axis as a row, two as a heat map, and more as several heat maps."""
     array = named.array.detach().float().cpu()
     most = float(array.nan_to_num().abs().max()) if array.numel() else 0.0
     if array.ndim == 1:
@@ -49,7 +49,7 @@ def picture(named: NamedTensor) -> str:
 
 
 def heat(named: NamedTensor, most: float) -> str:
-    """[row, column], with what stands along both where there is room for it."""
+    """Renders [row, column] as a heat map, with labels if there are few enough cells."""
     array = named.array.detach().float().cpu()
     rows, columns = array.shape
     if max(rows, columns) > SMALL or not named.labels:
@@ -86,7 +86,7 @@ def labels(named: NamedTensor, axis: int) -> list[str]:
 
 
 def image(array: Tensor, most: float, side: int) -> str:
-    """A PNG as data; what is larger than a screen shows the largest of its neighbors."""
+    """Renders a PNG data URL; a larger array is reduced to the strongest of neighboring cells."""
     array = shrunk(array.detach().float().cpu(), SIDE)
     height, width = array.shape
     scale = side / max(height, width, 1)
@@ -96,7 +96,7 @@ def image(array: Tensor, most: float, side: int) -> str:
 
 
 def shrunk(array: Tensor, side: int) -> Tensor:
-    """[..., row, column] with at most `side` of each; a strong cell stays strong."""
+    """Reduces [..., row, column] to at most `side` of each, keeping the strongest of neighbors."""
     steps = [max(1, -(-n // side)) for n in array.shape[-2:]]
     if steps == [1, 1]:
         return array
@@ -109,7 +109,7 @@ def shrunk(array: Tensor, side: int) -> Tensor:
 
 
 def png(array: Tensor, most: float) -> bytes:
-    """White at zero, toward one color above and another below it."""
+    """Encodes an array as PNG: white at zero, one color for positive, one for negative values."""
     share = (array.nan_to_num() / (most or 1.0)).clamp(-1, 1)[..., None]
     above, below = torch.tensor(ABOVE), torch.tensor(BELOW)
     color = 255 + share.abs() * (torch.where(share >= 0, above, below) - 255)

@@ -1,4 +1,4 @@
-"""The sheet that all pictures stand on, and a whole file of it."""
+"""HTML fragments with the shared style sheet, and standalone files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,18 @@ STYLE = Path(__file__).with_name("style.css").read_text("utf-8")
 
 
 def fragment(title: str, body: str, script: str = "", data: Any = None) -> str:
-    """A piece of HTML for a notebook. The script is a function of the piece's element and `data`;
-    it runs for every copy of the piece once."""
+    """Returns an HTML fragment for a notebook.
+
+    Args:
+        title: The heading.
+        body: The HTML body.
+        script: A JavaScript function of the fragment's element and `data`; it runs once for every
+            copy of the fragment.
+        data: The JSON data for the script.
+
+    Returns:
+        The HTML.
+    """
     mark = hashlib.sha256(f"{title}{body}{script}".encode()).hexdigest()[:12]
     start = f'<div class="gf" data-gf="{mark}"><style>{STYLE}</style><h2>{escape(title)}</h2>{body}'
     if not script:
@@ -29,6 +39,7 @@ def fragment(title: str, body: str, script: str = "", data: Any = None) -> str:
 
 
 def save(path: str | Path, title: str, body: str) -> None:
+    """Writes a standalone HTML file."""
     whole = (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -40,7 +51,7 @@ def save(path: str | Path, title: str, body: str) -> None:
 
 
 def plain(text: str) -> str:
-    """A token so that its spaces and line ends can be seen."""
+    """Makes the spaces and line breaks of a token visible."""
     return text.replace("\n", "⏎").replace("\t", "⇥").replace(" ", "␣") or "∅"
 
 
@@ -49,6 +60,6 @@ def word(text: str) -> str:
 
 
 def tint(value: float, most: float = 1.0) -> str:
-    """A CSS color that is stronger the larger a number is; another one for negative numbers."""
+    """Returns a CSS color by sign, whose opacity grows with the absolute value."""
     share = min(1.0, abs(value) / most) if most else 0.0
     return f"rgba(var(--{'accent' if value >= 0 else 'against'}),{share:.3f})"

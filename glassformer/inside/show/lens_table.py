@@ -1,4 +1,4 @@
-"""The lens as a table, a row a stage, the last on top."""
+"""HTML for a lens as a table with one row per stage, the last stage on top."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from glassformer.inside.show.html import fragment, tint, word
 if TYPE_CHECKING:
     from glassformer.inside.lens.lens import Lens
 
-MOST = 64  # positions in one table
+MOST = 64  # maximum number of positions in one table
 
 
 def lens_html(lens: Lens) -> str:

@@ -1,4 +1,4 @@
-"""The strongest texts of neurons, every token colored by its activity."""
+"""HTML for the texts that activate neurons most, with tokens colored by activation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several arrays under one title, positions, and the table of parameters."""
+"""HTML for several tensors under one title, position information, and the parameter table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A view. Its tokens, what is predicted, its attention and its lens."""
+"""HTML for a view: its tokens, predictions, attention and lens."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What a head or a feed-forward layer is made to do, told by its weights
-alone. A matrix is taken apart into directions, the strongest first, and these are read as words."""
+"""Singular value decomposition of the circuits of heads and feed-forward layers, from weights only.
+
+The strongest singular directions are interpreted as tokens.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from glassformer.inside.lens.unembed import Words, ranked, read, written
 from glassformer.inside.weights.factors import block_of, factors, reads, writes
 from glassformer.tasks.model_protocol import TaskModel
 
-SIDES = {  # what stands on either side of each matrix, [left, right]
+SIDES = {  # what the sides of each matrix do, [left, right]
     "ov": ("writes", "reads"),
     "qk": ("asks", "is asked"),
     "in": (None, "reads"),
@@ -27,8 +29,14 @@ SIDES = {  # what stands on either side of each matrix, [left, right]
 
 @dataclass(frozen=True)
 class End:
-    """Directions on one side of a matrix, [rank, width] of length 1, and of each the tokens at its
-    two ends. Which end is which is free, but the same on both sides."""
+    """The singular directions on one side of a matrix.
+
+    Their signs are arbitrary, but consistent between the two sides.
+
+    Attributes:
+        vectors: [rank, width], of length 1.
+        words: For each direction, the tokens at its positive and at its negative end.
+    """
 
     vectors: NamedTensor
     words: list[tuple[Words, Words]]
@@ -36,8 +44,16 @@ class End:
 
 @dataclass(frozen=True)
 class Circuit(Displayable):
-    """`strengths` are singular values, [rank]; `ends` by what they do: `writes` and `reads` of OV,
-    `asks` and `is asked` of QK, `reads` or `writes` of a feed-forward layer."""
+    """The result of `circuit`.
+
+    Attributes:
+        which: The kind of circuit.
+        layer: The layer.
+        head: The head; None for a feed-forward layer.
+        strengths: The singular values, [rank].
+        ends: The sides by role: "writes" and "reads" for OV, "asks" (queries) and "is asked" (keys)
+            for QK, "reads" or "writes" for a feed-forward layer.
+    """
 
     which: str
     layer: int
@@ -76,9 +92,21 @@ def circuit(
     stack: str = "",
     cross: bool = False,
 ) -> Circuit:
-    """The `count` strongest directions of a head's OV or QK (`which`), of what the neurons of a
-    feed-forward layer read (`in`; `gate` of a gated one) or write (`out`), with `top` tokens at
-    either end. `cross`: of the heads that ask an encoder.
+    """Decomposes a circuit into its strongest directions and interprets them as tokens.
+
+    Args:
+        model: The model.
+        layer: The layer.
+        head: The head, for "ov" and "qk".
+        which: A head's "ov" or "qk" circuit, or what the neurons of a feed-forward layer read
+            ("in", or "gate" of a gated one) or write ("out").
+        count: The number of directions.
+        top: The number of tokens for each end.
+        stack: "encoder" or "decoder", by default the last stack.
+        cross: Whether the head is one of cross-attention.
+
+    Returns:
+        The circuit.
 
     >>> inside.circuit(model, 3, 1, "ov")["writes"].words[0]
     """
@@ -104,7 +132,7 @@ def circuit(
         for name, x in zip(SIDES[which], (u, v), strict=True)
         if name is not None
     }
-    values = next(iter(found.values()))[1]  # the farther end of the first side is the positive one
+    values = next(iter(found.values()))[1]  # the larger end of the first side is positive
     sign = torch.where(values.amax(1) >= -values.amin(1), 1.0, -1.0)[:, None]
     labels = {"rank": [str(rank) for rank in range(count)]}
     ends = {
@@ -134,7 +162,7 @@ def _of_head(
 
 
 def _of_neurons(model: TaskModel, layer: int, which: str, stack: str) -> tuple[Tensor, Tensor]:
-    """With what has no side of its own as ones."""
+    """The factors of a feed-forward matrix; the side of the neurons is the identity."""
     block = block_of(model, layer, stack)
     if which == "out":
         weight = writes(block, "ffn", block.ffn.down.weight)
@@ -147,7 +175,7 @@ def _of_neurons(model: TaskModel, layer: int, which: str, stack: str) -> tuple[T
 
 
 def product_svd(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """U, S and V of left @ right, [m, r] and [r, n], by way of matrices of their ranks."""
+    """Returns U, S and V of left @ right, [m, r] and [r, n], without forming the full product."""
     q, r = torch.linalg.qr(left)
     p, t = torch.linalg.qr(right.T)
     u, s, v = torch.linalg.svd(r @ t.T, full_matrices=False)

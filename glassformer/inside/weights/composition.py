@@ -1,5 +1,4 @@
-"""Which heads are made to work on what earlier heads have written, told
-by their weights alone (Elhage et al., 2021)."""
+"""Composition scores between attention heads, from weights only (Elhage et al., 2021)."""
 
 from __future__ import annotations
 
@@ -15,28 +14,36 @@ from glassformer.inside.weights.factors import Factors, every
 from glassformer.tasks.model_protocol import TaskModel
 
 KINDS = {"q": "queries", "k": "keys", "v": "values"}
-Head = tuple[int, int]  # layer, and its number there
+Head = tuple[int, int]  # layer, head
 
 
 @dataclass(frozen=True)
 class Composition(Displayable):
-    """`scores` are [from, to]: |M C| / (|M| |C|), where C is what the earlier head carries (its OV)
-    and M what the later one does with it, by its queries, keys or values; 0 where it is not
-    later. Matrices at random would have about 1 over the root of the width."""
+    """The composition scores of all pairs of heads.
+
+    The score is |M C| / (|M| |C|), where C is the OV matrix of the earlier head and M the matrix by
+    which the later head uses it, through its queries, keys or values. Random matrices have a score
+    of about 1 / sqrt(width).
+
+    Attributes:
+        kind: "q", "k" or "v".
+        heads: The heads as (layer, head).
+        scores: [from, to]; 0 if the second head is not in a later layer.
+    """
 
     kind: str
     heads: tuple[Head, ...]
     scores: NamedTensor
 
     def __getitem__(self, pair: tuple[Head, Head]) -> float:
-        """Of a pair of heads, each (layer, head)."""
+        """Returns the score of a pair of heads, each given as (layer, head)."""
         for one in pair:
             if one not in self.heads:
                 raise GlassformerError(f"There is no head {one}: a head is (layer, head).")
         return float(self.scores.array[self.heads.index(pair[0]), self.heads.index(pair[1])])
 
     def top(self, count: int = 10) -> list[tuple[Head, Head, float]]:
-        """The pairs that compose most."""
+        """Returns the pairs with the highest scores, as (earlier head, later head, score)."""
         table = self.scores.array.flatten()
         values, places = table.topk(min(count, len(table)))
         size = len(self.heads)
@@ -61,7 +68,15 @@ class Composition(Displayable):
 
 @torch.no_grad()
 def composition(model: TaskModel, kind: str = "k", stack: str = "") -> Composition:
-    """Of all heads of a stack with all later ones: by queries (`q`), keys (`k`) or values (`v`).
+    """Computes the composition scores of all heads of a stack with all later ones.
+
+    Args:
+        model: The model.
+        kind: Composition by queries ("q"), keys ("k") or values ("v").
+        stack: "encoder" or "decoder", by default the last stack.
+
+    Returns:
+        The scores.
 
     >>> inside.composition(model, "k").top(3)
     """
@@ -88,20 +103,23 @@ def composition(model: TaskModel, kind: str = "k", stack: str = "") -> Compositi
 
 
 def _used(own: Factors, kind: str) -> Tensor:
-    """What a later head does with what it reads, as [head, rank, width] of the same size."""
+    """The matrix by which a later head uses its input, reduced to [head, rank, width]."""
     by, beside = {"q": (own.q, own.k), "k": (own.k, own.q), "v": (own.v, own.o.mT)}[kind]
     return small(beside, by.mT).mT
 
 
 def small(inner: Tensor, outer: Tensor) -> Tensor:
-    """outer @ inner, [head, width, dim] and [head, dim, width], as a matrix of [head, width, dim]
-    whose products are of the same size: what a rotation does to the other side changes none."""
+    """Reduces outer @ inner, [head, width, dim] and [head, dim, width], to [head, width, dim].
+
+    Products with the result from the left have the same norm, because an orthogonal factor on the
+    other side does not change it.
+    """
     triangle: Tensor = torch.linalg.qr(inner.mT).R
     return outer @ triangle.mT
 
 
 def norms(carried: Tensor, used: Tensor) -> Tensor:
-    """[earlier head, later head], the size of each product over the sizes of its factors."""
+    """[earlier head, later head]: the norm of each product divided by the norms of its factors."""
     both = torch.einsum("jrw,iws->ijrs", used, carried)
     size = torch.linalg.matrix_norm
     ratio: Tensor = size(both) / (size(carried)[:, None] * size(used)).clamp(min=1e-30)

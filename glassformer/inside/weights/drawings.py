@@ -1,4 +1,4 @@
-"""A module comes in, its numbers as named arrays go out."""
+"""Conversion of position modules to named tensors for display."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def slots_of(stack: Stack, length: int) -> Tensor:
 
 
 def _by_distance(bias: Tensor) -> tuple[Tensor, list[str]]:
-    """[head, query, key] to [head, distance]: key - query, as the first and the last query see."""
+    """Reduces [head, query, key] to [head, distance], where the distance is key - query.
+
+    The values are those of the first and the last query.
+    """
     last, first = bias[:, -1, :-1], bias[:, 0]
     size = bias.shape[-1]
     return torch.cat((last, first), -1), [str(d) for d in range(1 - size, size)]
@@ -71,7 +74,7 @@ def _alibi(module: AlibiBias, block: Any, stack: Stack, length: int) -> Drawn:
 
 
 def _rotary(module: RotaryPosition, block: Any, stack: Stack, length: int) -> Drawn:
-    """Angles in radians, and how alike a vector is to itself some positions on."""
+    """Angles in radians, and the similarity of a vector to itself at a distance."""
     slots = slots_of(stack, length)
     frequencies = rotary_frequencies(module.spec, slots.device)
     angles = slots[:, None] * frequencies  # [position, pair]

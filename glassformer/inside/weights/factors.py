@@ -1,9 +1,10 @@
-"""The matrices of heads and feed-forward layers, as the stream meets them.
+"""The weight matrices of heads and feed-forward layers, as applied to the residual stream.
 
-A head asks by Q, is asked by K, carries by V and writes by O: QK = Q^T K says who looks at whom, OV
-= O V what is carried over (Elhage et al., 2021). What is linear in a norm stands in the matrix
-behind it: its scale, and that a LayerNorm takes the mean away, so that nothing is read or written
-along it. Biases are left out, and what depends on where tokens stand (a rotary angle, a distance).
+A head has the matrices Q, K, V and O: QK = Q^T K determines which tokens attend to which, OV = O V
+what is copied (Elhage et al., 2021). The linear part of a norm is folded into the matrix after it:
+its scale, and for a LayerNorm the removal of the mean, so that nothing is read or written along the
+mean direction. Biases are left out, and so is everything that depends on token positions (rotary
+angles, distances).
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ from glassformer.tasks.model_protocol import TaskModel
 
 @dataclass(frozen=True)
 class Factors:
-    """Of one layer's heads: q, k, v of [head, dim, width], and o of [head, width, dim]; each head
-    has the keys and values that it reads, shared or not."""
+    """The matrices of one layer's heads.
+
+    q, k and v are [head, dim, width], o is [head, width, dim]; keys and values shared by several
+    heads are repeated for each.
+    """
 
     layer: int
     q: Tensor
@@ -37,7 +41,7 @@ class Factors:
 
 
 def stack_of(model: TaskModel, stack: str = "") -> Stack:
-    """By its name; the one whose output the heads read by default."""
+    """Returns a stack by name, by default the one whose output the heads read."""
     name = stack or ("encoder" if model.spec.decoder is None else "decoder")
     found = getattr(model.net, name, None) if name in ("encoder", "decoder") else None
     if not isinstance(found, Stack):
@@ -46,6 +50,7 @@ def stack_of(model: TaskModel, stack: str = "") -> Stack:
 
 
 def block_of(model: TaskModel, layer: int, stack: str = "") -> Block:
+    """Returns the transformer block of a layer; raises if the layer is of another kind."""
     module = stack_of(model, stack)
     check_index(layer, len(module.spec.order), "layer")
     block = module.blocks[module.spec.order[layer]]
@@ -56,7 +61,17 @@ def block_of(model: TaskModel, layer: int, stack: str = "") -> Block:
 
 @torch.no_grad()
 def factors(model: TaskModel, layer: int, stack: str = "", cross: bool = False) -> Factors:
-    """Of self-attention, or of the attention to what an encoder has read."""
+    """Returns the matrices of a layer's heads.
+
+    Args:
+        model: The model.
+        layer: The layer.
+        stack: "encoder" or "decoder", by default the last stack.
+        cross: Whether to return those of cross-attention.
+
+    Returns:
+        The matrices.
+    """
     block = block_of(model, layer, stack)
     spec = block.spec.cross if cross else block.spec.attention
     if spec is None:
@@ -83,7 +98,7 @@ def factors(model: TaskModel, layer: int, stack: str = "", cross: bool = False) 
 
 
 def every(model: TaskModel, stack: str = "") -> Iterator[Factors]:
-    """Of all layers whose attention is to tokens one by one."""
+    """Yields the matrices of all layers whose attention has one key per token."""
     module = stack_of(model, stack)
     for layer, index in enumerate(module.spec.order):
         block = module.blocks[index]
@@ -92,7 +107,7 @@ def every(model: TaskModel, stack: str = "") -> Iterator[Factors]:
 
 
 def reads(block: Block, part: str, weight: Tensor) -> Tensor:
-    """A matrix of [out, width] behind the norm that stands before a part, if one does."""
+    """Returns a matrix of [out, width] with the norm before the component, if any, folded in."""
     if block.spec.placement == "post":
         return weight.float()
     if part == "ffn" and block.spec.residual == "parallel_shared_norm":
@@ -101,8 +116,10 @@ def reads(block: Block, part: str, weight: Tensor) -> Tensor:
 
 
 def writes(block: Block, part: str, weight: Tensor) -> Tensor:
-    """A matrix of [width, in] and what is linear in the norm behind it; where all norms of the
-    stream take the mean away, without it."""
+    """Returns a matrix of [width, in] with the linear part of the norm after it folded in.
+
+    If all norms of the residual stream subtract the mean, the mean is removed.
+    """
     weight = weight.float()
     if block.spec.placement == "sandwich":
         return straight(getattr(block, f"{part}_norm_out"), weight.T).T
@@ -110,7 +127,16 @@ def writes(block: Block, part: str, weight: Tensor) -> Tensor:
 
 
 def straight(norm: nn.Module, x: Tensor, back: bool = False) -> Tensor:
-    """What is linear in a norm, for rows of [..., width]; `back`: for what stands behind it."""
+    """Applies the linear part of a norm to rows of [..., width].
+
+    Args:
+        norm: The norm.
+        x: The rows.
+        back: Whether the rows belong to a matrix applied after the norm.
+
+    Returns:
+        The rows.
+    """
     if isinstance(norm, LayerNorm) and not back:
         x = x - x.mean(-1, keepdim=True)
     if not isinstance(norm, nn.Identity):
@@ -121,6 +147,7 @@ def straight(norm: nn.Module, x: Tensor, back: bool = False) -> Tensor:
 
 
 def scale_of(norm: nn.Module) -> Tensor:
+    """Returns the scale of a norm."""
     if isinstance(norm, BatchNorm):
         inner = norm.norm
         assert inner.running_var is not None

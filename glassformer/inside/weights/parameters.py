@@ -1,5 +1,4 @@
-"""The table of a model's tensors, how their numbers are distributed, and
-what is tied to what."""
+"""The table of a model's parameters, their value distributions and ties."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from glassformer.inside.displayable import Displayable
 from glassformer.parameter_table import parts_of
 
 BINS = 40
-MOST = 1 << 20  # numbers of a tensor that a histogram looks at, evenly spaced
+MOST = 1 << 20  # values that a histogram samples, evenly spaced
 
 
 @dataclass(frozen=True)
@@ -26,12 +25,12 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A tensor, or a group of them (`shape` None), whose count is that of all within."""
+    """A tensor, or a group of tensors (`shape` is None) with their total count."""
 
     name: str
     depth: int
     shape: tuple[int, ...] | None
-    count: int  # of parameters that no row above has counted
+    count: int  # parameters not counted in an earlier row
     dtype: str | None = None
     tied_to: str | None = None
     fixed: bool = False  # computed, not learned
@@ -39,13 +38,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How the numbers of a tensor lie; `sampled` says that a part was looked at."""
+    """The distribution of a tensor's values; `sampled` tells that only a part was used."""
 
     mean: float
     std: float
     low: float
     high: float
-    zeros: float  # the share of exact zeros
+    zeros: float  # fraction of exact zeros
     histogram: Histogram
     sampled: bool
 
@@ -62,7 +61,7 @@ class Parameters(list[Parameter], Displayable):
 
 
 def parameters(net: Transformer) -> Parameters:
-    """The rows of `glassformer inspect`, from the top of the module tree."""
+    """Returns the rows of `glassformer inspect`, from the top of the module tree."""
     tensors = {**dict(net.named_parameters(remove_duplicate=False)), **dict(net.named_buffers())}
     return Parameters(
         Parameter(
@@ -80,6 +79,7 @@ def parameters(net: Transformer) -> Parameters:
 
 @torch.no_grad()
 def distribution(tensor: Tensor, bins: int = BINS) -> Distribution:
+    """Computes the distribution of a tensor's values."""
     flat = tensor.detach().flatten()
     step = max(1, len(flat) // MOST)
     some = flat[::step].float()
@@ -98,7 +98,7 @@ def distribution(tensor: Tensor, bins: int = BINS) -> Distribution:
 
 
 def distribution_of(net: Transformer, name: str, bins: int = BINS) -> Distribution:
-    """Of a tensor by its name in the table."""
+    """Computes the distribution of a tensor given by its name in the table."""
     tensors = {**dict(net.named_parameters(remove_duplicate=False)), **dict(net.named_buffers())}
     if name not in tensors:
         raise GlassformerError(f"The model has no tensor {name!r}; see the table of parameters.")

@@ -1,8 +1,8 @@
-"""The patterns by which a model knows where tokens stand, as data.
+"""The position information of a model as tensors for display.
 
-Whatever a model has becomes pictures of one form: tables that are added (sinusoids, learned rows),
-biases by distance (T5, ALiBi), turning angles (rotary), vectors by distance (Shaw, Transformer-XL,
-DeBERTa, whose terms are shown for a text), and which keys are seen (causal, windows, BigBird).
+The result has one form for all models: added tables (sinusoidal, learned), biases by distance (T5,
+ALiBi), rotation angles (rotary), vectors by distance (Shaw, Transformer-XL, DeBERTa, whose score
+terms are shown for a text), and attention masks (causal, windows, BigBird).
 """
 
 from __future__ import annotations
@@ -28,13 +28,21 @@ from glassformer.inside.weights.drawings import DRAW, slots_of
 from glassformer.spec import BlockSparsePattern, BlockSpec
 from glassformer.tasks.model_protocol import TaskModel
 
-LENGTH = 64  # positions that are shown, if nobody says otherwise
+LENGTH = 64  # default number of positions
 
 
 @dataclass(frozen=True, eq=False)
 class Picture(Displayable):
-    """`kind`: table, bias, rotary, distances, terms or mask. `facts` are the numbers behind it,
-    `layers` those of the stack that it holds for."""
+    """One kind of position information.
+
+    Attributes:
+        stack: "encoder" or "decoder".
+        kind: "table", "bias", "rotary", "distances", "terms" or "mask".
+        title: A description.
+        layers: The layers it applies to.
+        facts: The parameters behind it.
+        arrays: The tensors by name.
+    """
 
     stack: str
     kind: str
@@ -64,8 +72,17 @@ class Pictures(list[Picture], Displayable):
 
 @torch.no_grad()
 def positions(model: TaskModel, length: int = LENGTH, side: StackView | None = None) -> Pictures:
-    """All pictures of a model for so many positions. With a `side` of a view its text decides on
-    the length, and DeBERTa's terms are those of that text."""
+    """Returns the position information of a model.
+
+    Args:
+        model: The model.
+        length: The number of positions.
+        side: A stack of a view, whose text then determines the length, and for which DeBERTa's
+            score terms are computed.
+
+    Returns:
+        The list of pictures.
+    """
     if length < 1:
         raise GlassformerError(f"length must be 1 or more, not {length}.")
     net = model.net
@@ -114,7 +131,7 @@ def _tables(name: str, stack: Stack, length: int) -> Iterator[Picture]:
 
 
 def _modules(name: str, stack: Stack, length: int, side: StackView | None) -> Iterator[Picture]:
-    """A position module is shown once, with all layers that use it."""
+    """One picture per position module, with all layers that use it."""
     users: dict[int, list[int]] = {}
     for depth, index in enumerate(stack.spec.order):
         place = stack.position_of[index]
@@ -133,7 +150,7 @@ def _modules(name: str, stack: Stack, length: int, side: StackView | None) -> It
 def _terms(
     name: str, module: DisentangledPosition, stack: Stack, side: StackView, layer: int
 ) -> Picture:
-    """The three parts of a score, [head, query, key] each, for the text of a view."""
+    """The three parts of a DeBERTa score, [head, query, key] each, for the text of a view."""
     attention: Any = stack.blocks[stack.spec.order[layer]].attention
     q, k = side.q[layer].array[None], side.k[layer].array[None]
     length = q.shape[2]
@@ -164,7 +181,7 @@ def _terms(
 
 
 def _masks(name: str, stack: Stack, length: int) -> Iterator[Picture]:
-    """Which keys a query sees, for every pattern that the stack has."""
+    """The keys that each query can attend to, for every attention pattern of the stack."""
     users: dict[Any, list[int]] = {}
     for depth, index in enumerate(stack.spec.order):
         layer = stack.spec.blocks[index]

@@ -1,7 +1,7 @@
-"""One function each, a file a panel. What was asked comes in, answers go out.
+"""Request handlers of the page, one module per panel.
 
-Nothing is computed here: what a question needs comes from `inside`, and is put into the form that
-page/src/protocol.ts describes.
+Handlers compute nothing themselves: they call `inside` and convert the results to the form
+described in page/src/protocol.ts.
 """
 
 from glassformer.page.handlers import (

@@ -1,4 +1,4 @@
-"""A head, a layer, a row, the whole model, a neuron."""
+"""Handlers for attention: one head, one layer, one query row, the whole model, one neuron."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ THUMBNAIL = 32
 
 
 def attention(session: Session, asked: RequestArgs) -> BinaryResponse:
+    """Returns attention patterns in one of the forms of `VIEWS`."""
     view = session.view(asked)
     seen = side(view, asked.choice("sight", SIGHTS))
     return VIEWS[asked.choice("view", tuple(VIEWS))](seen, asked)
@@ -85,7 +86,7 @@ def whole_model(seen: StackView, asked: RequestArgs) -> BinaryResponse:
 
 
 def span(asked: RequestArgs, name: str, size: int) -> slice:
-    """All of them, or [from, to): one sentence of a pair."""
+    """Returns the slice of an argument [from, to), such as one sentence of a pair; default all."""
     match asked.list(name):
         case None:
             return slice(None)
@@ -103,6 +104,7 @@ def one_neuron(seen: StackView, asked: RequestArgs) -> BinaryResponse:
 
 
 def heads(session: Session, asked: RequestArgs) -> BinaryResponse:
+    """Returns the head type scores."""
     sight = asked.choice("sight", SIGHTS)
     found = head_types(side(session.view(asked), sight))
     arrays = {name: (one.array.float(), one.axes) for name, one in found.items()}

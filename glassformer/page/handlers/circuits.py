@@ -1,4 +1,4 @@
-"""Circuits, and how heads compose."""
+"""Handlers for circuits and the composition of heads."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ STACKS = ("encoder", "decoder")
 
 
 def circuit(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the strongest directions of a circuit, with their tokens."""
     model = session.model(asked.text("model"))
     which = asked.choice("which", tuple(SIDES), "ov")
     found = find_circuit(
@@ -38,6 +39,7 @@ def circuit(session: Session, asked: RequestArgs) -> dict[str, Any]:
 
 
 def composition(session: Session, asked: RequestArgs) -> BinaryResponse:
+    """Returns the composition scores of all heads, and the ten highest pairs."""
     model = session.model(asked.text("model"))
     kind = asked.choice("kind", tuple(KINDS), "k")
     found = find_composition(model, kind, asked.choice("stack", STACKS))

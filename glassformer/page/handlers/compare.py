@@ -1,4 +1,4 @@
-"""Which heads and layers have moved, on one text."""
+"""Handler for the comparison of two models on one text."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from glassformer.page.handlers.text import tokens
 from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session, paired
 
-WEIGHTS = 20  # that are named
+WEIGHTS = 20  # number of weights that are listed
 
 
 def compare(session: Session, asked: RequestArgs) -> BinaryResponse:
+    """Returns the changes between models `a` and `b` on one text."""
     first, second = (session.model(asked.text(name)) for name in ("a", "b"))
     if first is second:
         raise GlassformerError("A model is the same as itself; choose two, or two steps of a run.")
     session.check_texts(asked.text("a"), asked.given)
     text, target = paired(asked, "text"), session.target(asked, "a")
     heads = {head.name for model in (first, second) for head in model.spec.heads}
-    head = asked.output if asked.output in heads else None  # the page may have a third model open
+    head = asked.output if asked.output in heads else None  # the page may show a third model
     found = compare_models(first, second, text, target, head=head)
     arrays: dict[str, Any] = {}
     for name, side in found.sides.items():

@@ -1,4 +1,4 @@
-"""Before and after, and patches swept over the model."""
+"""Handlers for edits, before and after, and for patching sweeps."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SWEPT = ("resid_pre", "attn_out", "ffn_out", "z", "q", "k", "v", "pattern")
 
 
 def edit(session: Session, asked: RequestArgs) -> BinaryResponse:
-    """What is predicted, which is all that comes at once."""
+    """Returns the predictions before and after the edits; the lens is a separate request."""
     began = time.perf_counter()
     before, after = both(session, asked)
     said = Predicted(before)
     for view in (before, after) if said.by.lens else ():
-        view.read_through(stage_names(view.model.spec))  # the lens will be asked for next
+        view.read_through(stage_names(view.model.spec))  # the lens is requested next
     found = edit_effects(before, after, row(said, asked), **knobs(asked))
     told = {
         "before": asdict(found.before),
@@ -41,7 +41,7 @@ def edit(session: Session, asked: RequestArgs) -> BinaryResponse:
 
 
 def edit_lens(session: Session, asked: RequestArgs) -> BinaryResponse:
-    """Of the positions that are in sight."""
+    """Returns the lens before and after the edits at the visible positions."""
     before, after = both(session, asked)
     check_lens(before)
     size = len(before.tokens)
@@ -57,7 +57,7 @@ def edit_lens(session: Session, asked: RequestArgs) -> BinaryResponse:
 
 
 def edit_text(session: Session, asked: RequestArgs) -> dict[str, Any]:
-    """What is written from the text."""
+    """Returns the text generated before and after the edits."""
     length = asked.index("length", 16, least=1, most=LONGEST)
     views = both(session, asked)
     tokens_of(views[0])
@@ -66,7 +66,7 @@ def edit_text(session: Session, asked: RequestArgs) -> dict[str, Any]:
 
 
 def both(session: Session, asked: RequestArgs) -> tuple[View, View]:
-    """Without the edits, and with them."""
+    """Returns the views without and with the edits."""
     return session.view(asked, edited=False), session.view(asked)
 
 
@@ -78,6 +78,7 @@ def written(view: View, length: int) -> str:
 
 
 def sweep(session: Session, asked: RequestArgs) -> BinaryResponse:
+    """Returns the effect of patching each place from another text."""
     view = session.view(asked, edited=False)
     options: dict[str, Any] = {"target": session.target(asked), **logit_of(Predicted(view), asked)}
     found = sweep_patches(

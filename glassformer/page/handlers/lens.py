@@ -1,4 +1,4 @@
-"""What each layer would say, and who made a logit."""
+"""Handlers for lenses, contributions to a logit, and saliency."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ AFTER = {"embedding": "embed", "attention": "attention", "feed-forward": "ffn"}
 
 
 def lens(session: Session, asked: RequestArgs) -> BinaryResponse:
+    """Returns the logit lens or tuned lens of a text."""
     view = session.view(asked)
     said = check_lens(view)
     tuned = session.tuned(asked)
@@ -47,6 +48,7 @@ def lens(session: Session, asked: RequestArgs) -> BinaryResponse:
 
 
 def check_lens(view: View) -> Predicted:
+    """Returns the predictions of the view; raises if its head has no lens."""
     said = Predicted(view)
     if not said.by.lens:
         raise GlassformerError(
@@ -57,7 +59,10 @@ def check_lens(view: View) -> Predicted:
 
 
 def wanted(said: Predicted, asked: RequestArgs) -> int | list[int] | None:
-    """Whose probability is followed: one token, what really comes, or what is said in the end."""
+    """Returns the token whose probability the lens follows.
+
+    This is one token, the actual token of every position, or None for the final prediction.
+    """
     if isinstance(asked.given.get("token"), int):
         return asked.index("token")
     if asked.choice("token", ("actual", "final"), "actual") == "final":
@@ -67,7 +72,7 @@ def wanted(said: Predicted, asked: RequestArgs) -> int | list[int] | None:
 
 
 def lens_cell(session: Session, asked: RequestArgs) -> dict[str, Any]:
-    """The candidates of one row and position."""
+    """Returns the candidates of one stage and position."""
     view = session.view(asked)
     check_lens(view)
     position = asked.index("position", most=len(view.tokens) - 1)
@@ -89,6 +94,7 @@ def rows(stages: Sequence[tuple[int | None, str]]) -> list[dict[str, Any]]:
 
 
 def contributions(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the contributions to a logit."""
     view = session.view(asked)
     said = Predicted(view)
     found = view.contributions(**logit_of(said, asked))
@@ -102,6 +108,7 @@ def contributions(session: Session, asked: RequestArgs) -> dict[str, Any]:
 
 
 def saliency(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the attribution of a logit to the tokens, or attention rollout."""
     view, method = session.view(asked), asked.choice("method", METHODS)
     if method == "rollout":
         at = looking(view, asked)
@@ -119,7 +126,7 @@ def saliency(session: Session, asked: RequestArgs) -> dict[str, Any]:
 
 
 def logit_of(said: Predicted, asked: RequestArgs) -> dict[str, Any]:
-    """Which logit a question is about, in the words of `inside`."""
+    """Returns the requested logit as keyword arguments of the functions of `inside`."""
     token = asked.index("token") if "token" in asked else None
     position, output = said.asked(row(said, asked), token)
     found = {"token": output, "position": position, "head": said.head.name}
@@ -136,7 +143,10 @@ def outcome(said: Predicted, asked: RequestArgs) -> dict[str, Any]:
 
 
 def looking(view: View, asked: RequestArgs) -> list[int]:
-    """Where what is predicted is read; the selected position of a model that predicts nothing."""
+    """Returns the positions the prediction is read from.
+
+    For a model that predicts nothing, this is the selected position.
+    """
     if describe_model.said_by(view.model, view.head)[0] is None:
         return [asked.index("position", most=len(view.tokens) - 1)]
     said = Predicted(view)

@@ -1,4 +1,4 @@
-"""Which there are, and what they are made of."""
+"""Handlers for the list of models and their structure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glassformer.page.session import Session
 from glassformer.weights.mapping import build_transformer
 from glassformer.weights.quantization import count_parameters
 
-EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models that bring none of their own
+EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models without their own samples
     "decoder": [
         {"text": "The animal didn't cross the street because it was too tired"},
         {"text": "Thanks for all the"},
@@ -30,6 +30,7 @@ EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models that bring none of t
 
 
 def models(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the list of models and the initial state of the page."""
     entries = [entry(source) for source in session.sources]
     first = dict(entries[0]["examples"][0])
     if session.text is not None:
@@ -66,6 +67,7 @@ def checkpoint(source: ModelSource) -> dict[str, Any]:
 
 
 def structure(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the structure of a model."""
     id = asked.text("model")
     tuned = tuned_head(session.source(id).place)
     return {"model": id, **describe_model.structure(session.model(id), tuned)}

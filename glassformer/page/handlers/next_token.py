@@ -1,4 +1,4 @@
-"""Candidates, beams, generation step by step."""
+"""Handlers for next-token candidates, beam search and step-by-step generation."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from glassformer.inside.intervene.choices import choices
 from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session
 
-LONGEST = 64  # new tokens at once
-MOST = 400  # candidates
+LONGEST = 64  # maximum number of new tokens
+MOST = 400  # maximum number of candidates
 BEAMS = 16
 
 
 def next_tokens(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the output distributions at one or all positions."""
     view = session.view(asked)
     said = Predicted(view)
     places = [row(said, asked)] if "position" in asked else None
@@ -33,13 +34,13 @@ def next_tokens(session: Session, asked: RequestArgs) -> dict[str, Any]:
 
 
 def row(said: Predicted, asked: RequestArgs) -> int:
-    """The position that is selected, or what else the page names a prediction by."""
+    """Returns the row of predictions for the selected position."""
     last = said.shape[0] - 1
     return 0 if said.what == "classify" else asked.index("position", last, most=last)
 
 
 def tokens_of(view: View) -> Predicted:
-    """What needs a vocabulary says so."""
+    """Returns the predictions of the view; raises if they are not tokens of the vocabulary."""
     said = Predicted(view)
     if not said.by.tokens:
         raise GlassformerError(
@@ -49,7 +50,7 @@ def tokens_of(view: View) -> Predicted:
 
 
 def knobs(asked: RequestArgs) -> dict[str, Any]:
-    """Those that were turned."""
+    """Returns the sampling settings that the request contains."""
     found: dict[str, Any] = {
         name: asked.number(name, 0.0) for name in ("temperature", "top_p", "min_p") if name in asked
     }
@@ -57,7 +58,7 @@ def knobs(asked: RequestArgs) -> dict[str, Any]:
 
 
 def continued(session: Session, asked: RequestArgs) -> dict[str, Any]:
-    """The text (or target) with a token more, or with one in the place of a mask."""
+    """Returns the text (or target) with a token appended, or with a mask filled."""
     view, token = session.view(asked), asked.index("token")
     tokenizer = view.model.tokenizer
     assert tokenizer is not None
@@ -66,7 +67,7 @@ def continued(session: Session, asked: RequestArgs) -> dict[str, Any]:
         return filled(view, asked, place, tokenizer.decode([token], special=True))
     ids = [one.id for one in view.tokens if one.id is not None and not one.special]
     before, after = (tokenizer.target.decode(some) for some in (ids, [*ids, token]))
-    more = after.removeprefix(before)  # what was typed stays as it was typed
+    more = after.removeprefix(before)  # the typed text stays as typed
     if view.reading.encoder:
         return {"text": asked.text("text"), "target": (session.target(asked) or "") + more}
     return {"text": asked.text("text") + more}
@@ -82,7 +83,7 @@ def filled(view: View, asked: RequestArgs, place: int, word: str) -> dict[str, A
         parts = text.split(mask)
         if number < len(parts) - 1:
             before, after = mask.join(parts[: number + 1]), mask.join(parts[number + 1 :])
-            if word.startswith("##"):  # goes on with the word before it
+            if word.startswith("##"):  # continues the previous word
                 before, word = before.rstrip(), word.removeprefix("##")
             return {**texts, name: before + word + after}
         number -= len(parts) - 1
@@ -90,6 +91,7 @@ def filled(view: View, asked: RequestArgs, place: int, word: str) -> dict[str, A
 
 
 def beams(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the beam search tree."""
     view = session.view(asked)
     tokens_of(view)
     nodes, results = beam_tree(
@@ -106,6 +108,7 @@ def beams(session: Session, asked: RequestArgs) -> dict[str, Any]:
 
 
 def step(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns a generation step by step, with the size of the key-value cache."""
     view = session.view(asked)
     tokens_of(view)
     length = asked.index("length", 12, least=1, most=LONGEST)

@@ -1,4 +1,4 @@
-"""The table, and how the numbers of one are distributed."""
+"""Handlers for the parameter table and the distribution of a tensor's values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from glassformer.weights.quantization import count_parameters
 
 
 def parameters(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the parameter table of a model."""
     net = session.model(asked.text("model")).net
     return {"total": count_parameters(net), "parts": [asdict(part) for part in table(net)]}
 
 
 def histogram(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the distribution of a tensor's values."""
     name = asked.text("name")
     found = distribution_of(session.model(asked.text("model")).net, name)
     bars = found.histogram

@@ -1,4 +1,4 @@
-"""How a model knows where tokens stand, as pictures."""
+"""Handler for the position information of a model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ MOST = 1024
 
 
 def positions(session: Session, asked: RequestArgs) -> BinaryResponse:
+    """Returns the position information of a model, for a text if one is given."""
     model = session.model(asked.text("model"))
     length = asked.index("length", 64, least=1, most=MOST)
     told: list[dict[str, Any]] = []
     arrays = {}
     side = None
-    if "text" in asked:  # some patterns are of a text
+    if "text" in asked:  # some information depends on a text
         side = session.view(asked)
     for number, picture in enumerate(pictures(model, length, side)):
         for part, array in picture.arrays.items():

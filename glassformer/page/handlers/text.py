@@ -1,4 +1,4 @@
-"""Its tokens, and any tensor on its way through the model."""
+"""Handlers for the tokens of a text and for any intermediate tensor."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
 
 def read(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the tokens of a text, and the target of an encoder-decoder model."""
     view = session.view(asked)
     target = session.target(asked)
     return {
@@ -49,6 +50,7 @@ def token_facts(view: View, token: InputToken) -> dict[str, Any]:
 
 
 def array(session: Session, asked: RequestArgs) -> BinaryResponse:
+    """Returns an intermediate tensor, sliced and downsampled as requested."""
     name = asked.text("name")
     found = named_array(session.view(asked), name)
     facts: dict[str, Any] = {"name": name, "shape": list(found.shape), "axes": list(found.axes)}
@@ -70,7 +72,7 @@ def whole(value: Any, name: str) -> int:
 
 
 def cut(named: NamedTensor, at: Any) -> NamedTensor:
-    """By the names of axes: an index, which takes its axis away, or [from, to)."""
+    """Slices a tensor by axis name: an index, which removes its axis, or [from, to)."""
     index: list[int | slice] = [slice(None)] * len(named.axes)
     for axis, where in at.items():
         match where:
@@ -92,8 +94,10 @@ def axis_of(named: NamedTensor, axis: str) -> int:
 
 
 def vocabulary(session: Session, asked: RequestArgs) -> dict[str, Any]:
-    """Tokens that begin with what was typed, the shortest first; as they stand in a text, or as the
-    vocabulary writes them."""
+    """Returns tokens that start with the typed text, the shortest first.
+
+    A token matches as it is written in a text, with or without its leading space.
+    """
     tokenizer = require_tokenizer(session.model(asked.text("model"))).target
     begins = asked.text("begins", "").casefold()
     count = asked.index("count", 20, least=1, most=200)

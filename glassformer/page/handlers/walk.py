@@ -1,4 +1,4 @@
-"""Its steps, and how one number came about."""
+"""Handlers for the computation steps of a text and the explanation of single numbers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from glassformer.page.session import Session
 
 
 def walk(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the computation steps through one layer and head."""
     view = session.view(asked)
     stack = asked.choice("stack", ("encoder", "decoder"))
     found = steps(view, stack, asked.index("layer"), asked.index("head"))
@@ -19,6 +20,7 @@ def walk(session: Session, asked: RequestArgs) -> dict[str, Any]:
 
 
 def cell(session: Session, asked: RequestArgs) -> dict[str, Any]:
+    """Returns the explanation of one number of a tensor."""
     view = session.view(asked)
     head = asked.index("head") if "head" in asked else None
     limit = asked.index("limit", 12, least=1)

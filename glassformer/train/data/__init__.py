@@ -1,4 +1,4 @@
-"""Files come in, batches of token ids go out, in an order that a seed fixes.
+"""Training data: from files to batches of token ids, in an order that a seed determines.
 
 >>> store = prepare(settings, "train", objective, cache, about={...})
 >>> loader = make_loader(settings, store, objective, context=1024, seed=1, batch=32)

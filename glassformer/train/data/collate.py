@@ -1,4 +1,4 @@
-"""Arrays of different lengths become one tensor, for `collate`."""
+"""Padding of arrays of different lengths to one tensor, for `collate`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from glassformer.train.objectives.objective import Example
 
 
 def even(length: int, most: int | None = None) -> int:
-    """The same or up to a quarter more, and `most` at most: so that there are few lengths.
+    """Rounds a length up, so that there are few different lengths.
+
+    The result is a multiple of 8 or more; beyond 32 it is at most a quarter longer. `most` limits
+    it.
 
     >>> [even(length) for length in (3, 41, 64, 65, 130)]
     [8, 48, 64, 80, 160]
@@ -32,8 +35,17 @@ def pad_rows(
     side: str = "right",
     length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """One row an array, as long as the longest or as `length`: [row, slot], and a mask of the same
-    shape that is True where the array had something. `side` is where the filling goes.
+    """Pads arrays to a tensor with one row per array.
+
+    Args:
+        arrays: One-dimensional arrays.
+        fill: Padding value.
+        dtype: dtype of the tensor.
+        side: Side of the padding, "right" or "left".
+        length: Row length; by default that of the longest array.
+
+    Returns:
+        The tensor, [row, slot], and a mask of the same shape that is True at values of the arrays.
 
     >>> pad_rows([np.array([5, 6, 7]), np.array([8])], fill=0)[0]
     tensor([[5, 6, 7],
@@ -60,27 +72,32 @@ def pad(
     side: str = "right",
     length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """`pad_rows` of one field of the examples."""
+    """Applies `pad_rows` to one field of the examples."""
     return pad_rows([example[field] for example in examples], fill, dtype, side=side, length=length)
 
 
 def column(examples: Sequence[Example], field: str, dtype: torch.dtype = torch.long) -> Tensor:
-    """[row]: a field that has exactly one number an example, as a label."""
+    """Returns a field with exactly one number per example, such as a label, as [row]."""
     return _tensor(np.concatenate([example[field] for example in examples]), dtype)
 
 
 def _tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
-    """torch computes little with unsigned integers, so those come as signed ones."""
+    """Converts an array to a tensor.
+
+    Unsigned integers become signed, because torch supports few operations on them.
+    """
     if array.dtype.kind in "ub":
         array = array.astype(np.int64)
     return torch.from_numpy(array).to(dtype)
 
 
 def runs_of(inputs: Mapping[str, Tensor], even: int = 64) -> dict[str, Tensor]:
-    """Where texts and padding begin, counted through the whole batch, as `runs`: what a GPU's
-    kernel reads in place of masks. The last run's end is repeated, up to what rows of a text
-    and its padding may have, or of more up to an even number: so there are few different shapes.
-    Parts of a mixture have their own, "part/runs"."""
+    """Returns as `runs` where texts and padding begin in the flattened batch.
+
+    GPU kernels read it in place of masks. The end of the last run is repeated up to the number that
+    rows of one text with padding may have, or, if there are more runs, up to a multiple of `even`:
+    so there are few different shapes. Parts of a mixture have their own, "part/runs".
+    """
     found: dict[str, Tensor] = {}
     for name, tokens in inputs.items():
         part = name.removesuffix("tokens")

@@ -1,4 +1,4 @@
-"""What a recipe's [data] table says."""
+"""The settings of a recipe's [data] table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Arrangement = Literal["stream", "varying", "pack", "single", "buckets"]
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
-    """Where the records are, how they are written there, and how they become rows."""
+    """The files, their format, and how records become rows."""
 
     train: tuple[str, ...] = ()  # paths, or patterns such as "books/*.txt"
     valid: tuple[str, ...] = ()
@@ -22,22 +22,22 @@ class DataSettings:
 
     format: Format = "text"
     encoding: str = "utf-8"
-    on_error: Literal["stop", "skip"] = "stop"  # "skip" leaves out malformed records, and counts
+    on_error: Literal["stop", "skip"] = "stop"  # "skip" omits malformed records and counts them
     columns: Mapping[str, str] = field(default_factory=dict)  # the objective's name to the file's
-    documents: Literal["file", "blank", "lines"] = "file"  # what of a text is one document
-    names: tuple[str, ...] = ()  # of CSV and TSV files without a header
-    delimiter: str | None = None  # of CSV; the format's own
-    quotes: bool | None = None  # whether fields may be quoted; in CSV yes, in TSV no
-    word: int = 0  # of CoNLL: the word's column, counted from 0, or from -1 at the end
-    tag: int = -1  # and the tag's
+    documents: Literal["file", "blank", "lines"] = "file"  # the part of a text that is a document
+    names: tuple[str, ...] = ()  # column names of CSV and TSV files without a header
+    delimiter: str | None = None  # of CSV; None: the format's default
+    quotes: bool | None = None  # whether fields may be quoted; default: in CSV yes, in TSV no
+    word: int = 0  # of CoNLL: index of the word's column, negative from the end
+    tag: int = -1  # and of the tag's column
 
-    arrange: Arrangement | None = None  # the objective's own
-    length: int | None = None  # of rows that are streamed or packed; the model's context
-    tokens: int | None = None  # of a batch of a bucket, over all processes
-    shapes: int | None = None  # of batches, at most; or else as lengths come
-    across: bool = False  # in a stream, attention sees documents before its own
-    processes: int | None = None  # that tokenize; as many as there are cores
-    cache: str | None = None  # the folder of tokenized data; the run's own
+    arrange: Arrangement | None = None  # None: the objective's default
+    length: int | None = None  # of streamed or packed rows; None: the model's context length
+    tokens: int | None = None  # per batch of a bucket, over all processes
+    shapes: int | None = None  # maximum number of batch shapes; None: no limit
+    across: bool = False  # in a stream, attention sees earlier documents
+    processes: int | None = None  # for tokenization; None: one per core
+    cache: str | None = None  # folder of tokenized data; None: in the run folder
 
     def __post_init__(self) -> None:
         if self.arrange == "buckets" and self.tokens is None:

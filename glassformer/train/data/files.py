@@ -1,4 +1,4 @@
-"""The files themselves. Paths and patterns come in, decoded lines go out."""
+"""Finding and reading data files: paths and patterns to decoded lines."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from typing import BinaryIO, cast
 from glassformer.errors import GlassformerError
 
 PIECE = 2**16
-"""A text of more characters is read in pieces of at most so many."""
+"""Maximum number of characters of a piece; a longer text is read in pieces."""
 
 
 class RecordError(GlassformerError):
-    """What is wrong with a record, and where; the reader goes on behind it. What a recipe could say
-    about it stands by itself: whoever reads without a recipe has other advice."""
+    """A malformed record and its location; the reader continues after it.
+
+    `advice` about recipe settings is separate, because code that reads without a recipe needs other
+    advice.
+    """
 
     def __init__(self, where: str, wrong: str, advice: str = "") -> None:
         super().__init__(where, wrong, advice)
@@ -32,13 +35,13 @@ class RecordError(GlassformerError):
         return f"{self.where}: {self.wrong}{self.advice}."
 
     def refused(self) -> GlassformerError:
-        """Where the reader is not to go on."""
+        """Returns the error to raise if malformed records are not skipped."""
         why = str(self).rstrip(".")
         return GlassformerError(f'{why}; mend it, or leave it out with data.on_error = "skip".')
 
 
 def find_files(patterns: Sequence[str]) -> list[Path]:
-    """Of a pattern, what it matches, in the order of names."""
+    """Returns the files of paths and patterns; matches of a pattern are sorted by name."""
     found: list[Path] = []
     for pattern in patterns:
         if Path(pattern).is_file():
@@ -55,7 +58,7 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
 
 
 class TextFileReader:
-    """Files that are read one after another, and how many bytes of them have been."""
+    """Reads files one after another and counts the bytes read."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = paths
@@ -69,7 +72,7 @@ class TextFileReader:
 
     @contextmanager
     def open(self, path: Path) -> Iterator[BinaryIO]:
-        """The file's bytes, unpacked where it is a gzip file."""
+        """Yields the file's bytes, decompressed if it is a gzip file."""
         try:
             raw = cast(BinaryIO, path.open("rb"))
         except OSError as error:
@@ -85,7 +88,7 @@ class TextFileReader:
                 self._closed += path.stat().st_size
 
     def lines(self, path: Path, encoding: str) -> Iterator[tuple[int, str | RecordError]]:
-        """Numbered from 1, without what ends them: a line feed, maybe after a carriage return."""
+        """Yields lines, numbered from 1, without their line ending (LF or CRLF)."""
         with self.open(path) as stream:
             for number, raw in enumerate(stream, 1):
                 if number == 1 and _is_utf8(encoding):
@@ -98,9 +101,12 @@ class TextFileReader:
     def pieces(
         self, path: Path, encoding: str, size: int = PIECE, chunk: int = PIECE
     ) -> Iterator[tuple[int, str, bool] | RecordError]:
-        """A whole text in pieces of at most `size` characters: the line on which a piece starts,
-        the piece, whether it is the last. Where pieces end does not depend on the bytes that are
-        read at a time. Bytes that are no text are shown as RecordError, then read as U+FFFD."""
+        """Yields a text in pieces of at most `size` characters.
+
+        Each item has the line number at which the piece starts, the piece, and whether it is the
+        last. Where pieces end does not depend on `chunk`, the number of bytes read at a time. Bytes
+        that cannot be decoded yield a RecordError and are then read as U+FFFD.
+        """
         encoding = "utf-8-sig" if _is_utf8(encoding) else encoding
         decoder = codecs.getincrementaldecoder(encoding)()
         loose = codecs.getincrementaldecoder(encoding)(errors="replace")
@@ -131,8 +137,10 @@ class TextFileReader:
 
 
 def place_to_cut(text: str, size: int) -> int:
-    """Where a tokenizer minds least: after a line feed that stands alone, or after any; else
-    before a space."""
+    """Returns where a cut affects tokenization least.
+
+    This is after a single line feed, else after any line feed, else before a space.
+    """
     between_lines = [found.end() for found in re.finditer(r"\S\n(?=\S)", text[: size + 1])]
     places = (
         between_lines[-1] if between_lines else 0,

@@ -1,7 +1,7 @@
-"""The batches of a step. A step's number comes in, what the net reads goes out.
+"""The loader: the batches of a step.
 
-Rows, their order and what is drawn for them follow from the seed and the step; threads that work
-ahead change nothing but the time it takes.
+Rows, their order and their random choices depend only on the seed and the step; threads that work
+ahead only save time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from glassformer.train.objectives.objective import Example, Objective, TrainingB
 
 
 class Loader:
-    """A step is `accumulate` batches of all processes; `ahead` steps are made in advance."""
+    """Batches by step.
+
+    A step has `accumulate` batches over all processes; `ahead` steps are prepared in advance.
+    """
 
     def __init__(
         self,
@@ -56,17 +59,17 @@ class Loader:
 
     @property
     def usual_tokens(self) -> int | None:
-        """Of a step, where the length of its rows is drawn around a usual one."""
+        """Usual number of tokens of a step, if row lengths are drawn at random; otherwise None."""
         if not isinstance(self.rows, VaryingRows):
             return None
         return self.rows.length * self.rows.batch * self.accumulate
 
     def epochs(self, steps: int) -> float:
-        """How often everything is read in so many steps."""
+        """Returns the number of epochs in so many steps."""
         return steps / self.steps_per_epoch
 
     def batches(self, step: int, rank: int = 0, world: int = 1) -> list[TrainingBatch]:
-        """The micro-batches of a step, of each the share of process `rank` of `world`."""
+        """Returns the micro-batches of a step: of each, the share of process `rank` of `world`."""
         if not self.ahead:
             return self._made(step, rank, world)
         self._threads = self._threads or ThreadPoolExecutor(1, "glassformer-data")
@@ -78,8 +81,10 @@ class Loader:
         return self._coming.pop(wanted[0]).result()
 
     def sweep(self, rank: int = 0, world: int = 1) -> Iterator[TrainingBatch]:
-        """Everything once, in an order that is always the same; what is drawn is, too. Every
-        process gets as many batches."""
+        """Yields everything once, in a fixed order and with fixed random choices.
+
+        Every process gets the same number of batches.
+        """
         if self.rows.all < world:
             raise GlassformerError(
                 f"{world} processes cannot share {self.rows.all} rows of data; add some, or use "
@@ -93,7 +98,7 @@ class Loader:
             yield self.objective.collate(examples)
 
     def close(self) -> None:
-        """Ends the work ahead; asked again, the loader goes on as before."""
+        """Stops the work ahead; the loader can still be used afterward."""
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
         self._threads, self._coming = None, {}
@@ -122,11 +127,13 @@ class Loader:
     def _varied(
         self, row: Callable[[int], Example], count: int, number: int, seed: tuple[int, ...]
     ) -> Example:
-        """A row, as many others, drawn from all, as the objective wants beside it, and what it
-        draws itself."""
+        """Returns a row after the objective's random choices.
+
+        The row also has the fields of the random other rows that the objective needs.
+        """
         found = row(number)
         if not self.objective.others and not self.objective.draws(found):
-            return found  # to make a generator takes longer than to read the row
+            return found  # creating a generator takes longer than reading the row
         rng = np.random.default_rng(seed)
         others = [row(int(rng.integers(count))) for _ in range(self.objective.others)]
         for i, other in enumerate(others):
@@ -154,7 +161,18 @@ def make_loader(
     accumulate: int = 1,
     ahead: int = 2,
 ) -> Loader:
-    """As the recipe says, or else the objective; rows are as long as the model's `context`."""
+    """Creates the loader of a dataset.
+
+    Args:
+        settings: The [data] table.
+        store: The examples.
+        objective: Collates examples, and gives the default arrangement.
+        context: The model's context length: the default length of rows.
+        seed: Seed of the order and of random choices.
+        batch: Rows of a micro-batch over all processes.
+        accumulate: Micro-batches per step.
+        ahead: Number of steps to prepare in advance.
+    """
     arrange = settings.arrange or objective.arrange
     rows = arranged(settings, store, objective, arrange, context, seed, batch)
     order: Order
@@ -189,6 +207,7 @@ def arranged(
     seed: int,
     batch: int,
 ) -> RowSource:
+    """Returns the rows of an arrangement such as "stream" or "pack"."""
     length, across = settings.length or context, settings.across
     if arrange in ("single", "buckets"):
         return SingleRows(store)

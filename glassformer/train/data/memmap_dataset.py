@@ -1,7 +1,8 @@
-"""Examples on disk, as arrays that are mapped into memory, never loaded.
+"""Examples on disk, as memory-mapped arrays.
 
-A folder holds for every field a flat file of all its values and one of offsets, where examples
-begin; `begins`, a byte an example, says where documents do; header.json says what there is.
+For each field, a folder holds a flat file of all its values and one of offsets, where examples
+begin; `begins`, one byte per example, marks where documents begin; header.json describes the
+contents.
 """
 
 from __future__ import annotations
@@ -27,16 +28,19 @@ Fields = Mapping[str, type[np.generic]]
 
 @dataclass
 class ExampleBlock:
-    """Prepared examples of some records: by field the values of all, and each one's length."""
+    """Prepared examples of some records: by field, the concatenated values and the lengths."""
 
     values: dict[str, NDArray[Any]]
     lengths: dict[str, Numbers]
     begins: NDArray[np.bool_]
-    skipped: list[str]  # why, for every record that was left out
+    skipped: list[str]  # the reason for each skipped record
 
 
 class MemmapDataset:
-    """Examples by number, and, where all fields are parallel, tokens by place in the stream."""
+    """Examples by index, and tokens by position in the stream of all examples.
+
+    The stream is available only if all fields of an example have the same length (`parallel`).
+    """
 
     def __init__(self, folder: Path) -> None:
         header = json.loads((folder / HEADER).read_text("utf-8"))
@@ -62,11 +66,11 @@ class MemmapDataset:
 
     @property
     def size(self) -> int:
-        """Tokens in all, of fields that are parallel."""
+        """Total number of tokens, if all fields have equal lengths."""
         return len(next(iter(self._values.values())))
 
     def lengths(self) -> Numbers:
-        """How long each example is: its longest field; single bytes are text, not tokens."""
+        """Returns the length of each example's longest field, without fields of bytes (text)."""
         longest = np.zeros(self.count, np.int64)
         for name, values in self._values.items():
             if values.dtype.itemsize > 1:
@@ -75,18 +79,18 @@ class MemmapDataset:
 
     @property
     def edges(self) -> Numbers:
-        """Where examples begin in the stream of all, and where the last one ends."""
+        """Start of every example in the stream of all, and the end of the last."""
         return np.asarray(next(iter(self._offsets.values())))
 
     def lengths_of(self, field: str) -> Numbers:
         return np.diff(self._offsets[field])
 
     def slice(self, start: int, end: int) -> Example:
-        """Tokens of the stream that all examples make one after another."""
+        """Returns a slice of the stream formed by all examples."""
         return {name: np.array(values[start:end]) for name, values in self._values.items()}
 
     def numbers(self, start: int, end: int) -> Numbers:
-        """For each token of such a slice the number of its document, the first one's being 0."""
+        """Returns the document number of each token of a slice, starting from 0."""
         offsets = self.edges
         first = int(np.searchsorted(offsets, start, side="right"))
         last = int(np.searchsorted(offsets, end, side="left"))
@@ -95,7 +99,7 @@ class MemmapDataset:
 
 
 class MemmapWriter:
-    """Appends blocks, holding none of them. Whatever the blocks are, the files are the same."""
+    """Writes blocks one by one without keeping them; the files do not depend on the block sizes."""
 
     def __init__(self, folder: Path, fields: Fields) -> None:
         self.folder, self.fields = folder, fields
@@ -127,7 +131,7 @@ class MemmapWriter:
         self.reasons += block.skipped[: 5 - len(self.reasons)]
 
     def close(self, about: Mapping[str, Any]) -> None:
-        """All is on the disk before the header says so."""
+        """Syncs all files to disk, then writes the header."""
         header = {
             "examples": self.count,
             "documents": self.documents,
@@ -154,7 +158,7 @@ class MemmapWriter:
 def block_of(
     examples: list[Example], begins: list[bool], skipped: list[str], fields: Fields
 ) -> ExampleBlock:
-    """The examples of some records, as the dtypes that their fields have."""
+    """Returns a block of examples, with the dtypes of their fields."""
     values: dict[str, NDArray[Any]] = {}
     for name, kind in fields.items():
         arrays = [example[name] for example in examples]
@@ -166,7 +170,7 @@ def block_of(
 
 
 def _as(name: str, array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:
-    """The same numbers in the field's dtype, or an error."""
+    """Converts to the field's dtype; raises an error if the values do not fit."""
     if array.dtype == kind or not len(array):
         return array.astype(kind)
     limits = np.iinfo(kind) if issubclass(kind, np.integer) else None
@@ -179,7 +183,7 @@ def _as(name: str, array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:
 
 
 def _values(field: str) -> str:
-    """Names of fields may have a slash."""
+    """Returns the file name of a field, whose name may contain a slash."""
     return f"{quote(field, safe='')}.bin"
 
 
@@ -188,7 +192,7 @@ def _offsets(field: str) -> str:
 
 
 def _mapped(path: Path, dtype: DTypeLike) -> NDArray[Any]:
-    """As a plain array over the mapped bytes: slices of a `memmap` are slow to make."""
+    """Maps a file as a plain array, because slices of a `memmap` are slow to create."""
     kind = np.dtype(dtype)
     if kind.kind not in "biuf" or path.stat().st_size % kind.itemsize:
         raise GlassformerError(

@@ -1,4 +1,4 @@
-"""Rows of several kinds, each kind in a share of its own, however many it has."""
+"""Batches of several kinds of rows in fixed shares."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 from glassformer.train.data.sampler import Numbers, Place, shuffled
 
 PERIOD = 1000
-"""Shares hold exactly over so many rows."""
+"""Number of rows over which the shares hold exactly."""
 
 
 class Shared:
-    """Batches of equally many rows, every kind's turns spread evenly: so each batch has about as
-    many rows of a kind as any other. A kind is shuffled anew each time that all its rows have
-    come, which with a large share is often."""
+    """Batches of equally many rows, with the rows of every kind spread evenly.
+
+    So each batch has about as many rows of a kind as any other. A kind is reshuffled each time all
+    its rows were used, which happens often if its share is large.
+    """
 
     def __init__(self, kinds: Sequence[tuple[Numbers, float]], batch: int, seed: int) -> None:
         self.kinds = [rows for rows, _ in kinds]
@@ -25,7 +27,7 @@ class Shared:
         pattern = np.repeat(np.arange(len(kinds)), self.counts)
         times = np.concatenate([(np.arange(count) + 0.5) / count for count in self.counts if count])
         self.pattern = pattern[np.argsort(times, kind="stable")]
-        self.before = np.zeros(PERIOD, dtype=np.int64)  # how often its kind had its turn already
+        self.before = np.zeros(PERIOD, dtype=np.int64)  # earlier rows of the same kind
         for kind in range(len(kinds)):
             mine = self.pattern == kind
             self.before[mine] = np.arange(mine.sum())
@@ -50,7 +52,10 @@ class Shared:
 
 
 def apportioned(shares: Sequence[float]) -> list[int]:
-    """Whole turns of a period, the largest remainders rounded up; none for a share of nothing."""
+    """Converts shares to whole numbers of rows per period, by largest remainders.
+
+    A share of 0 gets no rows.
+    """
     exact = np.array(shares, dtype=float) / sum(shares) * PERIOD
     counts = np.floor(exact).astype(int)
     remainder = np.where(exact > 0, exact - counts, -1.0)

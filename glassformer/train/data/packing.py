@@ -1,5 +1,4 @@
-"""How rows are made of stored examples. An epoch and a row's number come in, an
-example that is a whole row goes out."""
+"""Row sources: how stored examples become rows."""
 
 from __future__ import annotations
 
@@ -14,13 +13,19 @@ from glassformer.train.data.memmap_dataset import MemmapDataset
 from glassformer.train.data.sampler import Numbers, Shuffle
 from glassformer.train.objectives.objective import Example
 
-USUAL, SPREAD, SHORTEST = 0.95, 5.0, 5  # windows of varying length, as AWD-LSTM had them
+USUAL, SPREAD, SHORTEST = 0.95, 5.0, 5  # windows of varying length, as in AWD-LSTM
 POOL = 4096
-"""So many examples are packed together; more would hardly fill the rows better."""
+"""Number of examples that are packed together; more would hardly fill the rows better."""
 
 
 class RowSource(ABC):
-    """`count` rows make an epoch, of `tokens` tokens; `all` rows one pass over everything."""
+    """The rows of an epoch.
+
+    Attributes:
+        count: Number of rows in an epoch.
+        all: Number of rows in one pass over everything, as in an evaluation.
+        tokens: Number of tokens in an epoch.
+    """
 
     count: int
     all: int
@@ -28,15 +33,15 @@ class RowSource(ABC):
 
     @abstractmethod
     def row(self, epoch: int, number: int) -> Example:
-        """A row as an epoch has it."""
+        """Returns a row of an epoch."""
 
     def fixed(self, number: int) -> Example:
-        """A row as an evaluation has it."""
+        """Returns a row of an evaluation."""
         return self.row(0, number)
 
 
 class SingleRows(RowSource):
-    """An example is a row; the objective pads."""
+    """One example per row; the objective pads."""
 
     def __init__(self, store: MemmapDataset) -> None:
         self.store = store
@@ -48,14 +53,20 @@ class SingleRows(RowSource):
 
 
 class StreamRows(RowSource):
-    """All documents joined to a ring of tokens and cut into windows of equal length, from another
-    start in every epoch. What is left over, less than a window, differs from epoch to epoch; an
-    evaluation starts at the first token and has a short last window instead.
+    """All documents joined to a ring of tokens and cut into windows of equal length.
 
-    A row has `beyond` more tokens, those with which the next one starts, and, under "before", up
-    to `before` of those behind it: of the ring, but in an evaluation of the text, which has a
-    first token. Where there are several documents, "documents" numbers them, unless attention may
-    go `across`.
+    Every epoch starts at another token. The remainder, less than a window, differs from epoch to
+    epoch; an evaluation starts at the first token and has a short last window instead.
+
+    Args:
+        store: The examples.
+        length: Number of tokens per window.
+        seed: Seed of the start tokens.
+        beyond: Number of additional tokens of a row: the first ones of the next row.
+        before: Maximum number of tokens before the row, given as "before". In training they are
+            taken from the ring, in an evaluation from the text, which has a first token.
+        across: Whether attention may cross documents; otherwise "documents" numbers them if there
+            are several.
     """
 
     def __init__(
@@ -93,13 +104,13 @@ class StreamRows(RowSource):
         return self._window(start, end, max(0, start - self.before))
 
     def _of_ring(self, start: int, length: int) -> Example:
-        """A row of so many tokens; what stands before it is none of its own."""
+        """Returns a row of `length` tokens; the tokens before it never overlap the row itself."""
         start %= self.store.size
         end = start + length + self.beyond
         return self._window(start, end, max(start - self.before, end - self.store.size))
 
     def _window(self, start: int, end: int, first: int) -> Example:
-        """The ring's tokens from `start` up to `end`, and those before them from `first` on."""
+        """Returns the ring's tokens from `start` to `end`, and those from `first` to `start`."""
         store, parts = self.store, self._parts(start, end)
         row = _joined([store.slice(*part) for part in parts])
         if self.numbered:
@@ -107,7 +118,7 @@ class StreamRows(RowSource):
             numbers[1:] = [part + numbers[0][-1] + 1 for part in numbers[1:]]
             row["documents"] = np.concatenate(numbers)
         if self.before:
-            if self.numbered:  # no further back than the document goes
+            if self.numbered:  # not beyond the start of the document
                 first = max(0, first)
                 behind = store.numbers(first, start + 1)
                 first += int(np.argmax(behind == behind[-1]))
@@ -116,7 +127,7 @@ class StreamRows(RowSource):
         return row
 
     def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Where these tokens lie: they may go over the place where the ring closes."""
+        """Returns the slices of these tokens, which may wrap around the end of the ring."""
         size = self.store.size
         if start < 0:
             return [(start + size, size), (0, end)]
@@ -124,13 +135,15 @@ class StreamRows(RowSource):
 
 
 class VaryingRows(StreamRows):
-    """A stream in windows whose length is drawn anew for every batch, so that windows end elsewhere
-    each time: normally about `length`, now and then about half of it (Merity et al., 2017, 5), and
-    never more than `most`.
+    """A stream in windows whose length is drawn anew for every batch.
 
-    The ring falls into as many stretches as a batch has rows, all cut at the same places; row n of
-    an epoch is in stretch n modulo `batch`. Every epoch has as many windows, so that any is found
-    without those before it: what they leave over, or read twice, is less than one in a hundred.
+    So windows end at other tokens each time: the length is normally about `length`, sometimes about
+    half of it (Merity et al., 2017, 5), and never more than `most`.
+
+    The ring is divided into as many stretches as a batch has rows, all cut at the same offsets; row
+    n of an epoch is in stretch n modulo `batch`. Every epoch has the same number of windows, so
+    that any can be found without those before it: what they leave out, or read twice, is less than
+    one in a hundred.
     """
 
     def __init__(
@@ -160,10 +173,12 @@ class VaryingRows(StreamRows):
 
 
 class PackedRows(RowSource):
-    """Whole examples side by side in rows of at most `length` tokens (and `beyond`), numbered
-    under "documents", so that attention stays within each. Which ones share a row is found once,
-    best fit first, among pools that the seed draws. Where examples may be `cut`, one that is
-    longer than a row comes in as many windows as it needs."""
+    """Whole examples next to each other in rows of at most `length` tokens (plus `beyond`).
+
+    They are numbered under "documents", so that attention stays within each. Which examples share a
+    row is determined once, by best fit, within pools that the seed draws. With `cut`, an example
+    that is longer than a row is split into windows.
+    """
 
     def __init__(
         self, store: MemmapDataset, length: int, seed: int, *, beyond: int = 0, cut: bool = False
@@ -191,7 +206,7 @@ class PackedRows(RowSource):
             members.append(pool[np.concatenate(rows)])
             sizes += map(len, rows)
         self.members = np.concatenate(members)
-        self.firsts = np.cumsum([0, *sizes])  # of each row's members
+        self.firsts = np.cumsum([0, *sizes])  # index of each row's first member
         self.count = self.all = len(sizes)
         self.tokens = int(lengths.sum()) - beyond * int((windows - 1).sum())
 
@@ -210,7 +225,7 @@ def _drawn(seed: int, epoch: int, below: int) -> int:
 
 @lru_cache(maxsize=4)
 def _edges(seed: int, epoch: int, windows: int, length: int, most: int) -> Numbers:
-    """Where windows begin and end in each stretch."""
+    """Returns where windows begin and end in each stretch."""
     rng = np.random.default_rng([seed, epoch, windows])
     about = np.where(rng.random(windows) < USUAL, length, length / 2)
     lengths = rng.normal(about, SPREAD).astype(np.int64).clip(min(SHORTEST, most), most)
@@ -218,11 +233,13 @@ def _edges(seed: int, epoch: int, windows: int, length: int, most: int) -> Numbe
 
 
 def packed(lengths: Numbers, room: int) -> list[list[int]]:
-    """Rows of indices whose lengths sum to at most `room`: the longest first, each into the row
-    that it fills best."""
+    """Returns rows of indices whose lengths sum to at most `room`.
+
+    Best-fit decreasing: the longest first, each into the row that it fills best.
+    """
     rows: list[list[int]] = []
-    with_room: list[list[int]] = [[] for _ in range(room + 1)]  # rows by the room that is left
-    there = 0  # bit r is set where some row has room for r more
+    with_room: list[list[int]] = [[] for _ in range(room + 1)]  # rows by remaining room
+    there = 0  # bit r is set if some row has exactly r tokens of room left
     for index in np.argsort(-lengths, kind="stable").tolist():
         length = int(lengths[index])
         fitting = there >> length

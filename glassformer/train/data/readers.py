@@ -1,6 +1,6 @@
-"""What a file of each format holds. Files come in, records go out, one by one.
+"""Readers that yield the records of a file in each format.
 
-A record that cannot be read comes out as a `RecordError` in its place, and reading goes on.
+A record that cannot be read is yielded as a `RecordError`, and reading continues.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ Found = Iterator[Record | RecordError]
 
 
 def read_text(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
-    """Documents of plain text: whole files, or what stands between blank lines, or lines. Long
-    ones come in pieces, with what `begins` and `ends` a document."""
+    """Yields documents of plain text: whole files, blocks between blank lines, or lines.
+
+    Long documents are yielded in pieces, with `begins` and `ends`.
+    """
     if settings.documents == "file":
         yield from _whole_file(shelf, path, settings.encoding)
     elif settings.documents == "blank":
@@ -48,7 +50,7 @@ def _whole_file(shelf: TextFileReader, path: Path, encoding: str) -> Found:
 
 
 def _between_blanks(shelf: TextFileReader, path: Path, encoding: str, size: int = PIECE) -> Found:
-    """`sentences` are the lines, `text` is all of them."""
+    """Yields documents with their lines as `sentences` and all of them as `text`."""
     held: list[str] = []
     first, length, begins = 0, 0, True
 
@@ -82,6 +84,7 @@ def _between_blanks(shelf: TextFileReader, path: Path, encoding: str, size: int 
 
 
 def read_json_lines(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
+    """Yields the objects of a file with one JSON object per line."""
     for number, line in shelf.lines(path, settings.encoding):
         if isinstance(line, RecordError):
             yield line
@@ -99,8 +102,10 @@ def read_json_lines(shelf: TextFileReader, path: Path, settings: DataSettings) -
 
 
 def read_conll(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
-    """Sentences, of `words` and their `tags`, between blank lines and -DOCSTART- ones. Columns
-    are parted by tabs or else by spaces; tags stay as they are."""
+    """Yields sentences of `words` and `tags`, separated by blank lines and -DOCSTART- lines.
+
+    Columns are separated by tabs, or else by spaces; tags are not changed.
+    """
     words: list[str] = []
     tags: list[str] = []
     first, bad = 0, False
@@ -139,7 +144,10 @@ def read_conll(shelf: TextFileReader, path: Path, settings: DataSettings) -> Fou
 
 
 def read_squad(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
-    """Questions of SQuAD 1 and 2. Such a file is one JSON value, so it is read as a whole."""
+    """Yields the questions of SQuAD 1 and 2.
+
+    Such a file is one JSON value, so it is read as a whole.
+    """
     with shelf.open(path) as stream:
         try:
             articles = json.loads(stream.read().decode(settings.encoding).removeprefix("\ufeff"))
@@ -183,7 +191,10 @@ def _squad_record(paragraph: Any, question: Any, where: str) -> Record:
 
 
 def read_parallel(shelf: TextFileReader, files: list[list[Path]], settings: DataSettings) -> Found:
-    """Two lists of files whose lines translate each other, or files of both with a tab between."""
+    """Yields translation pairs.
+
+    They are in two lists of files with parallel lines, or in files with tab-separated pairs.
+    """
     if len(files) == 1:
         for path in files[0]:
             yield from _both_in_one(shelf, path, settings.encoding)
@@ -236,7 +247,7 @@ def _uneven(one: Path, lines: int, other: Path, others: int) -> GlassformerError
 
 
 def read_tokens(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
-    """One document of token ids, as numpy saves an array of them, in pieces."""
+    """Yields one document of token ids in pieces, from an array saved by numpy."""
     with shelf.open(path) as stream:
         try:
             version = np.lib.format.read_magic(stream)
@@ -281,6 +292,6 @@ ENDINGS = {
 
 
 def form_of(path: Path) -> str:
-    """As its name ends; "text" where that says nothing."""
+    """Returns the format by the file extension; "text" if it is unknown."""
     name = path.with_suffix("") if path.suffix == ".gz" else path
     return ENDINGS.get(name.suffix.lower(), "text")

@@ -1,4 +1,4 @@
-"""The records of a split, one after another, whatever its files are like."""
+"""The records of a split, from files of any format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glassformer.train.objectives.objective import Record
 
 
 class Records:
-    """Iterates over the records of a split's files. `done` of `total` bytes have been read."""
+    """Iterates over the records of a split's files; `done` of `total` bytes have been read."""
 
     def __init__(self, settings: DataSettings, split: str) -> None:
         self.settings, self.split = settings, split
@@ -39,7 +39,11 @@ class Records:
         return renamed(self._read(), self.settings.columns)
 
     def strict(self) -> Iterator[Record]:
-        """Without those that are malformed, or up to the first; at least one there must be."""
+        """Yields the valid records.
+
+        A malformed record is skipped or raises an error, as data.on_error says. Raises an error if
+        there is no valid record.
+        """
         used = skipped = 0
         reasons: list[str] = []
         for record in self:
@@ -55,7 +59,7 @@ class Records:
             raise self.useless(skipped, reasons)
 
     def useless(self, skipped: int, reasons: list[str]) -> GlassformerError:
-        """What is said when there is nothing, or nothing but records that were left out."""
+        """Returns the error for a split without usable records."""
         why = f" None of {skipped} could be used; the first: {reasons[0]}" if reasons else ""
         return GlassformerError(
             f"There are no records in data.{self.split} ({self.paths[0]}).{why}"
@@ -70,7 +74,7 @@ class Records:
 
 
 def renamed(records: Found, columns: Mapping[str, str]) -> Found:
-    """With all columns, and once more those that have another name of ours."""
+    """Yields records with additional columns under the names that the objective uses."""
     for record in records:
         if columns and not isinstance(record, RecordError):
             lacking = [name for name in columns.values() if name not in record]

@@ -1,7 +1,7 @@
-"""Which rows make a batch. A number comes in, rows go out.
+"""Samplers: which rows form a batch.
 
-Nothing is remembered from batch to batch: what comes n-th follows from the seed and n alone. So a
-run goes on anywhere, and processes need not tell each other what they read.
+Nothing is kept from batch to batch: batch n depends only on the seed and n. So a run can resume
+anywhere, and processes need not communicate about what they read.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ Place = tuple[int, int]
 
 ROUNDS = 6
 AHEAD = 4096
-"""So many neighbors of a place are shuffled at once: a few take nearly as long."""
+"""Number of neighboring positions shuffled at once; a few take nearly as long."""
 GRAIN = 8
-"""Lengths that differ by less than so many tokens are taken for equal."""
+"""Lengths that differ by less than this many tokens count as equal."""
 
 
 class Shuffle:
-    """A permutation of range(size) that is computed where it is looked at: a Feistel network over
-    the next power of four, walked on until it comes back into the range (Black & Rogaway, 2002).
+    """A permutation of range(size) that is computed lazily.
+
+    It is a Feistel network over the next power of four, applied repeatedly until the result is in
+    the range (cycle walking; Black & Rogaway, 2002).
     """
 
     def __init__(self, size: int, *key: int) -> None:
@@ -51,7 +53,7 @@ class Shuffle:
 
 
 def shuffled(places: Numbers, size: int, *key: int) -> Numbers:
-    """`Shuffle(size, *key)(places)`, for places that are asked for one after the other."""
+    """Returns `Shuffle(size, *key)(places)`, faster for consecutive places."""
     found = np.empty_like(places)
     blocks = places // AHEAD
     for block in np.unique(blocks).tolist():
@@ -66,28 +68,33 @@ def _block(number: int, size: int, *key: int) -> Numbers:
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Every bit of the result hangs on every bit given (the finalizer of SplitMix64)."""
+    """Makes every bit of the result depend on every input bit (the finalizer of SplitMix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
 
 
 class Order(Protocol):
-    """`epoch` is the number of batches, maybe not a whole one, in which each row comes once."""
+    """An order of batches.
+
+    `epoch` is the number of batches, possibly fractional, in which each row occurs once.
+    """
 
     epoch: float
-    smallest: int  # rows of a batch
+    smallest: int  # rows of the smallest batch
 
     def batch(self, number: int) -> list[Place]: ...
 
     def sweep(self, rows: int, world: int) -> list[Numbers]:
-        """All rows once, in batches of at least `world` rows, in an order that is always the
-        same. `rows` is how many there are then: the last one may be short."""
+        """Returns all rows once, in batches of at least `world` rows, in a fixed order.
+
+        `rows` is the number of rows of such a pass; the last row may be short.
+        """
         ...
 
 
 class Shuffled:
-    """Batches of equally many rows, shuffled anew in every epoch; one may end within a batch."""
+    """Batches of equally many rows, reshuffled in every epoch; an epoch may end within a batch."""
 
     def __init__(self, rows: int, batch: int, seed: int) -> None:
         self.rows, self.seed = rows, seed
@@ -110,7 +117,7 @@ class Shuffled:
 
 
 class InTurn(Shuffled):
-    """Rows as they are numbered."""
+    """Rows in the order of their numbers."""
 
     def batch(self, number: int) -> list[Place]:
         first = number * self.smallest
@@ -118,11 +125,11 @@ class InTurn(Shuffled):
 
 
 class Bucketed:
-    """Batches of about `tokens` tokens, padding counted, of rows of similar length.
+    """Batches of about `tokens` tokens, including padding, of rows of similar length.
 
-    Rows stand in the order of their lengths and are cut into batches once. What an epoch shuffles
-    is the rows of equal length among each other, and the batches. So every epoch has as many
-    batches, and any of them is found without the others.
+    Rows are sorted by length and cut into batches once. Each epoch shuffles the rows of equal
+    length among each other, and the batches. So every epoch has the same number of batches, and any
+    of them can be found without the others.
     """
 
     def __init__(self, lengths: Numbers, tokens: int, seed: int) -> None:
@@ -152,18 +159,19 @@ class Bucketed:
         return np.split(self.rows, self.cuts[1:-1])
 
     def _chosen(self, number: int) -> Place:
-        """An epoch, and which of the cut batches comes there."""
+        """Returns the epoch, and the index of the batch within the cuts."""
         epoch, place = divmod(number, len(self.cuts) - 1)
         return epoch, int(shuffled(np.array([place]), len(self.cuts) - 1, self.seed, epoch)[0])
 
 
 class Even(Bucketed):
-    """Batches of at most so many `shapes`, for what is recorded shape by shape: rows are padded to
-    few lengths, those that need the least padding, and all batches of a length have equally many
-    rows. What longer rows lack for a whole batch is filled up with shorter ones; what is left over
-    in the end, less than a batch of the shortest, is left out, in every epoch other rows.
+    """Batches with at most `shapes` different shapes, for code that is recorded per shape.
 
-    A row may have several `fields`, of which `lengths` are the longest."""
+    Rows are padded to a few lengths, those that need the least padding, and all batches of a length
+    have equally many rows. If longer rows do not fill a whole batch, shorter ones are added; the
+    remainder, less than a batch of the shortest, is left out, with other rows in every epoch. A row
+    may have several `fields`; `lengths` are those of the longest.
+    """
 
     def __init__(
         self,
@@ -177,26 +185,26 @@ class Even(Bucketed):
         rounded = _rounded(lengths)[self.rows]
         sizes, counts = np.unique(rounded, return_counts=True)
         few = _few(sizes, counts, shapes)
-        shorter = np.searchsorted(rounded, [0, *few[:-1]], side="right")  # rows, than each of them
-        bins, cuts = [len(lengths)], [len(lengths)]  # from the end on
+        shorter = np.searchsorted(rounded, [0, *few[:-1]], side="right")  # rows below each size
+        bins, cuts = [len(lengths)], [len(lengths)]  # from the end
         for size, begin in zip(reversed(few), reversed(shorter.tolist()), strict=True):
             fitting = min(max(1, tokens // size), len(lengths))
             wanted = -(-max(0, cuts[-1] - begin) // fitting)
             for _ in range(min(wanted, cuts[-1] // fitting)):
                 cuts.append(cuts[-1] - fitting)
             bins.append(cuts[-1])
-        shortest = cuts[-1]  # with which what is left over is shuffled
+        shortest = cuts[-1]  # the remainder is shuffled with these
         self.bins = np.unique([0, *(begin for begin in bins if begin > shortest)])
         self.cuts = np.array(cuts[::-1])
         self.smallest = int(np.diff(self.cuts).min())
         self.epoch = float(len(self.cuts) - 1)
-        self.longest = {  # of a bin's rows, by field
+        self.longest = {  # of each bin's rows, by field
             name: np.maximum.reduceat(_rounded(each)[self.rows], self.bins[:-1])
             for name, each in fields.items()
         }
 
     def slots(self, number: int) -> dict[str, int]:
-        """How long a batch's rows are to be, field by field."""
+        """Returns the padded length of a batch's rows for each field."""
         start = self.cuts[self._chosen(number)[1]]
         bin = np.searchsorted(self.bins, start, side="right") - 1
         return {name: int(longest[bin]) for name, longest in self.longest.items()}
@@ -207,8 +215,11 @@ def _rounded(lengths: Numbers) -> Numbers:
 
 
 def _few(sizes: Numbers, counts: Numbers, most: int) -> list[int]:
-    """At most so many of the sizes, to which rows (of each size so many) are padded with the least
-    in all. Step by step: the first n sizes by one of them, by two, ..."""
+    """Returns at most `most` sizes such that padding all rows to them adds the least.
+
+    Dynamic programming: the best cost of the first n sizes with one chosen size, with two, and so
+    on.
+    """
     rows = np.cumsum(counts)
     least = sizes * rows  # [last]: all up to this one are padded to it
     ways: list[Numbers] = []
@@ -227,7 +238,10 @@ def _few(sizes: Numbers, counts: Numbers, most: int) -> list[int]:
 
 
 def _cut(sizes: Numbers, bins: Numbers, tokens: int, longest: int) -> Numbers:
-    """Where batches begin, and the end: as many rows as fit when all are as long as the longest."""
+    """Returns where batches begin, and the end.
+
+    A batch has as many rows as fit if all are as long as its longest.
+    """
     if longest > tokens:
         raise GlassformerError(
             f"An example of {longest:,} tokens does not fit a batch of data.tokens = {tokens:,}; "
@@ -243,6 +257,6 @@ def _cut(sizes: Numbers, bins: Numbers, tokens: int, longest: int) -> Numbers:
             start += fitting
             cuts.append(start)
     end = int(bins[-1])
-    if len(cuts) > 1:  # lest a few are left over, the last two batches share their rows
+    if len(cuts) > 1:  # the last two batches share their rows, so that no small remainder is left
         cuts[-1] = min(start, end - min(fitting, (end - cuts[-2]) // 2))
     return np.array([*cuts, end], dtype=np.int64)

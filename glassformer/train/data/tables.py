@@ -1,4 +1,4 @@
-"""Files that are tables: CSV, TSV, Parquet. A row is a record."""
+"""Readers of tables: CSV, TSV and Parquet; each row is a record."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from glassformer.train.data.data_config import DataSettings
 from glassformer.train.data.files import RecordError, TextFileReader
 from glassformer.train.objectives.objective import Record
 
-Line = tuple[int, str | RecordError]  # its number, and what stands there
+Line = tuple[int, str | RecordError]  # its number and content
 LONGEST_FIELD = 2**26
-"""In characters. A quote that is never closed would hold the rest of the file."""
+"""Maximum number of characters of a field; an unclosed quote would swallow the rest of the file."""
 
 
 def read_csv(
     shelf: TextFileReader, path: Path, settings: DataSettings
 ) -> Iterator[Record | RecordError]:
+    """Yields the rows of a CSV file."""
     return _table(shelf, path, settings, ",", quotes=True)
 
 
 def read_tsv(
     shelf: TextFileReader, path: Path, settings: DataSettings
 ) -> Iterator[Record | RecordError]:
+    """Yields the rows of a TSV file."""
     return _table(shelf, path, settings, "\t", quotes=False)
 
 
@@ -70,11 +72,13 @@ def _plain(
 def _quoted(
     shelf: TextFileReader, path: Path, encoding: str, delimiter: str
 ) -> Iterator[tuple[int, list[str] | RecordError]]:
-    """Rows of one or more lines, since a quoted field may hold line feeds. Of a row that is none,
-    such as one whose quote is never closed, only the first line is lost: those behind it are read
-    once more, as rows of their own."""
+    """Yields rows of one or more lines, because a quoted field may contain line feeds.
+
+    If a row is malformed, for example because a quote is never closed, only its first line is lost:
+    the following lines are read again as rows of their own.
+    """
     source, again = shelf.lines(path, encoding), deque[Line]()
-    held: list[Line] = []  # of the row that is being read
+    held: list[Line] = []  # lines of the current row
 
     def lines() -> Iterator[str]:
         while (found := again.popleft() if again else next(source, None)) is not None:
@@ -98,7 +102,7 @@ def _quoted(
 
 
 def _row(reader: Iterator[list[str]]) -> list[str] | csv.Error | None:
-    before = csv.field_size_limit(LONGEST_FIELD)  # one for the whole process; put back at once
+    before = csv.field_size_limit(LONGEST_FIELD)  # global to the process; restored at once
     try:
         return next(reader, None)
     except csv.Error as error:
@@ -110,7 +114,7 @@ def _row(reader: Iterator[list[str]]) -> list[str] | csv.Error | None:
 def read_parquet(
     shelf: TextFileReader, path: Path, settings: DataSettings
 ) -> Iterator[Record | RecordError]:
-    """A thousand rows at a time are held."""
+    """Yields the rows of a Parquet file, read in batches of a thousand."""
     parquet = _import_parquet(path)
     with shelf.open(path) as stream:
         try:

@@ -1,5 +1,7 @@
-"""Files are read and tokenized once. A recipe's [data] comes in, a store goes
-out, the one from last time if nothing has changed."""
+"""Reads and tokenizes the files of a split once, and caches the result on disk.
+
+The cache is reused if nothing has changed.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +29,25 @@ from glassformer.train.data.tokenize_workers import TokenizeWorker, packed, prep
 from glassformer.train.objectives.objective import Objective, Record
 
 VERSION = 1
-"""Of the files and of how records are read; another one makes everything new."""
+"""Version of the file format and of the readers; a new one invalidates all caches."""
 
 READING = (
     *("format", "encoding", "on_error", "columns", "documents"),
     *("names", "delimiter", "quotes", "word", "tag"),
 )
-"""The settings that have a say in what is stored."""
+"""Settings that affect what is stored."""
 
 BLOCK_BYTES = 2**18
 BLOCK_RECORDS = 1000
 WORTH_A_PROCESS = 2**24
-"""In bytes. A process takes seconds to start, in which this one reads as much; and texts that are
-foreseen are tokenized on all cores anyway."""
+"""Bytes per worker process.
+
+A process takes seconds to start, in which this one reads as much, and tokenizers that receive texts
+in advance use all cores anyway.
+"""
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes of how many have been prepared."""
+"""Called with the number of bytes prepared so far and the total."""
 
 
 def prepare(
@@ -54,11 +59,18 @@ def prepare(
     about: Mapping[str, Any],
     progress: Progress | None = None,
 ) -> MemmapDataset:
-    """The examples of a split ("train", "valid", "test"), prepared now or before.
+    """Returns the examples of a split, prepared now or taken from the cache.
 
-    `about` is whatever else decides what the objective makes of a record, as JSON has it: its name
-    and options, the tokenizer's fingerprint, the model's context. Processes that ask for the same
-    store at the same time wait for the first to make it.
+    Processes that need the same dataset at the same time wait for the first to write it.
+
+    Args:
+        settings: The [data] table.
+        split: "train", "valid" or "test".
+        objective: Converts records to examples.
+        cache: Folder of the cache.
+        about: Everything else that affects what the objective makes of a record, as JSON values:
+            its name and options, the tokenizer's fingerprint, the model's context length.
+        progress: Called with the bytes done and the total.
     """
     records = Records(settings, split)
     said = _about(records, objective, about)
@@ -106,7 +118,7 @@ def _write(
 
 
 def _prepared(records: Records, objective: Objective) -> Iterator[tuple[int, ExampleBlock]]:
-    """Blocks in the order of the records, each with how much has been read up to it."""
+    """Yields blocks in the order of the records, each with the number of bytes read so far."""
     skip = records.settings.on_error == "skip"
     wanted = records.settings.processes or _cores()
     processes = min(wanted, records.total // WORTH_A_PROCESS)
@@ -164,7 +176,7 @@ def _cores() -> int:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time, for as long as it lives."""
+    """Lets one process at a time into the context; the lock is released if the process dies."""
     try:
         import fcntl
     except ImportError:  # on Windows two runs may do the same work twice
@@ -179,6 +191,6 @@ def _alone(folder: Path) -> Iterator[None]:
             "folder as data.cache."
         ) from None
     with lock:
-        with suppress(OSError):  # some network folders know no locks
+        with suppress(OSError):  # some network file systems have no locks
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield

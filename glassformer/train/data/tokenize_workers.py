@@ -1,8 +1,8 @@
-"""Records become examples, here or in processes of their own.
+"""Converts records to examples, in this process or in worker processes.
 
-A worker is a plain Python process at the other end of two pipes. Unlike one of `multiprocessing` it
-does not run the caller's script again, and it ends when the caller is gone, killed or not. Through
-the pipes goes pickle, between our own processes only.
+A worker is a plain Python process connected by two pipes. Unlike a `multiprocessing` worker, it
+does not run the caller's script again, and it ends when the caller does, even if that was killed.
+The pipes carry pickle, between our own processes only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,13 @@ from glassformer.train.objectives.objective import Example, Objective, Record
 def prepared(
     objective: Objective, records: Iterable[Record | RecordError], skip: bool
 ) -> ExampleBlock:
-    """A record that cannot be used stops everything, or is left out where `skip` says so."""
+    """Converts records to a block of examples.
+
+    Args:
+        objective: The objective.
+        records: Records, or errors in place of malformed ones.
+        skip: Whether to skip records that cannot be used instead of raising an error.
+    """
     examples: list[Example] = []
     begins: list[bool] = []
     skipped: list[str] = []
@@ -55,7 +61,7 @@ def prepared(
 
 
 def _placed(error: GlassformerError, record: Record) -> GlassformerError:
-    """The same, with the record's place, if it does not say it."""
+    """Returns the error with the record's location added if its message lacks it."""
     where = str(record.get("where", "A record"))
     return error if where in str(error) else GlassformerError(f"{where}: {error}")
 
@@ -69,7 +75,7 @@ class TokenizeWorker:
             [sys.executable, "-c", f"from {__name__} import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the caller, who ends this one
+            start_new_session=True,  # Ctrl-C goes to the caller, which ends this process
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(paths),
@@ -107,8 +113,11 @@ class TokenizeWorker:
 
 
 def packed(objective: Objective) -> bytes | None:
-    """The objective for other processes, its nets and weights left at home: to prepare is to read
-    texts. None where it cannot travel, as when its class stands in the caller's own script."""
+    """Returns the pickled objective without networks and weights, which tokenization does not need.
+
+    Returns None if it cannot be pickled, for example because its class is defined in the caller's
+    script.
+    """
     if any(type(part).__module__ == "__main__" for part in objective.modules()):
         return None
     data = io.BytesIO()
@@ -127,13 +136,13 @@ class _Weightless(pickle.Pickler):
 
 
 def _nothing() -> None:
-    """What stands where a net or a tensor was."""
+    """Unpickles to None in place of a network or a tensor."""
 
 
 def serve() -> None:
-    """The other end of the pipes."""
+    """Runs the worker's loop: reads blocks of records from stdin and writes results to stdout."""
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # so that output of libraries does not mix with results
     objective = pickle.load(source)
     while True:
         try:

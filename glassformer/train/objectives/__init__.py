@@ -1,6 +1,6 @@
-"""What a model is to learn from its texts, one file for every kind.
+"""Training objectives, one module each.
 
-A file in this folder that names an objective is found; nothing else has to be told about it.
+Modules of this folder that register an objective are found automatically.
 """
 
 from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch

@@ -1,5 +1,4 @@
-"""Denoising (Lewis et al., 2019). A text is spoiled in one or several ways,
-and written as it was."""
+"""Denoising (Lewis et al., 2019): restores a text that was corrupted in one or several ways."""
 
 from __future__ import annotations
 
@@ -28,15 +27,18 @@ from glassformer.train.objectives.whole_words import Vocabulary
 
 @objective("denoising")
 class Denoising(Objective):
-    """The ways, in their order; each is left out at 0. `permute`: the probability that a text's
-    sentences come in any order. `rotate`: that it begins with any of its tokens, and what stood
-    before it follows at the end. `delete`: the share of tokens that are gone without a trace.
-    `infill`: the share that is hidden in spans, of a length by Poisson's distribution with the mean
-    `span`, each behind one mask; spans of no token at all are masks that hide nothing. With
-    `whole_words` they are counted in words. `mask`: the share that is hidden one by one.
+    """BART's denoising; the corruptions are applied in this order, and 0 disables one.
 
-    The defaults are those of the published model. Texts are cut to pieces of `length` tokens, and
-    sentences end at a full stop, a question or an exclamation mark.
+    - `permute`: the probability that a text's sentences are shuffled.
+    - `rotate`: the probability that it is rotated to begin with a random token.
+    - `delete`: the fraction of tokens that are deleted.
+    - `infill`: the fraction that is masked in spans, each replaced by one mask. Span lengths are
+      Poisson distributed with the mean `span`; an empty span is a mask that hides nothing. With
+      `whole_words` they are counted in words.
+    - `mask`: the fraction that is masked token by token.
+
+    The defaults are those of the published model. Texts are split into pieces of `length` tokens,
+    and sentences end at a period, a question mark or an exclamation mark.
     """
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
@@ -116,7 +118,7 @@ class Denoising(Objective):
         slots = len(text) + 1
         covered = np.bincount(begin, minlength=slots) - np.bincount(end, minlength=slots)
         kept = covered.cumsum()[:-1] == 0
-        before = np.concatenate(([0], kept.cumsum()))[begin]  # how many are kept before each span
+        before = np.concatenate(([0], kept.cumsum()))[begin]  # number kept before each span
         return np.insert(text[kept], before, self.mask_token)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
@@ -129,8 +131,10 @@ class Denoising(Objective):
 def placed_spans(
     items: int, share: float, mean: float, rng: np.random.Generator
 ) -> tuple[Ids, Ids]:
-    """The first item and the size of spans that cover a share of all items and do not overlap;
-    every way to lay them out is as likely as any other. The last is cut to fit."""
+    """Returns the first items and the sizes of spans that cover a share of all items.
+
+    Spans do not overlap; every placement is equally likely. The last span is cut to fit.
+    """
     goal = int(items * share + rng.random())
     if goal == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -140,6 +144,6 @@ def placed_spans(
     total = sizes.cumsum()
     sizes = sizes[: int(np.searchsorted(total, goal)) + 1]
     sizes[-1] -= sizes.sum() - goal
-    gaps = items - goal  # items between spans; a span's place is how many of them come before it
+    gaps = items - goal  # items between spans; a span's position is the number of gaps before it
     before = np.sort(rng.permutation(gaps + len(sizes))[: len(sizes)]) - np.arange(len(sizes))
     return before + np.concatenate(([0], sizes[:-1].cumsum())), sizes

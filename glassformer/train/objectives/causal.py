@@ -1,4 +1,4 @@
-"""Causal language modeling. A token is predicted from those before it."""
+"""Causal language modeling: predicts each token from those before it."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ from glassformer.train.objectives.text_inputs import (
 
 @objective("causal-lm")
 class CausalLM(Objective):
-    """A row of n + 1 tokens: the first n are read, the last n predicted. Documents that are packed
-    in a row predict nothing of each other.
+    """Causal language modeling on rows of n + 1 tokens: the first n are read, the last n predicted.
 
-    With `memory` as many tokens before the row are read first, without learning from them, and
-    are remembered as the model's description says (Transformer-XL). They are read anew for every
-    row, so that a run needs to keep no state of its own to go on exactly.
+    Documents that share a row do not see each other.
 
-    Heads on inner layers and for tokens further ahead help at first (Al-Rfou et al., 2018): one on
-    layer l of n (counted from 1) has done its part when l/2n of training is over.
+    With `memory`, that many tokens before the row are read first, without gradients, and are cached
+    as the model's spec says (Transformer-XL). They are read again for every row, so that a run
+    needs no state of its own to resume exactly.
 
-    `activation` and `temporal` are AWD-LSTM's regularizers (Merity et al., 2017, 4.6), for
-    recurrent layers: the last one's outputs are to be small, and before dropout alike from token
-    to token.
-    They are means over tokens and dimensions, and no part of what an evaluation counts.
+    Auxiliary heads on inner layers and for tokens further ahead are used in early training (Al-Rfou
+    et al., 2018): the loss of a head on layer l of n (counted from 1) counts until l/2n of training
+    is done.
+
+    `activation` and `temporal` are AWD-LSTM's regularizers (Merity et al., 2017, 4.6) for recurrent
+    layers: they keep the outputs of the last layer small and, before dropout, similar from token to
+    token. They are means over tokens and dimensions, and are not part of evaluation losses.
     """
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
@@ -55,7 +56,7 @@ class CausalLM(Objective):
         super().__init__()
         self.frame = TextFrame(tokenizer_of(model))
         self.before = memory
-        self.separates = not model.spec.last_stack.blanks  # or else a memory is always there
+        self.separates = not model.spec.last_stack.blanks  # otherwise a memory is always present
         self.heads = {head.name: head for head in heads_of(model)}
         self.layers = len(model.spec.last_stack.order)
         self.weights = {name: head.weight for name, head in self.heads.items()}
@@ -71,8 +72,10 @@ class CausalLM(Objective):
         self.advance(0.0)
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        """A document ends with the end-of-text token where the vocabulary has one. Of a record of
-        `tokens` these are all."""
+        """Tokenizes a document and adds the end-of-text token if the vocabulary has one.
+
+        A record of `tokens` is used as it is.
+        """
         if "tokens" in record and "text" not in record:
             yield {"tokens": self._known(np.asarray(record["tokens"]))}
             return
@@ -121,7 +124,7 @@ class CausalLM(Objective):
         return TrainingBatch(inputs, targets, counts, int(mask[:, 1:].sum()))
 
     def advance(self, progress: float) -> None:
-        """Which heads count by now."""
+        """Selects the heads whose loss currently counts."""
         self.counting = tuple(
             name for name, head in self.heads.items() if progress < bptt_window(head, self.layers)
         )
@@ -160,8 +163,11 @@ class CausalLM(Objective):
 def activation_regularizer(
     hidden: Tensor, before: Tensor, mask: Tensor | None
 ) -> dict[str, Tensor]:
-    """Sums of squares over real tokens, of [batch, position, width]: of what a net says, and of how
-    much it changes from one token to the next, there before dropout."""
+    """Returns sums of squares over real tokens of [batch, position, width].
+
+    "activation" is the sum for the outputs, "temporal" that for the differences between consecutive
+    tokens before dropout.
+    """
     sizes, steps = exact(hidden).square(), exact(before).diff(dim=1).square()
     if mask is not None:
         sizes, steps = sizes * mask[..., None], steps * (mask[:, 1:] & mask[:, :-1])[..., None]
@@ -169,7 +175,7 @@ def activation_regularizer(
 
 
 def heads_of(model: Model) -> tuple[HeadSpec, ...]:
-    """The heads of a decoder that predict tokens."""
+    """Returns the heads of a decoder that predict tokens."""
     spec: ModelSpec = model.spec
     found = tuple(head for head in spec.heads if head.name == "lm" or head.auxiliary)
     if spec.decoder is None or spec.encoder is not None or not found:
@@ -181,12 +187,12 @@ def heads_of(model: Model) -> tuple[HeadSpec, ...]:
 
 
 def bptt_window(head: HeadSpec, layers: int) -> float:
-    """The share of training up to which a head's loss counts."""
+    """Returns the fraction of training up to which a head's loss counts."""
     return float("inf") if head.depth is None else (head.depth + 1) / (2 * layers)
 
 
 def _ahead(tokens: Tensor, documents: Tensor | None, ahead: int) -> Tensor:
-    """For every token that is read the one so many places on, in the same document."""
+    """Returns for every token that is read the one `ahead` places later, in the same document."""
     targets = torch.full_like(tokens[:, 1:], IGNORED)
     targets[:, : targets.shape[1] + 1 - ahead] = tokens[:, ahead:]
     if documents is not None:
@@ -196,7 +202,10 @@ def _ahead(tokens: Tensor, documents: Tensor | None, ahead: int) -> Tensor:
 
 
 def _positions(documents: Tensor, before: Tensor) -> Tensor:
-    """Within each document; the first one's go on where what stands before the row ended."""
+    """Returns the positions within each document.
+
+    Those of the first one continue after the tokens before the row.
+    """
     slots = torch.arange(documents.shape[1])
     new = torch.ones_like(documents, dtype=torch.bool)
     new[:, 1:] = documents[:, 1:] != documents[:, :-1]
@@ -205,9 +214,12 @@ def _positions(documents: Tensor, before: Tensor) -> Tensor:
 
 
 def remembered(net: Any, inputs: dict[str, Any]) -> Cache | None:
-    """What the model keeps in mind of the tokens before a row; nothing is learned through it. They
-    belong to the document that the row begins with. More than it can keep is read in segments,
-    each with the memory of the last, so that what is kept knows of what is not."""
+    """Returns a cache of the tokens before a row, computed without gradients.
+
+    The tokens belong to the first document of the row. If there are more than the cache can keep,
+    they are read in segments, each with the memory of the previous one, so that what is kept
+    depends on what is not.
+    """
     before, mask = inputs.pop("before", None), inputs.pop("before_mask", None)
     if before is None:
         return None
@@ -217,12 +229,12 @@ def remembered(net: Any, inputs: dict[str, Any]) -> Cache | None:
     if "documents" in inputs:
         rows["documents"] = inputs["documents"][:, :1].expand_as(before)
     cache: Cache = net.remember()
-    cache.reuse = None  # rows do not overlap, so all of a segment is before the next
+    cache.reuse = None  # rows do not overlap, so all of a segment comes before the next
     length = before.shape[1]
     longest = min(cache.limit or length, length)
     with torch.no_grad():
         for end in range(length - (length - 1) // longest * longest, length + 1, longest):
             part = slice(max(0, end - longest), end)
             net(**{name: row[:, part] for name, row in rows.items()}, cache=cache, heads=())
-    torch.clear_autocast_cache()  # weights that were cast without gradients would have none
+    torch.clear_autocast_cache()  # weights that were cast without gradients would get none
     return cache

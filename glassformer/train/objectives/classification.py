@@ -1,4 +1,4 @@
-"""Classification. A text, or a pair of them, gets one label or several."""
+"""Classification of texts, or pairs of texts, with one label or several."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ from glassformer.train.objectives.text_inputs import column, count_tokens, requi
 
 @objective("classification")
 class ClassificationObjective(SequenceLevelObjective):
-    """Columns `text`, perhaps `pair`, and `label`: one of the model's, judged by cross-entropy.
+    """Classification with columns `text`, optionally `pair`, and `label`.
 
-    With `several` a text has any number of labels, each yes or no by itself (binary
-    cross-entropy): the column `labels` is a list, or a text with commas between.
+    The label is one of the model's; the loss is the cross-entropy. With `several`, a text has any
+    number of independent labels (binary cross-entropy): the column `labels` is a list, or a string
+    separated by commas.
     """
 
     fields: ClassVar = {**TEXT, "label": np.int32}
@@ -58,7 +59,7 @@ class ClassificationObjective(SequenceLevelObjective):
         self.several, self.smoothing, self.head = several, smoothing, head
         self.weights = {head: 1.0}
         kind = SEVERAL if several else SINGLE
-        model.config["problem_type"] = kind  # what else reads the folder asks
+        model.config["problem_type"] = kind  # for other programs that read the folder
         if len(model.spec.heads) > 1:  # each may be of another kind
             keep_settings(model, head, problem_type=kind)
 
@@ -91,7 +92,7 @@ class ClassificationObjective(SequenceLevelObjective):
         return TrainingBatch(inputs, {"label": labels}, counts, count_tokens(examples))
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        """Over several labels the mean of theirs counts for a text."""
+        """Returns the loss; with several labels, the mean over the labels of each text."""
         logits, label = said(net, batch, self.head), batch.targets["label"]
         if not self.several:
             loss = F.cross_entropy(logits, label, label_smoothing=self.smoothing, reduction="sum")
@@ -103,7 +104,7 @@ class ClassificationObjective(SequenceLevelObjective):
     def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         if not self.several:
             return super().rivals(scores, batch)
-        rows = torch.stack((scores, torch.zeros_like(scores)), -1).flatten(0, 1)  # yes or no
+        rows = torch.stack((scores, torch.zeros_like(scores)), -1).flatten(0, 1)  # [yes, no]
         return rows, scores.new_full((len(rows),), 1 / len(self.labels))
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
@@ -112,7 +113,7 @@ class ClassificationObjective(SequenceLevelObjective):
         return list(zip(found.tolist(), batch.targets["label"].tolist(), strict=True))
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
-        """Of two labels the second is the positive one."""
+        """Returns the metrics; of two labels, the second is the positive one."""
         found, right = (np.array(side) for side in zip(*answers, strict=True))
         if self.several:
             flags = found, right.astype(bool)
@@ -130,7 +131,7 @@ class ClassificationObjective(SequenceLevelObjective):
 
 
 def named(record: Record) -> list[str]:
-    """The labels of a record by their names."""
+    """Returns the names of a record's labels."""
     if "labels" not in record:
         return [written(column(record, "label"))]
     value = record["labels"]

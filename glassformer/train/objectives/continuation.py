@@ -1,5 +1,4 @@
-"""Sequence to sequence with a decoder alone. Source and target are one
-stream, and what is learned is to go on with the target."""
+"""Sequence to sequence with a decoder alone: the target continues the source."""
 
 from __future__ import annotations
 
@@ -38,14 +37,15 @@ from glassformer.train.objectives.text_inputs import (
 
 @objective("continuation")
 class Continuation(SequenceLevelObjective):
-    """Columns `source` and `target` (or lists, as for sequence-to-sequence), perhaps
-    `target_language`: the tokens of the source, the separator, the target and the end token. The
-    loss is over the target and its end.
+    """Continuation with columns `source` and `target`, and optionally `target_language`.
+
+    They may be lists, as in sequence-to-sequence. A row has the tokens of the source, the
+    separator, the target and the end token. The loss is over the target and its end.
 
     The separator is a token or a text; by default the tokenizer's own, or else a line break. With
-    `both_ways` every token of the source sees all of it (a prefix language model). What is too
-    long loses the beginning of its source first. All this is saved with the model, for `translate`
-    and `summarize`.
+    `both_ways`, every token of the source attends to all of it (a prefix language model). If a row
+    is too long, the beginning of its source is cut first. These settings are saved with the model,
+    for `translate` and `summarize`.
     """
 
     fields: ClassVar = {"tokens": np.int32, "prefix": np.int32}
@@ -88,7 +88,7 @@ class Continuation(SequenceLevelObjective):
     def foresee(self, records: Sequence[Record]) -> None:
         texts: list[str] = []
         for record in records:
-            with suppress(GlassformerError):  # which `prepare` names
+            with suppress(GlassformerError):  # `prepare` reports the error
                 texts += [self.source_of(record), *targets_of(record)]
         self.ahead.read(texts, special=False)
 
@@ -121,7 +121,7 @@ class Continuation(SequenceLevelObjective):
         return self._batch(examples, min(slots["tokens"], self.length))
 
     def _batch(self, examples: Sequence[Example], slots: int | None) -> TrainingBatch:
-        """Behind a row is nothing that its tokens see, so there is no mask."""
+        """Returns a batch without a mask: padding comes after a row, where it is not seen."""
         tokens, mask = pad(examples, "tokens", length=slots)
         prefix = collate.column(examples, "prefix")
         inputs = {"tokens": tokens[:, :-1]}
@@ -137,7 +137,7 @@ class Continuation(SequenceLevelObjective):
         return {self.head: sequence_loss(net, batch, self.smoothing, self.head)}
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        """The cross-entropy without smoothing, and of how many tokens."""
+        """Returns the cross-entropy without smoothing, and the number of its tokens."""
         loss = sequence_loss(net, batch, 0.0, self.head)
         return [(float(loss), int(count(batch.targets)))]
 

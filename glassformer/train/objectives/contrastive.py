@@ -1,5 +1,4 @@
-"""Contrast. A text's vector comes near that of its counterpart, and away
-from those of the other texts of its batch."""
+"""Contrastive learning: embeddings of matching texts become similar, those of others dissimilar."""
 
 from __future__ import annotations
 
@@ -28,19 +27,21 @@ from glassformer.train.objectives.sequence_level import (
 from glassformer.train.objectives.text_inputs import column, count_tokens
 
 PART = "contrast"
-SAME = 1e-6  # cosines this near are those of the same text, read in different batches
+SAME = 1e-6  # cosines this close belong to the same text, read in different batches
 
 
 @objective("contrastive")
 class Contrastive(SequenceLevelObjective):
-    """Columns `text` and `positive`, and perhaps `negative`: a text that is like it and not meant,
-    or a list of them. Of all positives and negatives of a batch a text is to find its own positive,
-    by the cosine over the temperature (InfoNCE; van den Oord et al., 2018); with `symmetric`, a
-    positive its text as well, and the mean of both counts.
+    """Contrastive learning with columns `text`, `positive` and optionally `negative`.
 
-    Texts that stand in a batch twice are no negatives of each other. The batch is that of one
-    process and one micro-batch: more processes or `train.accumulate` bring no more negatives.
-    `pooling` is saved with the model, as how `embed` makes its vectors, of length 1.
+    A negative is a text that is similar but does not match, or a list of such texts. The loss is
+    the cross-entropy of finding a text's positive among all positives and negatives of the batch,
+    by cosine divided by temperature (InfoNCE; van den Oord et al., 2018); with `symmetric`, also of
+    finding a positive's text, and the mean of both counts.
+
+    Texts that occur twice in a batch are not negatives of each other. A batch is one micro-batch of
+    one process: more processes or `train.accumulate` add no negatives. `pooling` is saved with the
+    model and defines how `embed` computes its vectors, which have length 1.
     """
 
     fields: ClassVar = {**TEXT, "lengths": np.int32}
@@ -76,7 +77,7 @@ class Contrastive(SequenceLevelObjective):
         }
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        """[text, slot]: the texts, their positives, and all negatives behind them."""
+        """Returns a batch of [text, slot]: the texts, then their positives, then all negatives."""
         split = [_split(example) for example in examples]
         asked, wanted = ([row[i] for row in split] for i in (0, 1))
         against = [negative for row in split for negative in row[2:]]
@@ -95,8 +96,11 @@ class Contrastive(SequenceLevelObjective):
         return {PART: loss}
 
     def vectors(self, net: nn.Module, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
-        """[text, width] and [candidate, width]; the first candidates are the texts' own."""
-        states = states_of(net, **batch.inputs)  # type: ignore[arg-type]  # a net, perhaps wrapped
+        """Returns vectors of [text, width] and [candidate, width].
+
+        The first candidates are the texts' own positives.
+        """
+        states = states_of(net, **batch.inputs)  # type: ignore[arg-type]  # perhaps wrapped
         vectors = self.pooling(states, batch.inputs["mask"])
         count = len(batch.targets["same"])
         return vectors[:count], vectors[count:]
@@ -113,15 +117,17 @@ class Contrastive(SequenceLevelObjective):
         return list(zip(asked, found[: len(asked)], strict=True))
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
-        """Among the positives of all that is evaluated: how often a text's own is the nearest, and
-        the mean of 1 / its rank."""
+        """Returns how often a text's positive is the nearest, and the mean reciprocal rank.
+
+        The candidates are the positives of all evaluated texts.
+        """
         asked, found = (np.stack(side) for side in zip(*answers, strict=True))
         ranks = ranks_of(asked, found)
         return {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
 
 
 def ranks_of(asked: NDArray[Any], found: NDArray[Any], block: int = 1024) -> NDArray[np.int64]:
-    """[text]: which of all positives, [text, width], its own is by the cosine, from 1 on."""
+    """Returns the rank, from 1, of each text's positive among all positives by cosine, [text]."""
     ranks = []
     for start in range(0, len(asked), block):
         cosines = asked[start : start + block] @ found.T
@@ -131,7 +137,7 @@ def ranks_of(asked: NDArray[Any], found: NDArray[Any], block: int = 1024) -> NDA
 
 
 def _texts(record: Record) -> list[Any]:
-    """A text, its positive and its negatives."""
+    """Returns a text, its positive and its negatives."""
     against = record.get("negative") or []
     against = [against] if isinstance(against, str) else list(against)
     return [record.get("text"), record.get("positive"), *against]
@@ -144,8 +150,10 @@ def _split(example: Example) -> list[Example]:
 
 
 def _same(asked: list[Example], wanted: list[Example], found: list[Example]) -> Tensor:
-    """[text, candidate]: True at those that are the text itself or its own counterpart once more,
-    and so not wrong; the counterpart itself, which has the text's number, is False."""
+    """Returns a mask of [text, candidate] that is True for duplicates of the text or its positive.
+
+    Duplicates are not negatives. The positive itself, on the diagonal, is False.
+    """
     keys = [[one["tokens"].tobytes() for one in side] for side in (asked, wanted, found)]
     ids = {key: number for number, key in enumerate({key for side in keys for key in side})}
     text, right, candidate = (torch.tensor([ids[key] for key in side]) for side in keys)

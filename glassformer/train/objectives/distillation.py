@@ -1,5 +1,7 @@
-"""Knowledge distillation. A model learns a task from the answers, and
-perhaps the hidden states, of another: mostly a smaller one from a larger."""
+"""Knowledge distillation: a model learns a task from another model's predictions.
+
+It may also learn from hidden states; the student is usually smaller than the teacher.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,20 @@ from glassformer.train.objectives.text_inputs import IGNORED
 
 @objective("distillation")
 class Distillation(SequenceLevelObjective):
-    """Around another objective: `task` is its name, `settings` are its options. Its data and its
-    metric are used, and wherever it asks, the teacher's answer is a second target.
+    """Distillation around another objective: `task` is its name, `settings` are its options.
 
-    The loss is the sum of the task's own (times `hard`; 0 leaves the teacher alone), the
-    divergence of softened answers (times `soft`), the squared distance of hidden states (`hidden`)
-    and their angle (`cosine`). Hidden states are the last, or with `layers` "all" every layer's
-    beside that of the teacher at the same share of its depth; where widths differ, a matrix that
-    is learned along leads from one to the other. With `until` their weights fall to nothing over
-    that share of training: they lead the way, and what is said at the end is what counts.
+    The data and metrics of the task are used, and wherever it has a target, the teacher's
+    prediction is a second target.
 
-    The teacher is a folder that `gf.load` reads. It is not trained and not saved with the run.
+    The loss is the sum of the task's loss (times `hard`; 0 uses the teacher alone), the divergence
+    of softened predictions (times `soft`), the squared distance of hidden states (times `hidden`)
+    and their cosine distance (times `cosine`). Hidden states are the last ones or, with `layers`
+    "all", those of every layer, compared to the teacher's layer at the same relative depth; if the
+    widths differ, a learned matrix projects one to the other. With `until`, the weights of the
+    hidden states fall to 0 over that fraction of training: they guide the beginning, and the
+    predictions count in the end.
+
+    The teacher is a folder that `gf.load` reads. It is neither trained nor saved with the run.
     """
 
     def __init__(
@@ -68,11 +73,11 @@ class Distillation(SequenceLevelObjective):
             raise GlassformerError("A teacher has no memory of the row before; leave it out.")
         self.arrange, self.beyond = self.task.arrange, self.task.beyond
         self.others = self.task.others
-        self.head = next(iter(self.task.weights))  # parts are named by their heads
+        self.head = next(iter(self.task.weights))  # loss parts are named by their heads
         self.temperature, self.loss, self.hard = temperature, loss, hard
         net = load(teacher).net.requires_grad_(False)
         _check(model, net, self.head)
-        self._teacher = (net,)  # in a tuple it is no part of this module: not trained, not saved
+        self._teacher = (net,)  # in a tuple, so that it is no submodule: not trained, not saved
         self.writes = model.spec.decoder is not None
         self.states = States(model.net, net, layers) if hidden or cosine else None
         own = {"soft": soft, "hidden": hidden, "cosine": cosine}
@@ -86,7 +91,11 @@ class Distillation(SequenceLevelObjective):
 
     @property
     def weights(self) -> dict[str, float]:  # type: ignore[override]
-        """Not for a pass to look at: they change with every step, and what is compiled stays."""
+        """Weights of the loss parts.
+
+        A forward pass must not read them, because they change with every step and would be compiled
+        as constants.
+        """
         states = ("hidden", "cosine")
         return {p: w * self.share if p in states else w for p, w in self._weights.items()}
 
@@ -126,7 +135,7 @@ class Distillation(SequenceLevelObjective):
         )
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        """The student runs once, for its task; the teacher on what the student has read."""
+        """Runs the student once, for its task, and the teacher on the same inputs."""
         student = TeacherHooks(net, self.head, self.states)
         hard = self.task(student, batch)
         parts: dict[str, Tensor] = dict(hard) if self.hard else {}
@@ -162,7 +171,7 @@ class Distillation(SequenceLevelObjective):
         return by_rows(judge_states, heads[0].spec.outputs or 1, mine, theirs, weights)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        """The teacher goes along to another device, before a pass is compiled."""
+        """Moves the teacher to another device, too, before a pass is compiled."""
         self._teacher[0]._apply(fn, recurse)  # type: ignore[no-untyped-call]
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
@@ -177,7 +186,7 @@ class Distillation(SequenceLevelObjective):
 
 
 class TeacherHooks:
-    """A net, as an objective calls it, of which is kept what was asked and what it said."""
+    """A network, as an objective calls it, that records its inputs and outputs."""
 
     def __init__(self, net: Any, head: str, states: States | None) -> None:
         self.net = net
@@ -188,7 +197,7 @@ class TeacherHooks:
         self.seen: list[Tensor] = []
 
     def __call__(self, tokens: Tensor, tap: Tap | None = None, **inputs: Any) -> ModelOutput:
-        """A tap is the task's own, of which the teacher is not told."""
+        """Calls the network; a given tap belongs to the task and is not passed to the teacher."""
         kept = TeacherLayers("encoder." if self.net.spec.decoder is None else "decoder.")
 
         def both(name: str, value: Tensor) -> Tensor:
@@ -208,8 +217,10 @@ class TeacherHooks:
 
 
 class TeacherLayers:
-    """A tap that keeps what the layers of a stack hand on, in turn. (An `ActivationCapture`
-    by patterns does the same; a compiler cannot look through those.)"""
+    """A tap that records the outputs of a stack's layers in order.
+
+    `ActivationCapture` with patterns does the same, but a compiler cannot trace it.
+    """
 
     def __init__(self, stack: str) -> None:
         self.stack = stack
@@ -225,7 +236,7 @@ class TeacherLayers:
 
 
 class States(nn.Module):
-    """Compares hidden states of [batch, position, width]: a student's layers with a teacher's."""
+    """Compares hidden states of [batch, position, width] of a student's and a teacher's layers."""
 
     def __init__(self, student: Transformer, teacher: Transformer, layers: str) -> None:
         super().__init__()
@@ -245,7 +256,10 @@ class States(nn.Module):
     def forward(
         self, student: Sequence[Tensor], teacher: Sequence[Tensor], real: Tensor
     ) -> dict[str, Tensor]:
-        """Sums over real tokens of the mean over layers: squared distance, and 1 - cosine."""
+        """Returns squared distance and 1 - cosine, summed over real tokens.
+
+        Both are means over layers.
+        """
         squares, angles = [], []
         for mine, other, project in zip(student, self.beside, self.projections, strict=True):
             found, wanted = exact(project(mine)), exact(teacher[other])
@@ -267,8 +281,11 @@ def _bridge(width: int, other: int, number: int) -> nn.Module:
 
 
 def _real(batch: TrainingBatch, writes: bool) -> Tensor:
-    """True at the tokens that count, [batch, position]: all that are read, or where padding is
-    told by the targets alone, as of what a decoder writes, those behind which is one."""
+    """Returns a mask of the tokens that count, [batch, position].
+
+    These are all tokens that are read, or, if padding is known only from the targets, as in a
+    decoder, those with a target.
+    """
     tokens = batch.inputs["tokens"]
     if "mask" in batch.inputs:
         return batch.inputs["mask"].bool()
@@ -281,7 +298,7 @@ def _real(batch: TrainingBatch, writes: bool) -> Tensor:
 
 
 def _asked(batch: TrainingBatch, states: Tensor) -> tuple[Tensor | None, Tensor]:
-    """The rows of states that the task asks about, None for all, and what each counts."""
+    """Returns the indices of hidden states with a target, or None for all, and their weights."""
     if "at" in batch.targets:
         return batch.targets["at"], batch.targets["tokens"].ne(IGNORED).to(states.dtype)
     asked = [t for t in batch.targets.values() if t.shape == states.shape[:-1]]
@@ -289,7 +306,7 @@ def _asked(batch: TrainingBatch, states: Tensor) -> tuple[Tensor | None, Tensor]
 
 
 def _readable(teacher: Transformer, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A teacher may know no segments (RoBERTa's knows one)."""
+    """Removes segments from the inputs if the teacher has none (RoBERTa has one)."""
     stack = teacher.spec.last_stack
     knows = stack.embed.segments > 1 or stack.scores_segments
     return {key: value for key, value in inputs.items() if key != "segments" or knows}

@@ -1,5 +1,7 @@
-"""Answers that are spans of a text (extractive question answering). A long
-text is read in windows, each with the question before it."""
+"""Extractive question answering: answers are spans of a context.
+
+A long context is read in windows, each with the question before it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ USUAL_STRIDE = 128
 
 
 class AnswerWindow(NamedTuple):
-    """The best span of one window, and how it compares with there being no answer in it."""
+    """The best span of one window, and its score against the window having no answer."""
 
     question: int
     text: str
@@ -48,24 +50,26 @@ class AnswerWindow(NamedTuple):
 
 @objective("span")
 class ExtractiveQA(SequenceLevelObjective):
-    """Columns `question`, `context`, `answers` (a list of {"text", "answer_start"}, or one object
-    with a list of each) and perhaps `impossible` (or `is_impossible`) and `id`, as in SQuAD. The
-    first answer is learned, all count as right.
+    """Extractive question answering with columns as in SQuAD.
 
-    A window has at most `length` tokens and moves on by `stride` of the context's (128, or half of
-    what there is room for); of the question at most `question` are kept. Where a window lacks the
-    answer, or there is none, the first token is the answer (the CLS token, where it stands
-    elsewhere). An answer that is given has at most `longest` tokens; with `impossible` it may also
-    be that there is none.
+    The columns are `question`, `context`, `answers` (a list of {"text", "answer_start"}, or one
+    object with a list of each) and optionally `impossible` (or `is_impossible`) and `id`. The first
+    answer is the target; all count as correct in evaluation.
+
+    A window has at most `length` tokens and advances by `stride` tokens of the context (128, or
+    half of what fits); at most `question` tokens of the question are kept. If a window lacks the
+    answer, or there is none, the target is the CLS token, or the first token if there is no CLS
+    token. A predicted answer has at most `longest` tokens; with `impossible`, the prediction may
+    also be that there is none.
     """
 
     fields: ClassVar = {
         **TEXT,
-        "span": np.int32,  # its first and its last token
+        "span": np.int32,  # first and last token
         "none": np.int32,  # the token that stands for no answer
-        "offsets": np.int32,  # two a token of the context, in the window's text; others 0, 0
+        "offsets": np.int32,  # two per context token, in the window's text; 0, 0 for other tokens
         "text": np.uint8,
-        "answers": np.uint8,  # a list of texts in JSON
+        "answers": np.uint8,  # a JSON list of strings
         "asked": np.int64,  # a number for the question, the same in all its windows
     }
 
@@ -155,18 +159,21 @@ class ExtractiveQA(SequenceLevelObjective):
         )
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        """The mean of two cross-entropies over a window's tokens: of the start and of the end."""
+        """Returns the mean cross-entropy of the start and the end over a window's tokens."""
         rows, weights = self.rivals(said(net, batch, self.head), batch)
         loss = F.cross_entropy(rows, batch.targets["span"].flatten(), reduction="none")
         return {self.head: (loss * weights).sum()}
 
     def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
-        """The slots of a window, for its start and for its end: [window, slot, 2] comes in."""
+        """Returns the scores of a window's slots as its start and as its end.
+
+        `scores` is [window, slot, 2].
+        """
         rows = scores.masked_fill(~batch.inputs["mask"][..., None], LOW).mT.flatten(0, 1)
         return rows, scores.new_full((len(rows),), 0.5)
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        """Of every window its best span, with the answers to its question."""
+        """Returns the best span of every window, with the answers to its question."""
         examples: Sequence[Example] = batch.aside["examples"]
         scores = said(net, batch, self.head).cpu()  # [window, slot, 2]
         offsets = [example["offsets"].reshape(-1, 2) for example in examples]
@@ -185,7 +192,7 @@ class ExtractiveQA(SequenceLevelObjective):
         return found
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
-        """SQuAD's exact match and F1, over questions."""
+        """Returns SQuAD's exact match and F1 over questions."""
         windows: dict[int, list[AnswerWindow]] = {}
         right: dict[int, list[str]] = {}
         for window, texts in answers:
@@ -204,7 +211,7 @@ class ExtractiveQA(SequenceLevelObjective):
 
 
 def placed(record: Record, context: str) -> list[tuple[str, int]]:
-    """The answers, and where each begins in the context; the first one does stand there."""
+    """Returns the answers and their starts in the context, and checks the first one."""
     where, given = record.get("where", "A record"), record.get("answers") or ()
     try:
         texts = right_answers({**record, "answers": given})
@@ -232,8 +239,7 @@ def placed(record: Record, context: str) -> list[tuple[str, int]]:
 def tokens_of(
     whole: TextEncoding, inside: Sequence[int], text: str, start: int
 ) -> tuple[int, int] | None:
-    """The first and the last token, counted within the context, that share a letter with a text
-    that begins there."""
+    """Returns the first and the last context token that overlap a text starting at `start`."""
     stop = start + len(text)
     touched = [
         number
@@ -244,6 +250,7 @@ def tokens_of(
 
 
 def number_of(name: str) -> int:
+    """Returns a 64-bit hash of a question's name."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
 
 

@@ -1,7 +1,8 @@
-"""Labels, from their names in the data to their numbers in a head.
+"""Labels of classification heads: from names in the data to output indices.
 
-They are those of the model's config.json (`id2label`). A recipe names them in [model]; otherwise
-`find_labels` looks for them in the data before the model is made."""
+They are those of the model's config.json (`id2label`). A recipe can list them in [model]; otherwise
+`find_labels` collects them from the data before the model is built.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,11 @@ from glassformer.train.objectives.registry import objectives
 
 
 def find_labels(name: str, records: Iterable[Record]) -> tuple[str, ...]:
-    """All labels that the records have for the objective of this name, sorted (numbers by their
-    size); none where its class has no `labels_of`, which says those of a record."""
+    """Returns all labels of an objective in the records, sorted (numbers by value).
+
+    The result is empty if the objective's class has no `labels_of`, which returns the labels of a
+    record.
+    """
     labels_of: Callable[[Record], Iterable[str]] | None
     labels_of = getattr(objectives()[name], "labels_of", None)
     if labels_of is None:
@@ -29,13 +33,15 @@ def find_labels(name: str, records: Iterable[Record]) -> tuple[str, ...]:
 
 
 def written(value: Any) -> str:
-    """A label as it is named: JSON and CSV have numbers and texts for the same one."""
+    """Returns the name of a label; JSON and CSV may have a number or a string for the same one."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 class Labels:
-    """The numbers of a model's labels, or where several heads have different ones, of those that
-    an objective names itself."""
+    """The output indices of a model's labels.
+
+    If several heads have different labels, `given` are those of this objective.
+    """
 
     def __init__(self, model: Model, head: str, given: Sequence[str] = ()) -> None:
         self.names: Sequence[str] = tuple(given) or model.spec.labels
@@ -53,6 +59,7 @@ class Labels:
         return len(self.names)
 
     def id(self, value: Any, record: Record) -> int:
+        """Returns the index of a record's label."""
         name = written(value)
         if name not in self.ids:
             near = get_close_matches(name, self.names, 1)

@@ -1,4 +1,4 @@
-"""Masked language modeling. Hidden tokens are told from both sides."""
+"""Masked language modeling: predicts masked tokens from both sides."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ from glassformer.train.objectives.text_inputs import (
 
 @objective("masked-lm")
 class MaskedLM(Objective):
-    """BERT's and RoBERTa's. Texts are cut to pieces of at most `length` tokens, each framed by the
-    tokenizer's special tokens; see `Masks` for the other options."""
+    """Masked language modeling as in BERT and RoBERTa.
+
+    Texts are split into pieces of at most `length` tokens, each with the tokenizer's special
+    tokens; see `Masks` for the other options.
+    """
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     arrange = "pack"

@@ -1,4 +1,4 @@
-"""Hiding tokens that are then asked for (Devlin et al., 2018)."""
+"""Masking of tokens for masked language modeling (Devlin et al., 2018)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from glassformer.train.objectives.whole_words import Vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class Masks:
-    """Of all tokens but special ones a share of `probability` is asked for, at least one and at
-    the most `most`. Of those a share of `masked` is shown as the mask token, one of `random` as any
-    other, and the rest as they are.
+    """Options of masking.
 
-    With `static` a text has so many masks that never change, of which one is drawn: its own
-    tokens are the seed. `whole_words` hides all tokens of a word, or none.
+    A fraction `probability` of all tokens except special ones is predicted, at least one and at
+    most `most`. Of these, a fraction `masked` is replaced by the mask token and a fraction `random`
+    by a random token; the rest is unchanged.
+
+    With `static`, a text has that many fixed masks, seeded by its own tokens, of which one is drawn
+    each time. `whole_words` masks all tokens of a word, or none.
     """
 
     probability: float = 0.15
@@ -43,7 +45,7 @@ MASKS = Masks()  # BERT's
 
 
 class Masking:
-    """Masks on the tokens of a vocabulary."""
+    """Masks token ids of a vocabulary."""
 
     def __init__(self, tokenizer: Tokenizer, masks: Masks) -> None:
         if "mask" not in tokenizer.special:
@@ -57,7 +59,7 @@ class Masking:
     def __call__(
         self, tokens: Ids, rng: np.random.Generator, documents: Ids | None = None
     ) -> tuple[Ids, Ids]:
-        """What is shown, and what is asked for (IGNORED where nothing is)."""
+        """Returns the masked tokens, and the targets (IGNORED where there is none)."""
         tokens, masks = tokens.astype(np.int64), self.masks
         if masks.static:
             rng = np.random.default_rng([crc32(tokens.tobytes()), int(rng.integers(masks.static))])
@@ -75,8 +77,10 @@ class Masking:
         return shown, targets
 
     def choose(self, tokens: Ids, rng: np.random.Generator, documents: Ids | None) -> Ids:
-        """The places that are asked for. What is left of a whole number is drawn, so that the share
-        is kept on average."""
+        """Returns the positions to predict.
+
+        The fractional part of their number is rounded at random, so that the rate holds on average.
+        """
         places = np.flatnonzero(~self.vocabulary.special[tokens])
         count = max(1, int(self.masks.probability * len(places) + rng.random()))
         count = min(count, len(places), self.masks.most or len(places))

@@ -1,5 +1,4 @@
-"""Several at once on one body. Every row of a step serves one of them, in
-the shares that were asked for."""
+"""Several objectives on one shared body; each row of a step serves one of them."""
 
 from __future__ import annotations
 
@@ -19,22 +18,25 @@ from glassformer.train.objectives.registry import make_objective, objective
 from glassformer.train.objectives.sequence_level import SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import length_of
 
-AT = "/"  # between a part's name and the name of what belongs to it
+AT = "/"  # separates a part's name from a field or loss name
 
 
 @objective("mixture")
 class Mixture(SequenceLevelObjective):
-    """`parts` are tables as of [objective], each with its `name` and options, a `weight` of its
-    loss and a `rate` of the rows it gets (both 1 if not said); `[[objective]]` in a recipe.
+    """A mixture of objectives: `[[objective]]` tables in a recipe.
 
-    A record is prepared for every part, or for the one that its column `objective` names. Whose
-    turn it is follows from the rates, the seed, the step and the row alone: rows that could serve
-    several parts draw one, and those that serve different ones are drawn by the rates of these,
-    however many there are of each. Heads are the model's, each by its name; the body is shared.
+    `parts` are tables like [objective], each with its `name` and options, a `weight` of its loss
+    and a `rate` of its rows (both default to 1).
 
-    Every micro-batch runs every part that one of its rows could serve. One without rows of its own
-    is run on another's, and counts nothing: so all processes make the same passes, which DDP and
-    FSDP rely on.
+    A record is prepared for every part, or for the one that its column `objective` names. The part
+    that a row serves depends only on the rates, the seed, the step and the row: rows that could
+    serve several parts draw one, and rows that serve different parts are sampled by the rates of
+    these, however many there are of each. The heads belong to the model, each by its name; the body
+    is shared.
+
+    Every micro-batch runs every part that one of its rows could serve. A part without rows of its
+    own runs on a row of another part and counts nothing, so that all processes run the same passes,
+    which DDP and FSDP rely on.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class Mixture(SequenceLevelObjective):
             self.parts[name].foresee(own)
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        """Each example holds one of every part; a part with fewer begins again with its first."""
+        """Yields combined examples with one of every part; a part with fewer repeats them."""
         own = [name for name in self.names if record.get("objective", name) == name]
         if not own:
             raise GlassformerError(
@@ -101,7 +103,7 @@ class Mixture(SequenceLevelObjective):
             yield example
 
     def _prepared(self, part: Objective, record: Record) -> Iterable[Example]:
-        """Rows of a stream are cut from one text each: here they stand alone."""
+        """Yields examples of a part; those of stream objectives are cut into separate rows."""
         for example in part.prepare(record):
             if part.arrange != "stream":
                 yield example
@@ -115,7 +117,7 @@ class Mixture(SequenceLevelObjective):
     def kinds(
         self, lengths: Callable[[str], NDArray[np.int64]]
     ) -> list[tuple[NDArray[np.int64], float]]:
-        """Rows that serve different parts are drawn by the rates of those."""
+        """Returns the groups of rows that serve different parts, with the rates of those parts."""
         there = np.stack(
             [
                 np.max([lengths(f"{name}{AT}{field}") for field in self.parts[name].fields], 0) > 0
@@ -133,8 +135,10 @@ class Mixture(SequenceLevelObjective):
         return len(there) > 1 or there[0] in self._varying
 
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        """The row's part is drawn first, then what that one draws. What others would read comes
-        along for a part that gets no row."""
+        """Draws the row's part first, then the random choices of that part.
+
+        The other parts are varied, too, for the case that a part gets no row.
+        """
         own, there = _by_part(example), self._there(example)
         varied: Example = {"part": self._ends(*there).searchsorted([rng.random()], side="right")}
         for name in there:
@@ -220,26 +224,28 @@ class Mixture(SequenceLevelObjective):
                 yield name, TrainingBatch(*own, batch.tokens, aside, batch.heard)
 
     def _ends(self, *there: str) -> NDArray[np.float64]:
-        """Where every part's share of the numbers from 0 to 1 ends, for a row that could serve
-        these; `rng.choice` would work them out each time."""
+        """Returns the cumulative shares of the parts, for a row that could serve these.
+
+        They are cached, because `rng.choice` would compute them each time.
+        """
         if there not in self._shares:
             served = np.array([name in there for name in self.names])
             rates = self.rates * served
-            if not rates.sum():  # only parts that were to get nothing
+            if not rates.sum():  # all of these parts have a rate of 0
                 rates = served.astype(float)
             ends = (rates / rates.sum()).cumsum()
             self._shares[there] = ends / ends[-1]
         return self._shares[there]
 
     def _there(self, example: Example) -> list[str]:
-        """The parts that a stored row could serve."""
+        """Returns the parts that a stored row could serve."""
         return [
             name for name, keys in self._stored.items() if any(len(example[key]) for key in keys)
         ]
 
 
 def _of_part(batch: TrainingBatch, name: str) -> TrainingBatch:
-    """Named as in the whole batch."""
+    """Returns the entries of one part, under their names in the whole batch."""
 
     def mine(values: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in values.items() if _place(key)[0] == name}
@@ -248,7 +254,7 @@ def _of_part(batch: TrainingBatch, name: str) -> TrainingBatch:
 
 
 def _by_part(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What belongs to every part, by the names it has there."""
+    """Groups entries by part, under their names there."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         owner, field = _place(key)
@@ -260,9 +266,9 @@ def _holds(parts: Mapping[str, Mapping[str, Any]], name: str) -> bool:
     return any(map(len, parts.get(name, {}).values()))
 
 
-@cache  # there are few, and a step asks for each of them many times
+@cache  # there are few keys, and each is looked up many times in a step
 def _place(key: str) -> tuple[str, str]:
-    """The part and the field of "part/field"; of another row's, "other.0.part/field", too."""
+    """Splits "part/field" into part and field; also "other.0.part/field" of another row."""
     owner, _, field = key.rpartition(AT)
     *other, owner = owner.rsplit(".", 1) if owner.startswith("other.") else [owner]
     return owner, ".".join([*other, field])

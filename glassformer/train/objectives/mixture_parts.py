@@ -1,5 +1,4 @@
-"""What the parts of a mixture need before they are mixed: a name each, the
-labels of its data, and a head on the body that they share."""
+"""Preparation of the parts of a mixture: names, labels and heads on the shared body."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from glassformer.train.objectives.registry import options_of
 
 
 def part_names(names: Iterable[str]) -> list[str]:
-    """What parts are called by records: classification, classification-2, ..."""
+    """Returns the names of parts in records: classification, classification-2, ..."""
     known: dict[str, None] = {}
     for name in names:
         known[_unlike(name, known)] = None
@@ -31,8 +30,15 @@ def part_names(names: Iterable[str]) -> list[str]:
 def with_part_labels(
     model: Model, parts: Sequence[Mapping[str, Any]], records: Callable[[], Iterable[Record]]
 ) -> list[dict[str, Any]]:
-    """The same parts. Those with labels whose head is yet to be made get the labels of their data;
-    where the model has the head, it has the labels."""
+    """Returns the parts; those whose head has yet to be created get the labels of their data.
+
+    If the model has the head already, it has the labels.
+
+    Args:
+        model: The model.
+        parts: The tables of the parts.
+        records: Returns the records of the data.
+    """
     heads = {head.name for head in model.spec.heads}
     found: list[dict[str, Any]] = []
     keys = part_names([str(table.get("name", "")) for table in parts])
@@ -48,9 +54,17 @@ def with_part_labels(
 
 
 def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) -> Model:
-    """The same body with a fresh head for every part of a mixture that lacks its own; its dense
-    layer starts as that of a head which is there (BERT's pooler). No published class has such
-    heads, so the model is saved with its description in the place of a family's config."""
+    """Returns the model with a new head for every part of a mixture that lacks its own.
+
+    The dense layer of a new head is initialized from an existing head with the same one (BERT's
+    pooler). No published class has such heads, so the model is saved with its spec instead of a
+    family's config.
+
+    Args:
+        model: The model.
+        parts: The tables of the parts.
+        seed: Seed of the initialization.
+    """
     known = {head.name for head in model.spec.heads}
     fresh: list[HeadSpec] = []
     for table in parts:
@@ -78,7 +92,7 @@ def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) 
 
 
 def _usual_head(model: Model, kind: str, count: int) -> HeadSpec:
-    """BERT's on an encoder, GPT's on a decoder."""
+    """Returns BERT's head for an encoder, GPT's for a decoder."""
     spec, dropout = model.spec, model.spec.last_stack.embed.dropout
     if kind not in ("classify", "choose", "tag", "span") or (spec.encoder and spec.decoder):
         raise GlassformerError(
@@ -97,6 +111,6 @@ def _usual_head(model: Model, kind: str, count: int) -> HeadSpec:
 
 
 def _unlike(name: str, known: Mapping[str, Any]) -> str:
-    """The same objective may stand in a mixture twice, over different heads."""
+    """Returns a new name; the same objective may occur twice in a mixture, with different heads."""
     names = chain([name], (f"{name}-{number}" for number in range(2, len(known) + 3)))
     return next(one for one in names if one not in known)

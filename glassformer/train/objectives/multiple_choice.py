@@ -1,4 +1,4 @@
-"""Multiple choice. Of several texts that could go on, one is right."""
+"""Multiple choice: selects the right one of several texts."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ from glassformer.train.objectives.text_inputs import column, count_tokens, requi
 
 @objective("multiple-choice")
 class MultipleChoice(SequenceLevelObjective):
-    """Columns `question` (or `prompt`), `choices`, a list, and `label`: the right one's number
-    from 0, its letter from A, or its text. Each choice is read as the second text of a pair
-    behind the question; with a column `context`, that is the first, and question and choice the
-    second."""
+    """Multiple choice with columns `question` (or `prompt`), `choices` (a list) and `label`.
+
+    The label is the right choice's index from 0, its letter from A, or its text. Each choice is
+    read as the second text of a pair after the question; with a column `context`, that is the first
+    text, and question and choice are the second.
+    """
 
     fields: ClassVar = {**TEXT, "lengths": np.int32, "label": np.int32}
 
@@ -60,8 +62,10 @@ class MultipleChoice(SequenceLevelObjective):
         }
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        """[example, choice, slot]. Where there are fewer choices the first stands in, and does not
-        count."""
+        """Returns a batch of [example, choice, slot].
+
+        If an example has fewer choices, its first one is repeated as padding.
+        """
         most = max(len(example["lengths"]) for example in examples)
         rivals: list[Example] = []
         for example in examples:
@@ -105,6 +109,7 @@ class MultipleChoice(SequenceLevelObjective):
 
 
 def number_of(label: Any, choices: Sequence[str], record: Record) -> int:
+    """Returns the index of the right choice from its index, letter or text."""
     if label in choices:
         return choices.index(label)
     word = str(label).strip()

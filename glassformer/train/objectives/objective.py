@@ -1,5 +1,4 @@
-"""What all of them are. Records become examples, examples a batch, and
-a batch, read by the net, the sums of which the loss is made."""
+"""The base class of objectives: records become examples, examples batches, and batches losses."""
 
 from __future__ import annotations
 
@@ -16,18 +15,26 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 
 Record = Mapping[str, Any]
-"""A line of a file, by the names of its columns; `where` says which line. A long text comes in
-pieces: `begins` is False in all but its first (no start token there), `ends` in all but its last
-(no end token); where they are absent, a record is whole."""
+"""A line of a data file by column name; `where` locates the line.
+
+A long text is split into several records: `begins` is False in all but the first (they get no start
+token), `ends` in all but the last (no end token). Without these keys a record is a whole text.
+"""
 Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
 
 
 @dataclass
 class TrainingBatch:
-    """`inputs` are what the net reads, `targets` what its answer is judged by. `counts` says of
-    every part of the loss how many tokens (or texts) its sum is over; `tokens` how many are read.
-    `aside` is what else an evaluation needs; `heard` what heads have said in one, which asks for
-    the loss and for the answers.
+    """A batch of one objective.
+
+    Attributes:
+        inputs: Inputs of the network.
+        targets: Targets of the loss.
+        counts: For each part of the loss, the number of tokens (or texts) that its sum is over.
+        tokens: Number of tokens that are read.
+        aside: Other data that an evaluation needs.
+        heard: Cached outputs of heads in an evaluation, which needs them for the loss and for the
+            predictions; None in training.
     """
 
     inputs: dict[str, Tensor]
@@ -39,43 +46,49 @@ class TrainingBatch:
 
 
 class Objective(nn.Module, ABC):
-    """A module, since some have weights of their own (a generator, a projection); those are
-    trained and saved beside the net's.
+    """Base class of training objectives.
+
+    It is a module, because some objectives have weights of their own (a generator, a projection),
+    which are trained and saved with those of the network.
 
     The loss is the sum over the parts of `weights[part] * sum / count`, where sum and count are
-    over all micro-batches of all processes of a step. So neither changes what is learned.
+    over all micro-batches of all processes of a step. So the numbers of micro-batches and processes
+    do not affect what is learned.
     """
 
-    fields: ClassVar[Mapping[str, type[np.generic]]]  # what is stored of an example
-    weights: dict[str, float]  # by the part's name
-    arrange: str = "single"  # how rows are made of examples, where data.arrange does not say
-    before: int = 0  # so many tokens of the text before a row's own come along, as "before"
-    beyond: int = 0  # a row has so many tokens more than the net reads: it is asked for the last
-    few_shapes: bool = False  # rows are padded to one of a few lengths, which a GPU can record
-    others: int = 0  # so many other rows, drawn at random, come along: their fields as "other.0.x"
+    fields: ClassVar[Mapping[str, type[np.generic]]]  # stored arrays of an example and dtypes
+    weights: dict[str, float]  # by the name of the loss part
+    arrange: str = "single"  # how examples become rows, unless data.arrange is given
+    before: int = 0  # number of tokens before a row that are added to it as "before"
+    beyond: int = 0  # number of tokens that a row has beyond those the network reads, as targets
+    few_shapes: bool = False  # whether to pad rows to one of a few lengths, for CUDA graphs
+    others: int = 0  # number of random other rows that are added, with their fields as "other.0.x"
 
     def foresee(self, records: Sequence[Record]) -> None:
-        """Told which records are prepared next, to do at once what is faster for all of them."""
+        """Announces the records that are prepared next, so that they can be tokenized together."""
 
     @abstractmethod
     def prepare(self, record: Record) -> Iterable[Example]:
-        """Token ids of a record; done once, before training."""
+        """Converts a record to examples of token ids; called once, before training."""
 
     def draws(self, example: Example) -> bool:
-        """Whether `vary` has anything to do; or else the example is taken as it is stored."""
+        """Returns whether `vary` changes the example; if not, it is used as it is stored."""
         return type(self).vary is not Objective.vary
 
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        """What is drawn anew each time an example is read: masks, noise, orders."""
+        """Makes the random choices for an example (masks, noise, orders), each time it is read."""
         return example
 
     @abstractmethod
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        """Examples side by side, padded."""
+        """Combines examples into a padded batch."""
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
-        """The same for batches of few shapes (data.shapes): every field is padded to so many slots,
-        and inputs that may be left out, such as a mask, are always there."""
+        """Like `collate`, for batches with few shapes (data.shapes).
+
+        Each field is padded to the given number of slots, and optional inputs such as a mask are
+        always present.
+        """
         raise GlassformerError(
             f"{type(self).__name__} has no batches of few shapes; leave data.shapes out."
         )
@@ -83,26 +96,30 @@ class Objective(nn.Module, ABC):
     def kinds(
         self, lengths: Callable[[str], NDArray[np.int64]]
     ) -> list[tuple[NDArray[np.int64], float]]:
-        """Rows that are drawn in shares of their own, and these shares; none where all rows are
-        alike. `lengths` says how long a field is in every row."""
+        """Returns groups of rows that are sampled in fixed shares, with these shares.
+
+        The list is empty if all rows are alike.
+
+        Args:
+            lengths: Returns the length of a field in every row.
+        """
         return []
 
     def apart(self, batch: TrainingBatch) -> list[TrainingBatch]:
-        """Batches that say together what this one says, where some of it can be learned from by
-        itself."""
+        """Splits a batch into batches that can be trained on separately with the same result."""
         return [batch]
 
     def advance(self, progress: float) -> None:
-        """Told before every step which share of training is over, for what ends before the rest."""
+        """Called before every step with the fraction of training that is done."""
 
     def stage(self) -> Hashable:
-        """What besides the batch decides what is computed, and may change with `advance`."""
+        """Returns a key of what is computed, apart from the batch; `advance` may change it."""
         return None
 
     def companions(self) -> Mapping[str, Model]:
-        """Models that learn along, and are saved beside the net under these names."""
+        """Returns models that are trained along with the network and saved next to it, by name."""
         return {}
 
     @abstractmethod
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        """The sum, not the mean, of every part of the loss that counts at this time."""
+        """Returns the sum, not the mean, of every part of the loss that currently counts."""

@@ -1,5 +1,8 @@
-"""Permutation language modeling (Yang et al., 2019). A text is read in an
-order that is drawn, and what comes last in it is asked for, one token after the other."""
+"""Permutation language modeling (Yang et al., 2019).
+
+A text is read in a random order, and the last tokens of that order are predicted one after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,13 @@ from glassformer.train.objectives.whole_words import Flags, Vocabulary
 
 @objective("permutation-lm")
 class PermutationLM(Objective):
-    """One word in `partial` is asked for, in spans of 1 to `spans` words (one of n words is drawn
-    with a weight of 1/n), each somewhere in a window that is `partial` times as long. All other
-    words are seen by all; special tokens take part in the order, and are never asked for.
+    """XLNet's permutation language modeling.
 
-    With `memory` as many tokens before the row are read first, as for causal-lm.
+    One word in `partial` is predicted, in spans of 1 to `spans` words (a span of n words is drawn
+    with a weight of 1/n), each at a random place in a window that is `partial` times as long. All
+    other words are visible to all; special tokens take part in the order, and are never predicted.
+
+    With `memory`, that many tokens before the row are read first, as in causal-lm.
     """
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
@@ -67,7 +72,7 @@ class PermutationLM(Objective):
         self.segmented = model.spec.last_stack.scores_segments
         self.partial = partial
         weights = 1 / np.arange(1, spans + 1)
-        self.reached = weights.cumsum() / weights.sum()  # by spans of so many words and fewer
+        self.reached = weights.cumsum() / weights.sum()  # cumulative probability of span lengths
         self.before = memory
         self.arrange = "stream" if memory else "single"
         self.weights = {"lm": 1.0}
@@ -87,7 +92,7 @@ class PermutationLM(Objective):
         return {**drawn, "before": example["before"]} if self.before else drawn
 
     def choose(self, tokens: Ids, special: Flags, rng: np.random.Generator) -> Flags:
-        """True at what is asked for. Windows of words follow each other, each with its span."""
+        """Returns a mask of the tokens to predict; each window of words has one span."""
         starts = self.vocabulary.starts(tokens) & ~special
         count = int(starts.sum())
         if not count:
@@ -106,7 +111,7 @@ class PermutationLM(Objective):
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         inputs = read_inputs(examples)
-        if self.segmented:  # so that what scores segments learns, too
+        if self.segmented:  # so that the segment scores are trained, too
             inputs["segments"] = torch.zeros_like(inputs["tokens"])
         inputs["order"], _ = pad_rows([example["order"] for example in examples], -1)
         inputs["at"], _ = pad_rows([example["at"] for example in examples])

@@ -1,4 +1,4 @@
-"""Which there are, by the names they have in a recipe."""
+"""The registry of objectives by their names in a recipe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kind = TypeVar("Kind", bound=type[Objective])
 
 
 def objective(name: str) -> Callable[[Kind], Kind]:
-    """Makes a class known under a name."""
+    """Returns a decorator that registers a class under a name."""
 
     def register(kind: Kind) -> Kind:
         OBJECTIVES[name] = kind
@@ -32,20 +32,25 @@ def objective(name: str) -> Callable[[Kind], Kind]:
 
 @cache
 def objectives() -> Mapping[str, type[Objective]]:
-    """All of them, by name; the files of this folder are read for it."""
+    """Returns all objectives by name; imports the modules of this folder."""
     for found in iter_modules([str(Path(__file__).parent)]):
         import_module(f"{__package__}.{found.name}")
     return OBJECTIVES
 
 
 class Option(NamedTuple):
+    """An option of an objective."""
+
     kind: Any  # its type
-    default: Any  # Parameter.empty where there is none
+    default: Any  # Parameter.empty if there is none
 
 
 def options_of(name: str) -> dict[str, Option]:
-    """What can be said about an objective: its keyword-only arguments, with their defaults. Of one
-    whose default is a dataclass, the fields: that is how several objectives share options."""
+    """Returns the options of an objective: its keyword-only arguments with their defaults.
+
+    If a default is a dataclass, its fields are options, too, so that several objectives can share
+    options.
+    """
     if name not in objectives():
         raise GlassformerError(
             f"There is no objective {name!r}; {_nearest(name, objectives())} There are: "
@@ -71,7 +76,7 @@ def _defaults(name: str) -> dict[str, Any]:
 
 
 def check_options(name: str, given: Iterable[str]) -> dict[str, Option]:
-    """What can be said, if nothing else is."""
+    """Returns the options of an objective, and raises an error if an unknown one is given."""
     known = options_of(name)
     for key in given:
         if key not in known:
@@ -85,8 +90,15 @@ def check_options(name: str, given: Iterable[str]) -> dict[str, Option]:
 def make_objective(
     name: str, model: Model, options: Mapping[str, Any], length: int | None = None
 ) -> Objective:
-    """The objective of this name, for this model. Where the data's rows have a `length`, it is the
-    objective's too, if that knows one and nothing else was said."""
+    """Creates an objective for a model.
+
+    Args:
+        name: Name of the objective.
+        model: The model to train.
+        options: Options of the objective.
+        length: Row length of the data; becomes the option `length` if the objective has it and it
+            is not given.
+    """
     known = check_options(name, options)
     if "length" in known and options.get("length") is None:
         options = {**options, "length": length}

@@ -1,4 +1,4 @@
-"""Regression. A text, or a pair of them, gets a number or several."""
+"""Regression of one number or several for a text, or a pair of texts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ from glassformer.train.objectives.text_inputs import column, count_tokens, requi
 
 @objective("regression")
 class Regression(SequenceLevelObjective):
-    """Columns `text`, perhaps `pair`, and `value`: a number, or a list with one for every output
-    of the head. Judged by the squared error, the mean over the outputs."""
+    """Regression with columns `text`, optionally `pair`, and `value`.
+
+    A value is a number, or a list with one for each output of the head. The loss is the squared
+    error, the mean over the outputs.
+    """
 
     fields: ClassVar = {**TEXT, "value": np.float32}
 
@@ -42,11 +45,11 @@ class Regression(SequenceLevelObjective):
         self.head = head
         self.outputs = next(one.outputs for one in model.spec.heads if one.name == head)
         self.weights = {head: 1.0}
-        model.config["problem_type"] = "regression"  # what else reads the folder asks for it
+        model.config["problem_type"] = "regression"  # for other programs that read the folder
 
     @staticmethod
     def labels_of(record: Record) -> list[str]:
-        """A head has an output a label, so numbers are named, too."""
+        """Returns a label for each value, because a head has one output per label."""
         count = np.size(column(record, "value"))
         return ["value"] if count == 1 else [f"value {i}" for i in range(count)]
 
@@ -89,7 +92,7 @@ class Regression(SequenceLevelObjective):
         return list(zip(found, batch.targets["value"].tolist(), strict=True))
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
-        """Of several outputs the means of their correlations."""
+        """Returns the correlations, each the mean over the outputs, and the mean squared error."""
         found, right = (np.array(side).T for side in zip(*answers, strict=True))  # [output, text]
         pairs = list(zip(found, right, strict=True))
         return {

@@ -1,5 +1,8 @@
-"""Replaced-token detection (Clark et al., 2020). A small generator fills in
-what is hidden, and the model tells of every token whether it is the text's own."""
+"""Replaced-token detection (Clark et al., 2020).
+
+A small generator fills in masked tokens, and the model predicts for every token whether it was
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +43,15 @@ ELECTRA = Masks(masked=0.85, random=0.0)
 
 @objective("replaced-token")
 class ReplacedToken(MaskedLM):
-    """The generator is the model with `size` times as many heads, so much narrower, on the same
-    embeddings. It learns to fill in masks; its guesses are drawn and stand in the text that the
-    model reads. The model's loss counts `weight` times. See `Masks` for the other options.
+    """ELECTRA's replaced-token detection.
 
-    A guess is where a number that was drawn for its place falls in the generator's distribution:
-    it depends on the row alone, wherever that is computed.
+    The generator is the model with `size` times as many heads and proportionally narrower, on the
+    same embeddings. It is trained to fill in masks; its predictions are sampled and replace the
+    masked tokens in the text that the model reads. The model's loss is weighted by `weight`. See
+    `Masks` for the other options.
+
+    A sample is found by inverting the cumulative distribution of the generator at a random number
+    that was drawn for the position, so it depends only on the row, wherever that is computed.
     """
 
     def __init__(
@@ -106,7 +112,7 @@ class ReplacedToken(MaskedLM):
 
 @torch.no_grad()
 def drawn(head: Any, hidden: Tensor, noise: Tensor) -> Tensor:
-    """[target]: a token for each, which noise of [0, 1) picks of the head's distribution."""
+    """Returns samples of the head's distribution, [target], selected by noise in [0, 1)."""
     step = rows_at_once(len(hidden), head.spec.outputs, torch.float32, hidden.device)
     guesses = []
     for rows, place in zip(*(torch.split(x, step) for x in (hidden, noise)), strict=True):
@@ -117,14 +123,17 @@ def drawn(head: Any, hidden: Tensor, noise: Tensor) -> Tensor:
 
 
 def filled(text: Tensor, at: Tensor, guesses: Tensor, real: Tensor) -> Tensor:
-    """The text with guesses at the places that were asked for; others go to a slot behind it."""
+    """Returns the text with guesses at the predicted positions; padding goes to an extra slot."""
     room = F.pad(text.flatten(), (0, 1))
     return room.index_put((torch.where(real, at, len(room) - 1),), guesses)[:-1].view_as(text)
 
 
 def narrowed(model: ModelSpec, size: float) -> ModelSpec:
-    """A masked language model with a share of the heads, and as narrow, on embeddings as wide as
-    the model's own."""
+    """Returns the spec of the generator.
+
+    It is a masked language model with a fraction of the heads and of the width, on embeddings as
+    wide as the model's.
+    """
     stack = model.encoder
     if stack is None or model.decoder is not None or not stack.attention_blocks:
         raise GlassformerError("replaced-token needs an encoder alone, of blocks of attention.")
@@ -159,7 +168,7 @@ def narrowed(model: ModelSpec, size: float) -> ModelSpec:
 
 
 def share_embedding(generator: Transformer, net: Transformer) -> None:
-    """All tables, and the norm, are the model's; what brings them to the width is not."""
+    """Shares all embedding tables and the norm with the model, but not the projection."""
     assert generator.encoder is not None and net.encoder is not None
     for name, part in net.encoder.embed.named_children():
         if name != "project":
@@ -168,8 +177,10 @@ def share_embedding(generator: Transformer, net: Transformer) -> None:
 
 
 def published(model: Model, spec: ModelSpec) -> tuple[dict[str, Any], str]:
-    """The config and class of the generator: its family's, where that has one for it, or else the
-    library's own."""
+    """Returns the generator's config and class.
+
+    They are its family's if that has a class for it, or else the library's native ones.
+    """
     assert spec.encoder is not None
     block = spec.encoder.attention_blocks[0]
     config = {

@@ -1,5 +1,8 @@
-"""Two segments of text and how they belong together, beside masked words:
-whether the second follows the first (BERT), or which of them comes first (ALBERT)."""
+"""Pairs of segments with masked tokens.
+
+The second task is whether the second segment follows the first (BERT), or which comes first
+(ALBERT).
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,12 @@ PAIRED = ("next_sentence", "sentence_order")  # the heads that judge two segment
 
 
 class SegmentPairs(Objective):
-    """A stored example is a run of a document's sentences that fills a row. It is cut in two after
-    some sentence, [CLS] first [SEP] second [SEP]; 1 means that they do not stand as in the text.
-    One in ten pairs (`short`) is made shorter than there is room for, by any length."""
+    """Base class of objectives on two segments.
+
+    A stored example is a sequence of a document's sentences that fills a row. It is cut in two
+    after some sentence: [CLS] first [SEP] second [SEP]; the label 1 means that they are not as in
+    the text. A fraction `short` of the pairs (one in ten) is shortened to a random length.
+    """
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {
         "tokens": np.int32,
@@ -73,7 +79,7 @@ class SegmentPairs(Objective):
         self.masking = Masking(self.frame.tokenizer, masks)
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        """Sentences are gathered until a row is full; a longer one is cut."""
+        """Collects sentences until a row is full; a longer sentence is truncated."""
         sentences = [self.frame.ids(text)[: self.room - 1] for text in column(record, "sentences")]
         document = crc32("\n".join(record["sentences"]).encode()) >> 1
         run: list[list[int]] = []
@@ -101,11 +107,11 @@ class SegmentPairs(Objective):
     def paired(
         self, example: Example, first: Ids, second: Ids, rng: np.random.Generator
     ) -> tuple[Ids, Ids, bool]:
-        """The two segments, and whether something is wrong with them."""
+        """Returns the two segments, and whether they differ from the text."""
         raise NotImplementedError
 
     def framed(self, first: Ids, second: Ids) -> Example:
-        """As the tokenizer frames a pair; what stands between them belongs to the first."""
+        """Adds special tokens as the tokenizer does; those between belong to the first segment."""
         before, between, behind = self.around
         sizes = [len(before) + len(first) + len(between), len(second) + len(behind)]
         return {
@@ -137,8 +143,11 @@ class SegmentPairs(Objective):
 
 @objective("next-sentence")
 class NextSentence(SegmentPairs):
-    """In half of the pairs the second segment is from another document (Devlin et al., 2018), drawn
-    of all; where that is the same one after all, the pair is left as it is."""
+    """Next-sentence prediction (Devlin et al., 2018).
+
+    In half of the pairs the second segment is from another document, drawn from all; if that
+    happens to be the same document, the pair is left as it is.
+    """
 
     others = 1
 
@@ -156,7 +165,7 @@ class NextSentence(SegmentPairs):
 
 @objective("sentence-order")
 class SentenceOrder(SegmentPairs):
-    """Half of the pairs are swapped (Lan et al., 2019)."""
+    """Sentence-order prediction: half of the pairs are swapped (Lan et al., 2019)."""
 
     def paired(
         self, example: Example, first: Ids, second: Ids, rng: np.random.Generator
@@ -175,7 +184,7 @@ def _stored(run: list[list[int]], document: int) -> Example:
 
 
 def around_pair(tokenizer: Tokenizer) -> tuple[list[int], list[int], list[int]]:
-    """The special tokens before, between and behind two texts."""
+    """Returns the special tokens before, between and after two texts."""
     sample = tokenizer.encode("a", "a")
     first, second = ([i for i, s in enumerate(sample.sequence) if s == text] for text in (0, 1))
     ids = sample.ids
@@ -183,7 +192,7 @@ def around_pair(tokenizer: Tokenizer) -> tuple[list[int], list[int], list[int]]:
 
 
 def shortened(first: Ids, second: Ids, room: int, rng: np.random.Generator) -> tuple[Ids, Ids]:
-    """The longer segment gives way, at its front or its end, by draw."""
+    """Shortens the longer segment, at its beginning or its end at random."""
     over = len(first) + len(second) - room
     if over <= 0:
         return first, second

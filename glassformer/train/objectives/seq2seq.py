@@ -1,5 +1,7 @@
-"""Sequence to sequence. A decoder writes the target of a source that an
-encoder reads: translation, summaries, questions and answers."""
+"""Sequence to sequence: a decoder writes the target of a source that an encoder reads.
+
+Examples are translation, summarization and question answering.
+"""
 
 from __future__ import annotations
 
@@ -43,16 +45,18 @@ from glassformer.train.objectives.text_inputs import (
 
 @objective("sequence-to-sequence")
 class SequenceToSequence(SequenceLevelObjective):
-    """Columns `source` (a text, or a list of its sentences) and `target` (a text, or a list of
-    several that are right, each an example). The decoder reads the target one place later, behind
-    the family's start token (or the target's language, where the tokenizer ends a text with that,
-    as mBART's does), and predicts it up to its end.
+    """Sequence to sequence with columns `source` and `target`.
 
-    Labels are smoothed as in 2017; by "kl" instead of "cross-entropy" the loss is what is above
-    the least that smoothed labels allow, with the same gradient. `prefix` stands before every
-    source (T5's tasks). Languages are given here or in the columns `source_language` and
-    `target_language`, in the tokenizer's codes. What stands before a source is saved with the
-    model, for `translate` and `summarize`.
+    A source is a text, or a list of its sentences; a target is a text, or a list of several correct
+    ones, each an example. The decoder reads the target shifted by one, after the family's start
+    token (or the target's language, if the tokenizer ends a text with that, as mBART's does), and
+    predicts it up to its end.
+
+    Labels are smoothed as in Vaswani et al. (2017); with "kl" instead of "cross-entropy", the loss
+    is the excess over the lowest value that smoothed labels allow, with the same gradient. `prefix`
+    is put before every source (T5's tasks). Languages are given here or in the columns
+    `source_language` and `target_language`, in the tokenizer's codes. The text before a source is
+    saved with the model, for `translate` and `summarize`.
     """
 
     fields: ClassVar = {"source": np.int32, "tokens": np.int32, "start": np.int32}
@@ -101,7 +105,7 @@ class SequenceToSequence(SequenceLevelObjective):
         )
 
     def tokenizer_for(self, record: Record) -> tuple[Tokenizer, str]:
-        """For a record's languages, and what stands before its source to name them."""
+        """Returns the tokenizer for a record's languages, and the prefix that names them."""
         languages = (
             record.get("source_language", self.languages[0]),
             record.get("target_language", self.languages[1]),
@@ -114,7 +118,7 @@ class SequenceToSequence(SequenceLevelObjective):
         read: defaultdict[Tokenizer, list[str]] = defaultdict(list)
         for record in records:
             tokenizer, address = self.tokenizer_for(record)
-            with suppress(GlassformerError):  # which `prepare` names
+            with suppress(GlassformerError):  # `prepare` reports the error
                 read[tokenizer].append(address + self.prefix + source_of(record))
                 read[tokenizer.target] += targets_of(record)
         for tokenizer, texts in read.items():
@@ -147,18 +151,21 @@ class SequenceToSequence(SequenceLevelObjective):
         return self._asking(rewriting(examples, self.head, sides), few=True)
 
     def _asking(self, batch: TrainingBatch, few: bool = False) -> TrainingBatch:
-        """Targets differ in length, so that most places of a batch may be padding."""
+        """Restricts the targets to real ones.
+
+        Targets differ in length, so most positions of a batch may be padding.
+        """
         return replace(batch, targets=asked(batch.targets["tokens"], few))
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         loss = sequence_loss(net, batch, self.smoothing, self.head)
         if self.kl:
-            judged = batch.targets["tokens"].ne(IGNORED).sum()  # a number would be waited for
+            judged = batch.targets["tokens"].ne(IGNORED).sum()  # not a number: no synchronization
             loss = loss - judged * smoothed_entropy(self.words, self.smoothing)
         return {self.head: loss}
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        """The cross-entropy without smoothing, and of how many tokens."""
+        """Returns the cross-entropy without smoothing, and the number of its tokens."""
         loss = sequence_loss(net, batch, 0.0, self.head)
         return [(float(loss), int(count(batch.targets)))]
 
@@ -168,7 +175,7 @@ class SequenceToSequence(SequenceLevelObjective):
 
 
 def ended(reader: PrefetchEncoder, text: str, length: int) -> list[int]:
-    """A text's tokens with the end token, behind which a language's code may stand."""
+    """Returns a text's tokens with the end token, which a language code may follow."""
     end = _missing_end(reader.tokenizer)
     ids = reader.encode(text, max_length=length - len(end)).ids
     return [*ids, *end]
@@ -176,6 +183,6 @@ def ended(reader: PrefetchEncoder, text: str, length: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _missing_end(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """The end token, where the tokenizer knows one and does not put it there itself."""
+    """Returns the end token if the tokenizer has one and does not add it itself."""
     end = tokenizer.special.get("eos", tokenizer.special.get("sep"))
     return () if end is None or end in tokenizer.encode("a").ids[-2:] else (end,)

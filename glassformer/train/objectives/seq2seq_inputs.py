@@ -1,5 +1,4 @@
-"""What an encoder-decoder learns that writes of what it reads. A source and
-a target for every example become a batch."""
+"""Batches of encoder-decoder objectives with a source and a target per example."""
 
 from __future__ import annotations
 
@@ -17,8 +16,11 @@ from glassformer.train.objectives.text_inputs import IGNORED, Ids
 
 
 class Start:
-    """What the decoder starts from, as in generation: the language of a text that ends with it
-    (mBART), or else the model's own token."""
+    """The decoder's start token, as in generation.
+
+    It is the language of a text that ends with its language (mBART), or else the model's start
+    token.
+    """
 
     def __init__(self, model: Model) -> None:
         if model.spec.encoder is None or model.spec.decoder is None:
@@ -31,7 +33,7 @@ class Start:
         self.usual = next((id for id in order if id is not None), None)
 
     def of(self, target: Ids, language: int | None) -> Ids:
-        """[1]: for a target in this language."""
+        """Returns the start token of a target in this language, [1]."""
         if target[-1] == language:
             return target[-1:]
         if self.usual is None:
@@ -51,9 +53,16 @@ def end_of(tokenizer: Tokenizer) -> int:
 def rewriting(
     examples: Sequence[Example], part: str = "lm", slots: Mapping[str, int] | None = None
 ) -> TrainingBatch:
-    """The encoder reads `source`; the decoder is one token behind `tokens`, from `start` on. Behind
-    a target is nothing that its tokens see, so the decoder needs no mask. With `slots` each side
-    has so many, and the source always a mask."""
+    """Returns a batch in which the encoder reads `source` and the decoder predicts `tokens`.
+
+    The decoder's input is shifted by one token and begins with `start`. Padding comes after the
+    target, where its tokens cannot see it, so the decoder needs no mask.
+
+    Args:
+        examples: Examples with `source`, `tokens` and `start`.
+        part: Name of the loss part.
+        slots: Fixed lengths of both sides; the source then always has a mask.
+    """
     sides = slots or {}
     source, source_mask = pad(examples, "source", length=sides.get("source"))
     target, real = pad(examples, "tokens", length=sides.get("tokens"))

@@ -1,5 +1,4 @@
-"""What those share that are asked about whole texts. Texts come in framed
-as the tokenizer does it; answers are counted beside the right ones."""
+"""Shared functions of objectives on whole texts: inputs, predictions and metrics."""
 
 from __future__ import annotations
 
@@ -21,25 +20,27 @@ from glassformer.train.objectives.text_inputs import column, length_of, tokenize
 TEXT: dict[str, type[np.generic]] = {
     "tokens": np.int32,
     "segments": np.uint8,
-}  # what is stored of a text
-LOW = -1e9  # a score out of the race; finite, since teachers and students are subtracted
-Answer = tuple[Any, Any]  # what was said, and what is right
+}  # the stored fields of a text
+LOW = -1e9  # a score that cannot win; finite, because teacher and student scores are subtracted
+Answer = tuple[Any, Any]  # the prediction, and what is right
 
 
 class SequenceLevelObjective(Objective):
-    """An objective with a metric of its own, beside the loss."""
+    """An objective with metrics of its own in addition to the loss."""
 
     @abstractmethod
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        """What the net says of every text, and what is right."""
+        """Returns the prediction for every text, and the right answer."""
 
     @abstractmethod
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
-        """The metrics of all answers together, by name."""
+        """Returns the metrics of all answers together, by name."""
 
     def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
-        """The head's scores as rows of classes that compete, [row, class], and how much each row
-        counts in the loss: for a teacher's answers in the place of the right ones."""
+        """Returns the head's scores as [row, class] of competing classes, and loss weights, [row].
+
+        Distillation uses them to replace the right answers by a teacher's.
+        """
         return scores, scores.new_ones(len(scores))
 
     def measure(
@@ -48,7 +49,13 @@ class SequenceLevelObjective(Objective):
         batches: Iterable[TrainingBatch],
         gathered: Callable[[list[Answer]], list[list[Answer]]] = lambda own: [own],
     ) -> dict[str, float]:
-        """`gathered` has the answers of all processes that share a batch, in the rows' order."""
+        """Returns the metrics over batches.
+
+        Args:
+            net: The network.
+            batches: Batches of this process.
+            gathered: Returns the answers of all processes that share a batch, in the rows' order.
+        """
         found: list[Answer] = []
         for batch in batches:
             for answers in gathered(self.answers(net, batch)):
@@ -57,7 +64,7 @@ class SequenceLevelObjective(Objective):
 
 
 class TextEncoder:
-    """Texts, or pairs of them, as a model reads them: framed, and cut to `length` tokens."""
+    """Tokenizes texts, or pairs of them, with special tokens and truncated to `length` tokens."""
 
     def __init__(self, model: Model, length: int | None) -> None:
         self.tokenizer = tokenizer_of(model)
@@ -68,7 +75,7 @@ class TextEncoder:
         self.pad = model.spec.tokens.pad or 0
 
     def foresee(self, records: Sequence[Record]) -> None:
-        """Columns `text` and, in pairs, `pair`."""
+        """Tokenizes the columns `text` and, for pairs, `pair` of these records in advance."""
         texts: list[Any] = [(record.get("text"), record.get("pair")) for record in records]
         self.ahead.read(text if pair is None else (text, pair) for text, pair in texts)
 
@@ -87,12 +94,15 @@ class TextEncoder:
         }
 
     def slots(self, examples: Sequence[Example], few: bool) -> int:
-        """How many a row has: as many as the longest text, or of `few` lengths the next one."""
+        """Returns the row length: the longest text's, or with `few` the next of a few lengths."""
         longest = max(len(example["tokens"]) for example in examples)
         return even(longest, self.length) if few else longest
 
     def inputs(self, examples: Sequence[Example], slots: int | None = None) -> dict[str, Tensor]:
-        """[text, slot]. Heads ask the mask where a text ends, so it is always there."""
+        """Returns inputs of [text, slot].
+
+        The mask is always given, because heads find the end of a text by it.
+        """
         tokens, mask = pad(examples, "tokens", self.pad, length=slots)
         inputs = {"tokens": tokens, "mask": mask}
         if self.segmented:
@@ -105,22 +115,25 @@ def text_and_pair(record: Record) -> tuple[Any, Any]:
 
 
 def said(net: nn.Module, batch: TrainingBatch, head: str) -> Tensor:
-    """What a head says, in float32 or finer."""
+    """Returns the output of a head, in float32 or finer."""
     return _asked(batch, head, lambda: exact(net(**batch.inputs, heads=(head,)).heads[head]))
 
 
 def sequence_loss(net: nn.Module, batch: TrainingBatch, smoothing: float, head: str) -> Tensor:
-    """`token_loss` of the tokens a batch asks for, with smoothing and, to judge, without."""
+    """Returns `token_loss` of the targets of a batch.
+
+    An evaluation computes it with and without smoothing from the same features.
+    """
     hidden = _asked(batch, head, lambda: features(net, batch.inputs, head)).flatten(0, -2)
     rows = hidden.index_select(0, batch.targets["at"])
     return head_loss(head_of(net, head), rows, batch.targets["tokens"], smoothing)
 
 
 def _asked(batch: TrainingBatch, head: str, ask: Callable[[], Tensor]) -> Tensor:
-    """In an evaluation the net is asked once, for the loss and for what it answers."""
+    """Returns `ask()`; in an evaluation it is cached for the loss and the predictions."""
     if batch.heard is None:
         return ask()
-    of = head, id(next(iter(batch.inputs.values())))  # parts of a mixture read texts of their own
+    of = head, id(next(iter(batch.inputs.values())))  # each part of a mixture has its own texts
     if of not in batch.heard:
         batch.heard[of] = ask()
     return batch.heard[of]

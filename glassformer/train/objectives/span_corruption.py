@@ -1,5 +1,8 @@
-"""Span corruption (Raffel et al., 2019). Spans of a text are taken out and
-leave a sentinel each; what stood behind every sentinel is written."""
+"""Span corruption (Raffel et al., 2019).
+
+Spans of a text are each replaced by a sentinel, and the text that each sentinel stands for is
+predicted.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,11 @@ SENTINEL = "<extra_id_{}>"
 
 @objective("span-corruption")
 class SpanCorruption(Objective):
-    """A share of `density` of the tokens is taken out, in spans of `mean` tokens on average. A row
-    of the stream has so many tokens that `length` are left, with sentinels and the end."""
+    """Span corruption of a fraction `density` of the tokens, in spans of `mean` tokens on average.
+
+    A row of the stream has so many tokens that `length` remain, including sentinels and the end
+    token.
+    """
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     arrange = "stream"
@@ -63,7 +69,7 @@ class SpanCorruption(Objective):
         self.weights = {"lm": 1.0}
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        """A text ends with the end token where others may follow it in a row."""
+        """Tokenizes a text and adds the end token where another text may follow in a row."""
         tokens = self.frame.ids(column(record, "text"))
         if record.get("ends", True):
             tokens.append(self.end)
@@ -86,6 +92,7 @@ class SpanCorruption(Objective):
 
 
 def sentinels_of(frame: TextFrame) -> NDArray[np.int64]:
+    """Returns the ids of the tokenizer's sentinel tokens."""
     names = (SENTINEL.format(number) for number in count())
     found = []
     for name in names:
@@ -96,14 +103,16 @@ def sentinels_of(frame: TextFrame) -> NDArray[np.int64]:
 
 
 def noise_sizes(length: int, density: float, mean: float) -> tuple[int, int]:
-    """How many tokens are taken out of so many, and in how many spans."""
+    """Returns how many of `length` tokens are removed, and in how many spans."""
     tokens = min(max(round(length * density), 1), length - 1)
     return tokens, max(round(tokens / mean), 1)
 
 
 def row_length(length: int, density: float, mean: float) -> int:
-    """The most tokens of which, with sentinels in the place of spans and the end, no more than
-    `length` are left."""
+    """Returns the longest row that has at most `length` tokens after corruption.
+
+    The length includes the sentinels and the end token.
+    """
 
     def left(row: int) -> int:
         tokens, spans = noise_sizes(row, density, mean)
@@ -116,8 +125,10 @@ def row_length(length: int, density: float, mean: float) -> int:
 
 
 def noise_mask(length: int, density: float, mean: float, rng: np.random.Generator) -> Flags:
-    """True at what is taken out. Text and noise take turns, text first, and both are cut at places
-    of which every choice is as likely as any other."""
+    """Returns a mask that is True at removed tokens.
+
+    Text and noise alternate, text first, and both are cut uniformly at random.
+    """
     if length < 2:
         return np.zeros(length, dtype=bool)
     tokens, spans = noise_sizes(length, density, mean)
@@ -128,7 +139,7 @@ def noise_mask(length: int, density: float, mean: float, rng: np.random.Generato
 
 
 def cut(items: int, parts: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Sizes of so many parts, none of them empty."""
+    """Returns random sizes of `parts` parts, none of them empty."""
     inner = np.sort(rng.permutation(items - 1)[: parts - 1]) + 1
     return np.diff(np.concatenate(([0], inner, [items])))
 
@@ -136,7 +147,7 @@ def cut(items: int, parts: int, rng: np.random.Generator) -> NDArray[np.int64]:
 def marked(
     tokens: NDArray[np.int64], gone: Flags, sentinels: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """A sentinel, each another one, in the place of every span that is gone."""
+    """Replaces every removed span by a different sentinel."""
     first = gone & ~np.concatenate(([False], gone[:-1]))
     shown = tokens.copy()
     shown[first] = sentinels[: first.sum()]

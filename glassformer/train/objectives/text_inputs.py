@@ -1,5 +1,4 @@
-"""What those over running text share. Records become token ids in pieces,
-and examples the inputs of a net."""
+"""Shared functions of objectives on running text: tokenization in pieces and network inputs."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ from glassformer.train.fused_cross_entropy import IGNORE
 from glassformer.train.objectives.objective import Example, Record
 
 Ids = NDArray[np.int64]
-IGNORED = IGNORE  # a target that is not asked for
-OURS = {"where", "begins", "ends"}  # what readers add to the columns of a file
-LEAST = 64  # targets of a batch, those that only fill it up counted
-USUAL_LENGTH = 512  # of a model that has no longest
+IGNORED = IGNORE  # a position without a target
+OURS = {"where", "begins", "ends"}  # keys that readers add to the columns of a file
+LEAST = 64  # minimum number of targets of a batch, including padding
+USUAL_LENGTH = 512  # for a model without a maximum length
 
 
 def tokenizer_of(model: Model) -> Tokenizer:
-    """The model's tokenizer, which must fit its embedding."""
+    """Returns the model's tokenizer; raises an error if it does not fit the embeddings."""
     if model.tokenizer is None:
         raise GlassformerError("The model has no tokenizer; name one in the recipe's [tokenizer].")
     stack = model.spec.encoder or model.spec.last_stack
@@ -40,7 +39,10 @@ def tokenizer_of(model: Model) -> Tokenizer:
 
 
 def length_of(model: Model, asked: int | None) -> int:
-    """How many tokens a text may have: as was asked for, or as the model's positions allow."""
+    """Returns the maximum number of tokens of a text.
+
+    It is `asked` if that is given, or else what the model's positions allow.
+    """
     stack = model.spec.encoder or model.spec.last_stack
     longest = stack.context_length
     if asked is not None and longest is not None and asked > longest:
@@ -53,6 +55,14 @@ def length_of(model: Model, asked: int | None) -> int:
 
 
 def require_head(model: Model, name: str, objective: str, such: str) -> None:
+    """Raises an error if the model lacks a head.
+
+    Args:
+        model: The model.
+        name: Name of the head.
+        objective: Name of the objective, for the message.
+        such: Suggested classes, for the message.
+    """
     if all(head.name != name for head in model.spec.heads):
         raise GlassformerError(
             f"{objective} needs the head {name!r}, and {model.architecture} has "
@@ -61,6 +71,7 @@ def require_head(model: Model, name: str, objective: str, such: str) -> None:
 
 
 def column(record: Record, name: str) -> Any:
+    """Returns a column of a record; raises an error if it is missing."""
     if name not in record:
         raise GlassformerError(
             f"{record.get('where', 'A record')} has no column {name!r}, only "
@@ -71,13 +82,13 @@ def column(record: Record, name: str) -> Any:
 
 
 def source_of(record: Record) -> str:
-    """The text that is rewritten; a list of sentences is one text."""
+    """Returns the source text; a list of sentences is joined."""
     found = column(record, "source")
     return " ".join(found) if _is_list(found) else _text(record, "source", found)
 
 
 def targets_of(record: Record) -> list[str]:
-    """What it is rewritten as; a list has several, each as right as the others."""
+    """Returns the target texts; a list contains several correct alternatives."""
     found = column(record, "target")
     return list(found) if _is_list(found) else [_text(record, "target", found)]
 
@@ -96,7 +107,7 @@ def _text(record: Record, name: str, value: Any) -> str:
 
 
 class TextFrame:
-    """The special tokens that a tokenizer puts before and behind a text."""
+    """The special tokens that a tokenizer puts before and after a text."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -104,20 +115,20 @@ class TextFrame:
         self.before, self.behind, self.size = frame.before.ids, frame.behind.ids, len(frame)
 
     def ids(self, text: str) -> list[int]:
-        """Of the text alone."""
+        """Returns the token ids of the text without special tokens."""
         return self.tokenizer.ids(text)
 
     def around(self, ids: Sequence[int]) -> list[int]:
         return [*self.before, *ids, *self.behind]
 
     def pieces(self, text: str, length: int) -> Iterator[Example]:
-        """A text in pieces of at most so many tokens, each framed."""
+        """Splits a text into pieces of at most `length` tokens, each with special tokens."""
         ids, room = self.ids(text), self.room(length)
         for start in range(0, len(ids), room):
             yield {"tokens": np.array(self.around(ids[start : start + room]), dtype=np.int32)}
 
     def room(self, length: int, size: int | None = None) -> int:
-        """For tokens of the text."""
+        """Returns the number of text tokens that fit next to the special tokens."""
         room = length - (self.size if size is None else size)
         if room < 1:
             raise GlassformerError(f"A length of {length} leaves no room for text; raise it.")
@@ -125,8 +136,11 @@ class TextFrame:
 
 
 def read_inputs(examples: Sequence[Example], *fields: str) -> dict[str, Tensor]:
-    """What an encoder reads: the tokens, more fields of the same length, which are real, and where
-    several documents share a row, whose they are."""
+    """Returns the inputs of an encoder.
+
+    These are the tokens, other fields of the same length, a mask if there is padding, and document
+    numbers if several documents share a row.
+    """
     tokens, mask = pad_rows([example["tokens"] for example in examples])
     inputs = {"tokens": tokens}
     if not bool(mask.all()):
@@ -139,7 +153,7 @@ def read_inputs(examples: Sequence[Example], *fields: str) -> dict[str, Tensor]:
 
 
 def several_documents(examples: Sequence[Example]) -> bool:
-    """Whether some row holds more than one; or else none need be told apart."""
+    """Returns whether some row holds more than one document."""
     return any(np.ptp(example["documents"]) for example in examples if "documents" in example)
 
 
@@ -148,10 +162,12 @@ def count_tokens(examples: Sequence[Example]) -> int:
 
 
 def asked(targets: Tensor, few: bool = False) -> dict[str, Tensor]:
-    """The targets alone, and where they stand in the batch, counted through all its rows: the
-    vocabulary is scored there and nowhere else. Filled up to an even number with targets that are
-    not asked for, so that a compiled step sees few different shapes; for `few` of them indeed, to
-    a power of two. More than all there are is never needed."""
+    """Returns the targets and their indices in the flattened batch.
+
+    The vocabulary is scored only at these positions. The list is padded with ignored targets to a
+    round number, so that a compiled step sees few different shapes; with `few`, to a power of two.
+    It never gets longer than the batch.
+    """
     at = targets.flatten().ne(IGNORED).nonzero()[:, 0]
     power = 2 ** len(at).bit_length()
     spare = -len(at) % max(LEAST, power if few else power // 32)
@@ -163,4 +179,5 @@ def asked(targets: Tensor, few: bool = False) -> dict[str, Tensor]:
 
 
 def count(targets: Mapping[str, Tensor]) -> float:
+    """Returns the number of targets that are not padding."""
     return float(targets["tokens"].ne(IGNORED).sum())

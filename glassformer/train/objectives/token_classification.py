@@ -1,4 +1,4 @@
-"""Tagging. Every word of a sentence gets a tag, at its first token."""
+"""Tagging: classifies every word of a sentence at its first token."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ from glassformer.train.objectives.text_inputs import (
 
 @objective("tagging")
 class Tagging(SequenceLevelObjective):
-    """Columns `words` and `tags`, two lists of equal length. The words are read as one text with
-    spaces between; a word's tag is asked for at its first token and nowhere else. A sentence of
-    more than `length` tokens becomes several, cut between words. `split` is for later: how the
-    model is to find such words in a text by itself (see `tasks.words`)."""
+    """Tagging with columns `words` and `tags`, two lists of equal length.
+
+    The words are read as one text separated by spaces; a word's tag is predicted only at its first
+    token. A sentence of more than `length` tokens is split between words. `split` is saved with the
+    model: it says how to find such words in a plain text later (see `tasks.words`).
+    """
 
     fields: ClassVar = {**TEXT, "tags": np.int32}
 
@@ -133,8 +135,10 @@ class Tagging(SequenceLevelObjective):
 def aligned(
     tokenizer: Tokenizer | PrefetchEncoder, words: Sequence[str]
 ) -> tuple[list[int], list[int | None]]:
-    """The tokens of a sentence, and which of them each word begins with; None for a word that the
-    tokenizer makes nothing of."""
+    """Returns the tokens of a sentence, and the index of the first token of each word.
+
+    The index is None for a word that yields no tokens.
+    """
     encoded = encode_words(tokenizer, words)
     first: list[int | None] = [None] * len(words)
     for token, word in enumerate(encoded.words):
@@ -144,7 +148,7 @@ def aligned(
 
 
 def pieces(length: int, begins: set[int], room: int) -> Iterator[tuple[int, int]]:
-    """Cuts of at most `room` tokens, before the beginning of a word where there is one."""
+    """Yields spans of at most `room` tokens that end before the beginning of a word if possible."""
     start = 0
     while length - start > room:
         stop = next((i for i in range(start + room, start, -1) if i in begins), start + room)

@@ -1,5 +1,8 @@
-"""Translation language modeling (Lample and Conneau, 2019). A sentence and
-its translation stand in one row, and what is hidden in one may be told from the other."""
+"""Translation language modeling (Lample and Conneau, 2019).
+
+A sentence and its translation share a row, so that masked tokens of one can be predicted from the
+other.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,13 @@ from glassformer.train.objectives.text_inputs import (
 
 @objective("translation-lm")
 class TranslationLM(MaskedLM):
-    """Both sentences are framed, positions start anew with the second, and where the model has
-    vectors for languages every token has its own. Languages are named as in the config's lang2id,
-    by the record (`source_language`, `target_language`) or for all of them here. Longer sentences
-    are cut to half of `length` each; of the other options see `Masks`."""
+    """Masked language modeling on a sentence and its translation.
+
+    Both sentences have special tokens, positions restart with the second, and if the model has
+    language embeddings every token has its language. Languages are named as in the config's
+    lang2id, by the record (`source_language`, `target_language`) or for all records here. Longer
+    sentences are truncated to half of `length` each; for the other options see `Masks`.
+    """
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {
         "tokens": np.int32,

@@ -1,4 +1,4 @@
-"""Where words begin, as the tokens of a vocabulary tell it."""
+"""Word boundaries from the tokens of a vocabulary."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from glassformer.text import Tokenizer
 from glassformer.train.objectives.text_inputs import Ids
 
 Flags = NDArray[np.bool_]
-OPENS = ("Ġ", "Ċ", "▁", " ", "\n")  # how a token begins that begins a word: byte-level,
+OPENS = ("Ġ", "Ċ", "▁", " ", "\n")  # prefix of a token that begins a word: byte-level BPE,
 # SentencePiece, characters
-CONTINUES = "##"  # or one that does not: WordPiece
-CLOSES = "</w>"  # how one ends that ends a word: GPT, XLM
-GOES_ON = "@@"  # or one that does not: CTRL
-STOPS = tuple(".!?。！？")  # how one ends that ends a sentence
+CONTINUES = "##"  # prefix of a token that continues one: WordPiece
+CLOSES = "</w>"  # suffix of a token that ends a word: GPT, XLM
+GOES_ON = "@@"  # suffix of a token that does not: CTRL
+STOPS = tuple(".!?。！？")  # suffix of a token that ends a sentence
 
 
 class Vocabulary:
-    """What is known of every token by its id.
+    """Properties of every token by its id.
 
-    A vocabulary marks its tokens in one of these four ways, the one that most tokens show. Without
-    any a token is a word. Punctuation is a word of its own.
+    A vocabulary marks word boundaries in one of these four ways; the one that most tokens show is
+    used. Without any of them, each token is a word. Punctuation is a word of its own.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -57,7 +57,7 @@ class Vocabulary:
         self.stops = flags(lambda token: token.removesuffix(CLOSES).endswith(STOPS))
 
     def starts(self, tokens: Ids, documents: Ids | None = None) -> Flags:
-        """True where a word begins."""
+        """Returns a mask that is True where a word begins."""
         found: Flags = self.begins[tokens]
         found[:1] = True
         found[1:] |= self.ends[tokens[:-1]]
@@ -67,5 +67,5 @@ class Vocabulary:
 
 
 def _punctuation(token: str) -> bool:
-    """Or nothing but the space before it."""
+    """Returns whether a token is punctuation, or only the space before it."""
     return all(letter in punctuation for letter in token.lstrip("".join(OPENS)))

@@ -1,4 +1,4 @@
-"""Gradients become steps. AdamW, Adafactor, Muon and SGD."""
+"""Optimizers: AdamW, Adafactor, Muon and SGD."""
 
 from glassformer.train.optimizers.registry import OPTIMIZERS, make_optimizer, state_tensors
 

@@ -11,18 +11,20 @@ from torch import Tensor, nn
 from glassformer.train.optimizers.shards import shared_like, whole
 
 DECAY = 0.8  # beta2 at step t is 1 - t^-0.8
-LEAST = 1e-3  # weights count as at least so large
-CLIP = 1.0  # an update's root mean square is at most so large
+LEAST = 1e-3  # lower bound of the weights' root mean square
+CLIP = 1.0  # upper bound of an update's root mean square
 
 
 class Adafactor(torch.optim.Optimizer):
-    """No first moment, and of the second only the means of rows and columns; steps are relative to
-    the size of what they change.
+    """Adafactor without first moment, with factored second moment and relative step sizes.
 
-    torch's own clamps where the paper adds 1e-30, and has a schedule built in. The rule is applied
-    to each of the matrices (or biases) that `parts` says are joined in one, as if they stood alone.
-    Gradients well below `eps` count as none: a weight whose true gradient is zero, such as a bias
-    of keys, would otherwise take whole steps of nothing but rounding.
+    Only the row and column means of the second moment are stored. Steps are relative to the size of
+    the weights.
+
+    torch's implementation clamps where the paper adds 1e-30, and has a built-in schedule. Here the
+    rule is applied separately to each of the matrices (or biases) that are concatenated in a weight
+    according to `parts`. Gradients well below `eps` count as zero: a weight whose true gradient is
+    zero, such as a bias of keys, would otherwise take full steps from rounding errors alone.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Adafactor(torch.optim.Optimizer):
             return torch.zeros(shape, device=weight.device)
 
         *lead, rows, columns = (1, 1, *weight.shape)[-max(2, weight.ndim) :]
-        step = torch.zeros(())  # read by the host at every step
+        step = torch.zeros(())  # on the CPU, because the host reads it at every step
         if weight.ndim < 2:
             return {"step": step, "square": zeros(*weight.shape)}
         joined = len(self.parts.get(weight, (rows,)))
@@ -62,10 +64,10 @@ class Adafactor(torch.optim.Optimizer):
                     weight.sub_(change.to(weight.dtype), alpha=group["lr"])
 
     def _change(self, weight: nn.Parameter) -> Tensor:
-        """What is taken off at a rate of 1."""
+        """Returns the update at a learning rate of 1, to be subtracted."""
         state = self.state[weight]
         state["step"] += 1
-        new = float(state["step"]) ** -DECAY  # the share of the new in the means
+        new = float(state["step"]) ** -DECAY  # weight of the new value in the means
         assert weight.grad is not None
         now, gradient = whole(weight).float(), whole(weight.grad).float()
         square = gradient.square() + self.eps**2
@@ -73,7 +75,7 @@ class Adafactor(torch.optim.Optimizer):
             state["square"].lerp_(square, new)
             change = gradient * state["square"].rsqrt()
             heights = list(self.parts.get(weight, weight.shape))
-            if not heights:  # one number
+            if not heights:  # a scalar
                 return _sized(change, now)
             pairs = zip(torch.split(change, heights), torch.split(now, heights), strict=True)
             return torch.cat([_sized(*pair) for pair in pairs])
@@ -92,7 +94,7 @@ class Adafactor(torch.optim.Optimizer):
 
 
 def _sized(change: Tensor, weight: Tensor) -> Tensor:
-    """Clipped, and in proportion to the weight."""
+    """Clips the update and scales it in proportion to the weight."""
     return change * (_rms(weight).clamp(min=LEAST) / (_rms(change) / CLIP).clamp(min=1.0))
 
 

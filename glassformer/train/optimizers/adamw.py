@@ -1,4 +1,4 @@
-"""AdamW is torch's (Loshchilov and Hutter, 2017), with its fused kernel."""
+"""torch's AdamW (Loshchilov and Hutter, 2017) with its fused kernel."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 def make_adamw(
     groups: list[dict[str, Any]], betas: tuple[float, float], eps: float
 ) -> torch.optim.AdamW:
+    """Returns an AdamW optimizer whose state exists from the start."""
     optimizer = torch.optim.AdamW(groups, betas=betas, eps=eps, fused=True)
     for group in optimizer.param_groups:
         for weight in group["params"]:
@@ -19,7 +20,7 @@ def make_adamw(
 
 
 def first_moments(weight: Tensor) -> dict[str, Tensor]:
-    """The state as torch would begin it at the first step."""
+    """Returns the state that torch would create at the first step."""
     return {
         "step": torch.zeros((), device=weight.device),
         "exp_avg": torch.zeros_like(weight),

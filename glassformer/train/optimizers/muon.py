@@ -1,5 +1,4 @@
-"""Muon (Jordan et al., 2024). Steps are matrices without preferred
-directions."""
+"""Muon (Jordan et al., 2024): momentum with orthogonalized updates."""
 
 from __future__ import annotations
 
@@ -15,19 +14,19 @@ from glassformer.train.optimizers.shards import shared_like, whole
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # steepest at zero, so that five rounds are enough
 ROUNDS = 5
-AT_ONCE = 2**26  # so many numbers are gathered and turned together
+AT_ONCE = 2**26  # number of values that are gathered and orthogonalized together
 
 
 Parts = Mapping[nn.Parameter, tuple[int, ...]]
-Learner = tuple[dict[str, Any], nn.Parameter]  # and the group that it is in
+Learner = tuple[dict[str, Any], nn.Parameter]  # a parameter and its group
 
 
 class Muon(torch.optim.AdamW):
-    """The gradient's momentum, orthogonalized, is the step of the matrices in `parts`, each of
-    those that are joined in one by itself; all other parameters take AdamW's.
+    """Muon for the matrices in `parts`, AdamW for all other parameters.
 
-    Steps have the size of AdamW's (0.2 * sqrt(larger side); Liu et al., 2025), so that one learning
-    rate and one decay serve both.
+    The update is the orthogonalized momentum of the gradient, separately for each of the matrices
+    that are concatenated in a weight. Updates have the size of AdamW's (0.2 * sqrt(larger side);
+    Liu et al., 2025), so that one learning rate and one weight decay serve both.
     """
 
     def __init__(
@@ -40,7 +39,7 @@ class Muon(torch.optim.AdamW):
     ) -> None:
         split = [half for group in groups for half in _halves(group, parts)]
         super().__init__(split, betas=betas, eps=eps, fused=True)
-        self._step_supports_amp_scaling = False  # only AdamW's half does
+        self._step_supports_amp_scaling = False  # only AdamW's part supports it
         self.parts = parts
         self.momentum = momentum
         for group in self.param_groups:
@@ -52,7 +51,7 @@ class Muon(torch.optim.AdamW):
                 )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """AdamW's own asks every state for what only its half has."""
+        """Skips AdamW's method, which expects AdamW's state for every parameter."""
         torch.optim.Optimizer.__setstate__(self, state)
 
     @torch.no_grad()
@@ -79,7 +78,7 @@ class Muon(torch.optim.AdamW):
             gradient, slow = weight.grad, self.state[weight]["momentum_buffer"]
             assert gradient is not None
             slow.lerp_(gradient, 1 - self.momentum)
-            ahead = whole(gradient.lerp(slow, self.momentum))  # Nesterov's
+            ahead = whole(gradient.lerp(slow, self.momentum))  # Nesterov momentum
             matrices.extend(torch.split(ahead, list(self.parts[weight])))
         turned = iter(orthogonalized(matrices))
         for group, weight in pairs:
@@ -90,8 +89,11 @@ class Muon(torch.optim.AdamW):
 
 
 def orthogonalized(matrices: list[Tensor]) -> list[Tensor]:
-    """Of each U S V^T about U V^T: singular values come to lie from 0.7 to 1.2. Those of one shape,
-    upright or lying, are computed together."""
+    """Returns for each matrix U S V^T approximately U V^T.
+
+    The singular values lie between 0.7 and 1.2 afterward. Matrices of the same shape, up to
+    transposition, are computed together.
+    """
     alike: dict[tuple[int, int], list[int]] = {}
     for index, matrix in enumerate(matrices):
         alike.setdefault((min(matrix.shape), max(matrix.shape)), []).append(index)
@@ -106,8 +108,10 @@ def orthogonalized(matrices: list[Tensor]) -> list[Tensor]:
 
 
 def newton_schulz(x: Tensor) -> Tensor:
-    """x <- a x + (b x x^T + c (x x^T)^2) x, of [matrix, row, column], a few times. A GPU does it in
-    bfloat16, which is exact enough for what it is."""
+    """Iterates x <- a x + (b x x^T + c (x x^T)^2) x on x of [matrix, row, column].
+
+    On a GPU it runs in bfloat16, which is precise enough for this purpose.
+    """
     a, b, c = COEFFICIENTS
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
     x = x.bfloat16() if x.is_cuda else x

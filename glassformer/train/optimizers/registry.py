@@ -1,4 +1,4 @@
-"""The one that a recipe asks for, and its state by name."""
+"""The optimizers by name, and their state by parameter name."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from glassformer.train.parameter_groups import (
 )
 
 Groups = list[dict[str, Any]]
-EPS, ADAFACTOR_EPS = 1e-8, 1e-15  # each paper's own
+EPS, ADAFACTOR_EPS = 1e-8, 1e-15  # the defaults of the papers
 
 
 class OptimizerSettings(GroupSettings, Protocol):
-    """What is read here of a recipe's [train]."""
+    """The settings of a recipe's [train] table that are read here."""
 
     @property
     def optimizer(self) -> str: ...
@@ -41,9 +41,11 @@ class OptimizerSettings(GroupSettings, Protocol):
 
 
 def make_optimizer(task: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    """An optimizer over what is not frozen of a task. All of its state is there from the start, as
-    tensors, so that what is saved and loaded has one form at every step. Shard and move the task
-    before."""
+    """Returns an optimizer of the parameters that are not frozen.
+
+    All of its state exists from the start, as tensors, so that checkpoints have the same form at
+    every step. The task must be sharded and moved to its device before.
+    """
     make = OPTIMIZERS.get(settings.optimizer)
     if make is None:
         near = get_close_matches(settings.optimizer, OPTIMIZERS, 1) or ["adamw"]
@@ -57,8 +59,10 @@ def make_optimizer(task: nn.Module, settings: OptimizerSettings) -> torch.optim.
 
 
 def state_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The state by names such as `net.decoder.blocks.0.ffn.up.weight.exp_avg`. The tensors are the
-    optimizer's own: what is read into them is loaded."""
+    """Returns the optimizer state by names such as `net.decoder.blocks.0.ffn.up.weight.exp_avg`.
+
+    These are the live tensors; loading into them in place restores the state.
+    """
     return {
         f"{name}.{key}": value
         for group in optimizer.param_groups

@@ -1,4 +1,4 @@
-"""Matrices that processes share, for rules that need them whole."""
+"""Conversion between sharded and full tensors, for update rules that need whole matrices."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from torch import Tensor
 
 
 def local(tensor: Tensor) -> Tensor:
-    """This process's share of it."""
+    """Returns this process's shard."""
     share: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     return share
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of it, gathered from the processes that share it."""
+    """Returns the full tensor, gathered from the processes that share it."""
     gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
     return gathered
 
 
 def shared_like(tensor: Tensor, like: Tensor) -> Tensor:
-    """Of a tensor that every process has whole, what it keeps of one that is shared as `like` is;
-    nothing is sent."""
+    """Shards a tensor that every process has in full like another tensor, without communication."""
     if not hasattr(like, "full_tensor"):
         return tensor
     from torch.distributed.tensor import DTensor, Replicate

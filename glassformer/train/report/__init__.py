@@ -1,4 +1,4 @@
-"""What a run folder tells of its run. Pictures, a card, TensorBoard, W&B."""
+"""Reporters that write to the run folder: plots, a model card, TensorBoard and W&B."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glassformer.train.reporter import Reporter
 
 
 def own_reporters(settings: RunSettings) -> list[Reporter]:
-    """Those that write into the run folder, as a recipe's [run] asks for."""
+    """Returns the reporters that a recipe's [run] table configures."""
     reporters: list[Reporter] = [AboutReporter(), Plots(), Card()]
     if is_wanted(settings):
         reporters.append(TensorBoard())

@@ -1,4 +1,4 @@
-"""Of the model, the data and the machine what a recipe does not say."""
+"""about.json: facts about the model, the data and the machine that the recipe does not contain."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
 
-NAMED = 20  # files of a split at most
+NAMED = 20  # maximum number of files listed per split
 
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """Of a split; the first of them by name and size."""
+    """The files of a split; `first` lists some by name and size."""
 
     count: int
     bytes: int
@@ -33,10 +33,12 @@ class Files:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
+    """The content of about.json."""
+
     architecture: str
     parameters: int
     trained: int
-    body: int  # parameters of the layers: without embeddings and heads
+    body: int  # those inside the layers, without embeddings and heads
     tokens_epoch: int
     flops_token: float
     device: str
@@ -45,7 +47,7 @@ class About:
 
 
 class AboutReporter(Reporter):
-    """Writes it before the first step, and again when a run goes on, maybe elsewhere."""
+    """Writes about.json before the first step, and again when a run resumes, maybe elsewhere."""
 
     def begin(self, run: Run, plan: RunEstimate) -> None:
         settings = run.recipe.data
@@ -69,7 +71,7 @@ class AboutReporter(Reporter):
 
 
 def read_about(folder: Path) -> About | None:
-    """None of a run that has not come to its first step."""
+    """Reads about.json; returns None for a run before its first step."""
     path = folder / "about.json"
     if not path.exists():
         return None

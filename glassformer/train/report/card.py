@@ -1,4 +1,4 @@
-"""README.md of the run folder, in the layout that hubs read."""
+"""The model card: README.md of the run folder, in the layout that model hubs read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
 
-PIPELINES = {  # what hubs call the task that a model of an objective is ready for
+PIPELINES = {  # the hub's task names by objective
     "causal-lm": "text-generation",
     "permutation-lm": "text-generation",
     "continuation": "text-generation",
@@ -36,6 +36,8 @@ PIPELINES = {  # what hubs call the task that a model of an objective is ready f
 
 
 class Card(Reporter):
+    """Writes the model card when the run is finished."""
+
     def begin(self, run: Run, plan: RunEstimate) -> None:
         self._run = run
 
@@ -45,13 +47,14 @@ class Card(Reporter):
 
 
 def written(run: RunSummary, how: Mapping[str, Any]) -> str:
+    """Returns the text of the model card."""
     return "\n".join(
         [*_front(run), *_what(run, how), *_figures(run, how), *use(run), *_recipe(run)]
     )
 
 
 def _front(run: RunSummary) -> Iterator[str]:
-    """YAML, in which texts and numbers are written as in JSON."""
+    """Yields the YAML header, in which strings and numbers are written as in JSON."""
     best = _best_figures(run)
     pipeline = PIPELINES.get(run.recipe.objective[0].name)
     yield "---"

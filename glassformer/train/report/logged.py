@@ -1,4 +1,4 @@
-"""Numbers by name."""
+"""Log entries as flat metric names, shared by TensorBoard and W&B."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from glassformer.train.reporter import Entry
 
 
 def is_installed(package: str) -> bool:
-    """A folder of that name, such as W&B leaves behind, is none."""
+    """Returns whether a package is installed.
+
+    A folder of that name, such as W&B creates, does not count.
+    """
     found = find_spec(package)
     return found is not None and found.origin is not None
 
 
 def figures_of(entry: Entry) -> dict[str, float]:
-    """A line of metrics.jsonl by names that such programs sort into groups."""
+    """Returns the values of a metrics.jsonl line under names that such programs group by prefix."""
     if "valid" in entry:
         splits = {split: entry.get(split, {}) for split in ("valid", "test")}
         return {f"{split}/{n}": value for split in splits for n, value in splits[split].items()}

@@ -1,4 +1,4 @@
-"""Loss, learning rate and gradient, as often as it is saved."""
+"""Plots of loss, learning rate and gradient norm, redrawn at every checkpoint."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 class Plots(Reporter):
+    """Draws the plots in the run folder."""
+
     def begin(self, run: Run, plan: RunEstimate) -> None:
         self._run = run
 

@@ -1,4 +1,4 @@
-"""What became of it, from the files in its folder."""
+"""Summary of a run from the files in its folder."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from glassformer.train.run_folder import Run
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """What became of a run, from the files in its folder. `best` is the figure of `train.best`."""
+    """Summary of a run from the files in its folder."""
 
     run: Run
     about: About | None  # None before the first step
     entries: Sequence[Entry]
-    state: str  # finished, stopped early, running, unfinished
+    state: str  # finished, stopped early, running or unfinished
 
     @property
     def recipe(self) -> Recipe:
@@ -42,7 +42,7 @@ class RunSummary:
 
     @property
     def last(self) -> Entry | None:
-        """The last step that was logged."""
+        """The last logged step."""
         steps = steps_of(self.entries)
         return steps[-1] if steps else None
 
@@ -52,7 +52,7 @@ class RunSummary:
 
     @property
     def seconds(self) -> float:
-        """Of steps alone, without evaluations, over all the times it went on."""
+        """Total time of the steps without evaluations, including all times the run was resumed."""
         before, total = 0, 0.0
         for entry in steps_of(self.entries):
             total += (entry["tokens"] - before) / max(entry["speed"]["tokens_per_second"], 1e-9)
@@ -64,7 +64,7 @@ class RunSummary:
         return self.tokens / self.seconds if self.seconds else None
 
     def best(self, name: str | None = None) -> tuple[float, int] | None:
-        """The best figure of that name and its step; of the recipe's choice without one."""
+        """Returns the best value of a metric, by default that of `train.best`, and its step."""
         name = name or self.recipe.train.best
         found: tuple[float, int] | None = None
         for entry in evaluations_of(self.entries):
@@ -74,13 +74,13 @@ class RunSummary:
         return found
 
     def tokens_at(self, step: int) -> float:
-        """Read by then; between steps that were logged, in proportion."""
+        """Returns the number of tokens read by a step, interpolated between logged steps."""
         steps = steps_of(self.entries)
         at, read = [entry["step"] for entry in steps], [entry["tokens"] for entry in steps]
         return float(np.interp(step, [0, *at], [0, *read]))
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the summary as values for JSON."""
         best, about = self.best(), self.about
         return {
             "folder": str(self.run.folder),
@@ -103,16 +103,19 @@ class RunSummary:
 
 
 def summarize(run: Run) -> RunSummary:
+    """Returns the summary of a run."""
     return RunSummary(
         run=run, about=read_about(run.folder), entries=run.entries(), state=_state(run)
     )
 
 
 def steps_of(entries: Sequence[Entry]) -> list[Entry]:
+    """Returns the entries of training steps."""
     return [entry for entry in entries if "loss" in entry]
 
 
 def evaluations_of(entries: Sequence[Entry]) -> list[Entry]:
+    """Returns the entries of evaluations."""
     return [entry for entry in entries if "valid" in entry]
 
 
@@ -124,7 +127,7 @@ def _state(run: Run) -> str:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whoever trains in a folder holds its lock."""
+    """Returns whether a process is training in the folder and so holds its lock."""
     if not path.exists():
         return False
     with path.open("rb") as lock:

@@ -1,4 +1,4 @@
-"""What is logged, as events in the run folder."""
+"""TensorBoard event files in the run folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def is_wanted(settings: RunSettings) -> bool:
-    """Where nothing is said: if it is installed."""
+    """Returns whether to write events; by default if TensorBoard is installed."""
     installed = is_installed("tensorboard")
     if settings.tensorboard and not installed:
         raise GlassformerError(
@@ -30,7 +30,7 @@ def is_wanted(settings: RunSettings) -> bool:
 
 
 class TensorBoard(Reporter):
-    """When a run goes on, a new file says that events after the checkpoint count no longer."""
+    """Writes event files; a resumed run purges the events after its checkpoint."""
 
     def __init__(self) -> None:
         self._writer: Any = None
@@ -63,7 +63,10 @@ class TensorBoard(Reporter):
         self._writer.flush()
 
     def end(self) -> None:
-        """What ended the run is not to be hidden by events that could not be written either."""
+        """Closes the writer.
+
+        Write errors are ignored, so that they do not hide why the run ended.
+        """
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()

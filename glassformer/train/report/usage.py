@@ -1,4 +1,4 @@
-"""Code that loads what a run has trained and tries it."""
+"""Example code for the model card that loads a trained model and uses it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from glassformer.train.report.summary import RunSummary
 
 @dataclass(frozen=True)
 class Example:
-    """One question: what the model's method is called and given, and what of its answer is shown.
-    The verb of the command line has the same name."""
+    """An example call of a model's method.
+
+    `texts` and `options` are its arguments; `shown` is the part of the result to print. The command
+    of the command line has the same name.
+    """
 
     task: str
     texts: tuple[str, ...]
@@ -48,6 +51,7 @@ EXAMPLES = {
 
 
 def use(run: RunSummary) -> Iterator[str]:
+    """Yields the lines of the usage section."""
     kept = "best" if run.best() is not None else "model"
     folder, example = f"{run.run.folder}/{kept}", example_of(run.recipe)
     yield "\n## Use\n\nIn the folder in which `glassformer train` was called:\n"
@@ -59,7 +63,7 @@ def use(run: RunSummary) -> Iterator[str]:
 
 
 def example_of(recipe: Recipe) -> Example | None:
-    """None where what was learned is no task of one head that reads text."""
+    """Returns the example for a recipe; None if its objectives are not a single task on text."""
     if len(recipe.objective) > 1 or recipe.data.format == "tokens":
         return None
     (one,) = recipe.objective

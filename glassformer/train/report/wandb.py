@@ -1,4 +1,4 @@
-"""Train room, Weights & Biases: what is logged, for those who have it and ask for it."""
+"""Logging to Weights & Biases."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 
 class Wandb(Reporter):
-    """A run that goes on is the same one there, by a name that the folder keeps. Steps that it
-    takes again are the same to the bit, and are not logged twice."""
+    """Logs to a W&B project.
+
+    A resumed run continues the same W&B run, whose id is kept in the run folder. Repeated steps are
+    bit-identical and are not logged twice.
+    """
 
     def __init__(self, project: str) -> None:
         if not is_installed("wandb"):
