@@ -19,18 +19,19 @@ IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = ()
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {}
-NAMES_OF_0_1 = {  # in config.json; the other classes had their present names without "Spec"
-    "Embed": "TokenEmbeddingSpec",
-    "Frames": "AudioFramesSpec",
-    "Patches": "PatchEmbeddingSpec",
-    "Pattern": "AttentionPattern",
-    "Blocks": "BlockSparsePattern",
-    "FFN": "FeedForwardSpec",
-    "Hop": "MemoryHopSpec",
-    "Beam": "SpanBeamSpec",
-    "Table": "PositionTableSpec",
-    "Buckets": "T5BiasSpec",
-    "Relative": "RelativePositionSpec",
+NAMES = {  # of classes in config.json; other classes are written without "Spec"
+    "ModelSpec": "ModelSpec",
+    "TokenEmbeddingSpec": "Embed",
+    "AudioFramesSpec": "Frames",
+    "PatchEmbeddingSpec": "Patches",
+    "AttentionPattern": "Pattern",
+    "BlockSparsePattern": "Blocks",
+    "FeedForwardSpec": "FFN",
+    "MemoryHopSpec": "Hop",
+    "SpanBeamSpec": "Beam",
+    "PositionTableSpec": "Table",
+    "T5BiasSpec": "Buckets",
+    "RelativePositionSpec": "Relative",
 }
 
 
@@ -54,10 +55,10 @@ def config_of(model: spec.ModelSpec) -> dict[str, Any]:
 
 
 def to_plain(value: Any) -> Any:
-    """Converts a spec to JSON values; "is" holds the class name of each dataclass."""
+    """Converts a spec to JSON values; "is" holds the name of each dataclass."""
     if is_dataclass(value):
         plain = {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
-        return {"is": type(value).__name__, **plain}
+        return {"is": name_in_file(type(value)), **plain}
     return [to_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
@@ -69,11 +70,14 @@ def from_plain(value: Any, hint: Any) -> Any:
     if not isinstance(value, dict):
         return value
     kinds = options if origin in (Union, types.UnionType) else (hint,)
-    name = value["is"]
-    names = (name, NAMES_OF_0_1.get(name, f"{name}Spec"))
-    kind: Any = next((kind for kind in kinds if kind.__name__ in names), None)
+    kind: Any = next((kind for kind in kinds if name_in_file(kind) == value["is"]), None)
     if kind is None:
-        raise ValueError(f"{name!r} is not known here")
+        raise ValueError(f"{value['is']!r} is not known here")
     hints = get_type_hints(kind)
     known = {name: from_plain(item, hints[name]) for name, item in value.items() if name != "is"}
     return kind(**known)
+
+
+def name_in_file(kind: type) -> str:
+    """The name of a spec class in config.json, which stays when the class is renamed."""
+    return NAMES.get(kind.__name__, kind.__name__.removesuffix("Spec"))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import glassformer
+from glassformer import spec
 from glassformer.errors import GlassformerError
 from glassformer.families import classes_of, families, read
-from glassformer.families.native import NAMES_OF_0_1, config_of
+from glassformer.families.native import config_of, name_in_file
 
 READER = Path(glassformer.__file__).parent / "zoo" / "reader" / "config.json"
 
@@ -22,25 +23,11 @@ def test_a_config_that_was_saved_is_read_and_written_as_it_was():
     assert config_of(found)["spec"] == config["spec"]
 
 
-def in_names_of_0_1(value):
-    """Config values with the class names that version 0.1 wrote."""
-    if isinstance(value, list):
-        return [in_names_of_0_1(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    old = {new: old for old, new in NAMES_OF_0_1.items()} | {"ModelSpec": "ModelSpec"}
-    renamed = {key: in_names_of_0_1(item) for key, item in value.items()}
-    if "is" in value:
-        renamed["is"] = old.get(value["is"], value["is"].removesuffix("Spec"))
-    return renamed
-
-
-def test_a_config_of_version_0_1_describes_the_same_model():
-    config = json.loads(READER.read_text("utf-8"))
-    old = {**config, "spec": in_names_of_0_1(config["spec"])}
-    kinds = set(re.findall('"is": "(.*?)"', json.dumps(old)))
-    assert {"Stack", "Block", "FFN", "Pattern", "Embed", "Table"} <= kinds
-    assert read(old, "Glassformer").spec == read(config, "Glassformer").spec
+def test_the_names_of_classes_in_files_are_those_of_the_first_release():
+    layers = [name_in_file(kind) for kind in get_args(spec.LayerSpec)]
+    assert layers == ["Block", "Recurrent", "Convolutional", "Hop"]
+    positions = [name_in_file(kind) for kind in get_args(spec.PositionSpec)]
+    assert positions == ["Rotary", "Buckets", "Alibi", "Shaw", "Disentangled", "Relative"]
 
 
 @pytest.mark.parametrize("model_type", families())
@@ -51,7 +38,6 @@ def test_the_spec_of_every_family_can_be_saved(model_type):
             made = read({"model_type": model_type, **tiny}, architecture).spec
             plain = json.loads(json.dumps(config_of(made)))
             assert read(plain, "Glassformer").spec == made
-            assert read(in_names_of_0_1(plain), "Glassformer").spec == made
 
 
 def test_an_unknown_class_is_an_error_of_one_sentence():
