@@ -36,7 +36,9 @@ wheel: $(VENV)/.release  # dist/: what pip installs, at most 80 MB of it, and it
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
+	$(BIN)/python tools/names.py
 
 test-real: $(VENV)/.test  # on published weights; of those that cannot be fetched, tests are skipped
 	-$(BIN)/glassformer fetch --all

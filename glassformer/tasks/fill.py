@@ -74,7 +74,6 @@ def filler(
         tokens: The maximum number of tokens of a gap.
         among: The words to choose from, with any number of tokens.
         beam: The beam width.
-        knobs: Generation options of an encoder-decoder's `generate`.
     """
     for name, value in (("top", top), ("tokens", tokens), ("beam", beam)):
         if value < 1:

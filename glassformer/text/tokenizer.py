@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from tokenizers.models import BPE
 from torch import Tensor
@@ -19,6 +20,7 @@ from glassformer.text.languages import ADDRESS, address, known
 from glassformer.text.loading.files import json_bytes, read_side_files, write_files
 from glassformer.text.loading.load import load_backend
 from glassformer.text.loading.tokenizer_config import TokenizerConfig
+from glassformer.text.tokenizer_output import TokenizerOutput, as_tensors, pad_encodings
 
 CONFIG = "tokenizer_config.json"
 
@@ -190,8 +192,77 @@ class Tokenizer:
             raise GlassformerError(f"The vocabulary of {self.size} tokens lacks {token!r}.")
         return int(id)
 
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        special = ", ".join(f"{role}={self.token(id)!r}" for role, id in self.special.items())
+        name = self._codec.reference_class()
+        return f"Tokenizer({name}, {self.size:,} tokens, max_length={self.max_length}, {special})"
+
     def __contains__(self, token: str) -> bool:
         return self._codec.vocabulary.token_to_id(token) is not None
+
+    def __call__(
+        self,
+        text: str | Sequence[Text],
+        text_pair: str | Sequence[str] | None = None,
+        *,
+        padding: bool | Literal["longest", "max_length"] = False,
+        truncation: bool = False,
+        max_length: int | None = None,
+        add_special_tokens: bool = True,
+        return_tensors: Literal["pt"] | None = None,
+    ) -> TokenizerOutput:
+        """Encodes one text or a list of texts to model inputs, as `transformers` does.
+
+        Args:
+            text: A text, or a list of texts or of pairs of texts.
+            text_pair: The second text, or a list of second texts, of pairs.
+            padding: True or "longest" pads to the longest text, "max_length" to `max_length`.
+            truncation: Whether to truncate texts to `max_length`.
+            max_length: The largest number of tokens; None is the tokenizer's `max_length`.
+            add_special_tokens: Whether to add special tokens.
+            return_tensors: "pt" returns tensors of [batch, position]; None returns lists.
+
+        Returns:
+            `input_ids`, `attention_mask` and, where the model has segments, `token_type_ids`. One
+            text without `return_tensors` gives lists of ids, several give lists of lists.
+
+        Example:
+            >>> inputs = tokenizer(["one", "two words"], padding=True, return_tensors="pt")
+        """
+        single = isinstance(text, str)
+        firsts: list[Text] = [text] if isinstance(text, str) else list(text)
+        if not firsts:
+            raise GlassformerError("The list of texts is empty; pass at least one text.")
+        texts = firsts
+        if text_pair is not None:
+            seconds = [text_pair] if isinstance(text_pair, str) else list(text_pair)
+            if len(seconds) != len(firsts):
+                raise GlassformerError(
+                    f"There are {len(firsts)} texts and {len(seconds)} in text_pair; pass as many."
+                )
+            texts = [(str(one), two) for one, two in zip(firsts, seconds, strict=True)]
+        limit = self.max_length if max_length is None else max_length
+        if limit is None and (truncation or padding == "max_length"):
+            raise GlassformerError("The tokenizer states no maximum length; pass max_length.")
+        side = self.truncation_side
+        encodings = self._encode(texts, add_special_tokens, limit if truncation else None, side)
+        width = max(len(one.ids) for one in encodings) if padding else None
+        columns = pad_encodings(
+            encodings,
+            width=limit if padding == "max_length" else width,
+            side=self.padding_side,
+            pad_id=self.special.get("pad", self.special.get("eos", 0)),
+            pad_segment=self._settings.number("pad_token_type_id", 0) if self._segments else None,
+        )
+        if return_tensors is not None:
+            check_tensors(return_tensors)
+            return TokenizerOutput(as_tensors(columns))
+        return TokenizerOutput(
+            {name: rows[0] for name, rows in columns.items()} if single else columns
+        )
 
     def encode(
         self,
@@ -271,8 +342,19 @@ class Tokenizer:
             segments=self._settings.number("pad_token_type_id", 0) if self._segments else None,
         )
 
+    def batch_decode(
+        self, sequences: Iterable[Iterable[int] | Tensor], *, skip_special_tokens: bool = True
+    ) -> list[str]:
+        """Decodes several sequences of ids, each as `decode` does."""
+        return [self.decode(ids, special=not skip_special_tokens) for ids in sequences]
+
     def decode(
-        self, ids: Iterable[int] | Tensor, *, special: bool = False, after: Iterable[int] = ()
+        self,
+        ids: Iterable[int] | Tensor,
+        *,
+        special: bool = False,
+        after: Iterable[int] = (),
+        skip_special_tokens: bool | None = None,
     ) -> str:
         """Decodes ids to text.
 
@@ -283,7 +365,10 @@ class Tokenizer:
             special: Whether to include special tokens in the text.
             after: The ids that precede `ids`. The text then starts with the space that separates it
                 from theirs, if there is one.
+            skip_special_tokens: The opposite of `special`, by the name that `transformers` uses.
         """
+        if skip_special_tokens is not None:
+            special = not skip_special_tokens
         before = self._before(after, special)
         text = added(self._codec.write, before, self._tokens(ids, special))
         return clean_spaces(text) if self._cleans else text
@@ -366,3 +451,9 @@ def check_text(text: Text) -> None:
             raise GlassformerError(
                 f"The text has half a character (a lone surrogate) at index {error.start}."
             ) from None
+
+
+def check_tensors(name: str) -> None:
+    """Raises an error unless the kind of tensors exists here."""
+    if name != "pt":
+        raise GlassformerError(f'return_tensors must be "pt" (PyTorch) or None, not {name!r}.')
