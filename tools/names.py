@@ -74,7 +74,8 @@ def metaphors(where: str, text: str) -> Iterator[str]:
 
 def main() -> None:
     problems = [*class_names(), *docstrings(), *pages()]
-    print("\n".join(problems))
+    for problem in problems:
+        print(problem)
     sys.exit(bool(problems))
 
 
