@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer import adapters
 from glassformer.adapters import AdaLoRA, BitFit, LoRA
 from glassformer.core.shift import shifted_right
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, LoadError, UnsupportedError
 from glassformer.gguf import is_gguf
 from glassformer.loading import find_folder, load
 from glassformer.model import Model
@@ -156,7 +156,7 @@ def load_reference(transformers: Any, folder: Path, architecture: str, **more: A
     """Loads a folder or GGUF file with the reference implementation, in float32."""
     known = getattr(transformers, architecture, None)
     if known is None:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"transformers {transformers.__version__} has no {architecture} to compare with."
         )
     place = reference_place(folder)
@@ -172,7 +172,7 @@ def load_adapted_reference(transformers: Any, model: Model) -> Any:
     assert model.base is not None and model.source is not None
     on = adapters.active(model.net)
     if on is None or not isinstance(on.settings, LoRA | AdaLoRA | BitFit):
-        raise GlassformerError(
+        raise UnsupportedError(
             "The reference has no such adapter in its weights; LoRA, AdaLoRA and BitFit can be "
             "checked."
         )
@@ -181,7 +181,7 @@ def load_adapted_reference(transformers: Any, model: Model) -> Any:
     except ImportError:
         raise GlassformerError("To check an adapter, install peft: pip install peft.") from None
     if model.base.folder is None or holds_adapter(Path(model.base.folder)):
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The base of {model.source} is an adapter; merge it, save that and check it."
         )
     labels = {"num_labels": len(model.spec.labels)} if model.base.labels else {}
@@ -201,7 +201,7 @@ def reference_rows(transformers: Any, folder: Path, texts: tuple[str, ...]) -> l
 def reference_place(folder: Path) -> dict[str, Any]:
     """Returns the `from_pretrained` arguments for a folder or a GGUF file."""
     if folder.is_file() and not is_gguf(folder):
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The reference cannot read {folder.name}; save the model as a folder and check that."
         )
     if folder.is_file():
@@ -209,9 +209,9 @@ def reference_place(folder: Path) -> dict[str, Any]:
     return {"pretrained_model_name_or_path": folder}
 
 
-def _refused(what: str, folder: Path, error: Exception) -> GlassformerError:
+def _refused(what: str, folder: Path, error: Exception) -> LoadError:
     said = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".: ")
-    return GlassformerError(f"The reference cannot load {what} of {folder}: {said}.")
+    return LoadError(f"The reference cannot load {what} of {folder}: {said}.")
 
 
 def make_batch(model: Model, rows: list[list[int]] | None, seed: int) -> tuple[Tensor, Tensor]:

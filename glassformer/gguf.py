@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError, UnsupportedError
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -56,8 +56,11 @@ class GgufHeader:
         except (struct.error, IndexError):
             raise self.wrong("ends inside its header; get it again") from None
 
-    def wrong(self, what: str) -> GlassformerError:
-        return GlassformerError(f"{self.path} {what}.")
+    def wrong(self, what: str) -> LoadError:
+        return LoadError(f"{self.path} {what}.")
+
+    def unsupported(self, what: str) -> UnsupportedError:
+        return UnsupportedError(f"{self.path} {what}.")
 
     def _read_header(self) -> None:
         magic = self._bytes(4)
@@ -65,10 +68,10 @@ class GgufHeader:
             raise self.wrong(f"is not a GGUF file: it begins with {magic!r}")
         version = self._number("<I")
         if version & 0xFFFF == 0:
-            raise self.wrong("is a big-endian GGUF file; only little-endian ones are read")
+            raise self.unsupported("is a big-endian GGUF file; only little-endian ones are read")
         if version not in VERSIONS:
             known = " and ".join(map(str, VERSIONS))
-            raise self.wrong(f"is of GGUF version {version}; the versions {known} are read")
+            raise self.unsupported(f"is of GGUF version {version}; the versions {known} are read")
         self.tensors, entries = self._number("<Q"), self._number("<Q")
         self.metadata: dict[str, Any] = {}
         for _ in range(entries):

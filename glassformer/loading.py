@@ -15,7 +15,7 @@ import torch
 from glassformer.adapters import active
 from glassformer.adapters.base_model import AdapterBase, AdapterDescription, read_description
 from glassformer.adapters.guess import guessed
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DeviceError, LoadError, UnsupportedError
 from glassformer.families import (
     find_family,
     find_preset,
@@ -115,7 +115,7 @@ def load(
             base = base.or_else(guessed(base, published(Path(adapter)), read_config(folder)))
         model = _load_whole(folder, base, device, dtype, seed)
     elif not base.as_it_is:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"{folder} is loaded as it was saved; for another class, head or labels, load it, "
             "merge its adapter and save that as a model."
         )
@@ -133,9 +133,10 @@ def load(
     if told.config is not None and told.architecture != model.architecture:
         model = _with_more_heads(model, told)
     if quantize is not None and model.report.made:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The adapter {adapter} holds weights that its base lacks; load it without quantize, "
-            "merge it (merge_adapter(forget=True)) and quantize then."
+            "merge it (merge_adapter(forget=True)) and quantize then.",
+            field="quantize",
         )
     return model.load_adapter(adapter)
 
@@ -240,7 +241,7 @@ def describe_adapter(adapter: str | Path) -> AdapterDescription:
     """Reads what the folder of an adapter, or of a run that trained one, says about its model."""
     folder = published(Path(adapter))
     if not (folder / ADAPTER_CONFIG).is_file():
-        raise GlassformerError(
+        raise LoadError(
             f"{folder} has no {ADAPTER_CONFIG}, so it is not an adapter's folder; a full model is "
             "loaded by itself."
         )
@@ -256,7 +257,7 @@ def find_base(adapter: Path) -> str:
     why = "does not say for which model it is"
     if told.base is not None:
         why = f"is for the model {told.base.source}, which is not there"
-    raise GlassformerError(
+    raise LoadError(
         f"The adapter {adapter} {why}; name the model, and the adapter with it: "
         f"gf.load(MODEL, adapter={str(adapter)!r}), or MODEL --adapter {adapter}."
     )
@@ -288,7 +289,7 @@ def create(
     """
     if isinstance(what, ModelSpec):
         if settings:
-            raise GlassformerError("Settings go with a preset's name; change the spec itself.")
+            raise ConfigError("Settings go with a preset's name; change the spec itself.")
         config = native.config_of(what)
     else:
         config = {**find_preset(what), **settings}
@@ -298,7 +299,7 @@ def create(
     if reading.unread:
         near = misspelled(reading.unread, reading.used)
         said = (f"{k} (did you mean {near[k]!r}?)" if k in near else k for k in reading.unread)
-        raise GlassformerError(f"{find_family(config).NAME} has no setting {', '.join(said)}.")
+        raise ConfigError(f"{find_family(config).NAME} has no setting {', '.join(said)}.")
     net = build_transformer(reading.spec)
     for name, *_ in tied_names(net):
         assign_tensor(net, name, initial_value(net, name, seed))
@@ -355,10 +356,10 @@ def open_index(
     there = IndexRows.there(Path(folder))
     header = IndexRows.open(Path(folder)).header if there else {}
     if not there and (model is None or texts is None):
-        raise GlassformerError(f"{folder} holds no index; for a new one, name its model and texts.")
+        raise LoadError(f"{folder} holds no index; for a new one, name its model and texts.")
     name = str(header["model"] if model is None else model)
     if model is None and not name:
-        raise GlassformerError(f"{folder} does not know where its model is; name it.")
+        raise LoadError(f"{folder} does not know where its model is; name it.")
     if not isinstance(model, Model):
         loaded = load(name, device, header.get("dtype"))
     else:
@@ -367,7 +368,7 @@ def open_index(
         assert texts is not None
         return Index.create(folder, loaded, texts, name=absolute(name), **settings)
     if settings:
-        raise GlassformerError(f"{folder} is there; {next(iter(settings))!r} is for a new index.")
+        raise ConfigError(f"{folder} is there; {next(iter(settings))!r} is for a new index.")
     return Index.open(folder, loaded)
 
 
@@ -391,12 +392,12 @@ def find_folder(source: str | Path) -> Path:
         near = get_close_matches(name, known, 1)
         said = [f"did you mean {known[one]}{one}?" for one in near]
         hint = said[0] if said else f"the zoo has: {', '.join(names())}."
-        raise GlassformerError(f"There is no {kind} {folder}; {hint}")
+        raise LoadError(f"There is no {kind} {folder}; {hint}")
     folder = published(folder)
     if name in names() and not any(
         (folder / file).is_file() for file in ("config.json", ADAPTER_CONFIG)
     ):
-        raise GlassformerError(
+        raise LoadError(
             f"The folder {folder} has no config.json; the zoo's model is {PREFIX}{name}."
         )
     return folder
@@ -414,7 +415,7 @@ def as_device(device: str | torch.device) -> torch.device:
         torch.empty(0, device=found)  # a valid device name may name a missing device
     except (RuntimeError, AssertionError) as error:
         why = str(error).splitlines()[0].rstrip(".")
-        raise GlassformerError(f"There is no device {str(device)!r} here ({why}).") from None
+        raise DeviceError(f"There is no device {str(device)!r} here ({why}).") from None
     return found
 
 
@@ -426,7 +427,7 @@ def read_generation(folder: Path) -> dict[str, Any] | None:
     try:
         value: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except ValueError as error:
-        raise GlassformerError(f"{path} is not JSON ({error}); get it again.") from None
+        raise LoadError(f"{path} is not JSON ({error}); get it again.") from None
     if not isinstance(value, dict):
-        raise GlassformerError(f"{path} must hold a JSON object; get it again.")
+        raise LoadError(f"{path} must hold a JSON object; get it again.")
     return value

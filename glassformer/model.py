@@ -20,7 +20,7 @@ from glassformer.adapters.base_model import (
     write_description,
 )
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, LoadError, UnsupportedError
 from glassformer.families import find_family, spec_from_config
 from glassformer.generate import (
     GenerationChunk,
@@ -171,13 +171,15 @@ class Model:
         """
         on = adapters.active(self.net)
         if on is not None and not set(self.report.made).isdisjoint(on.own):
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"The adapter {on.name!r} holds weights that the model lacks; write them with "
                 "save_adapter, or merge_adapter(forget=True) before save."
             )
         stored = as_dtype(dtype)
         if stored is not None and "quantization" in self.config:
-            raise GlassformerError("Quantized weights are saved as they are; leave `dtype` out.")
+            raise UnsupportedError(
+                "Quantized weights are saved as they are; leave `dtype` out.", field="dtype"
+            )
         config = {
             **self.config,
             "architectures": [self.architecture],
@@ -255,7 +257,7 @@ class Model:
         has_config = (place / ADAPTER_CONFIG).is_file()
         told = read_description(place) if has_config else AdapterDescription(base=None)
         if told.architecture not in (None, self.architecture):
-            raise GlassformerError(
+            raise LoadError(
                 f"The adapter {folder} is for {told.architecture}, and this model is "
                 f"{self.architecture}; gf.load({str(folder)!r}) loads both as they were."
             )
@@ -293,7 +295,7 @@ class Model:
         beside = (target / CONFIG).is_file()  # holds a model, whose tokenizer and pooling stay
         own_tokenizer = self.tokenizer is not None and not self._reads_as_base
         if beside and (own_tokenizer or read_pooling(target) != self.pooling):
-            raise GlassformerError(
+            raise LoadError(
                 f"{folder} holds a model with another tokenizer or pooling; save the adapter in "
                 "its own folder."
             )
@@ -626,7 +628,7 @@ class Model:
         saved = self.config if self.generation is None else self.generation
         if self.tokenizer is None and self.source is not None and is_openai(self.source):
             said = without_words(self.source, self.config["vocab_size"])
-            raise GlassformerError(f"The model's words are missing; {said}")
+            raise LoadError(f"The model's words are missing; {said}")
         return Generator(self.net, self.tokenizer, saved, self._recorded, self._shelf)
 
     def __repr__(self) -> str:

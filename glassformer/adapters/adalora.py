@@ -14,7 +14,7 @@ from glassformer.adapters.adapter import Adapter, active
 from glassformer.adapters.low_rank import LowRank
 from glassformer.adapters.settings import AdaLoRA
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 
 class Importance(nn.Module):
@@ -139,5 +139,5 @@ def _importance(part: LowRank) -> Importance:
 
 def _steps(settings: AdaLoRA) -> int:
     if settings.steps is None:
-        raise GlassformerError("AdaLoRA takes ranks away over a run's steps; say how many: steps.")
+        raise ConfigError("AdaLoRA takes ranks away over a run's steps; say how many: steps.")
     return settings.steps

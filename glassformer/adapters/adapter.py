@@ -15,7 +15,7 @@ from glassformer.adapters.target_modules import TargetModule
 from glassformer.core import Transformer
 from glassformer.core.linear import Linear
 from glassformer.core.stack import Stack
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 
 DEFAULT = "default"
 
@@ -55,7 +55,7 @@ class Adapter:
         if self.around is not None:
             for stack in self.stacks(net):
                 if stack.around is not None:
-                    raise GlassformerError("There can be one prefix or prompt at a time.")
+                    raise UnsupportedError("There can be one prefix or prompt at a time.")
                 stack.around = self.around
             if isinstance(self.around, PromptTokens):
                 lookup = prompt_stack(net).embed.token
@@ -130,7 +130,7 @@ def switch(net: Transformer, name: str | None) -> None:
     known = adapters_of(net)
     if name is not None and name not in known:
         there = nearest(name, known) if known else "it has none."
-        raise GlassformerError(f"The model has no adapter {name!r}; {there}")
+        raise ConfigError(f"The model has no adapter {name!r}; {there}")
     for other, adapter in known.items():
         if adapter.merged is not None:
             raise GlassformerError(f"The adapter {other!r} is merged; unmerge it first.")

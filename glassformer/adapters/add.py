@@ -33,7 +33,7 @@ from glassformer.adapters.target_modules import (
 )
 from glassformer.core.block import Block
 from glassformer.core.linear import Linear
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError, UnsupportedError
 from glassformer.weights.mapping import tied_names
 
 
@@ -72,9 +72,9 @@ def add(model: Host, settings: AdapterConfig, name: str = DEFAULT, *, seed: int 
 def begin(model: Host, settings: AdapterConfig, name: str) -> Adapter:
     """Creates an empty adapter after checking its name."""
     if name in adapters_of(model.net):
-        raise GlassformerError(f"The model has an adapter {name!r} already; give another name.")
+        raise ConfigError(f"The model has an adapter {name!r} already; give another name.")
     if not name.isidentifier() or hasattr(nn.ModuleDict, name):
-        raise GlassformerError(f"{name!r} cannot be an adapter's name; use letters and digits.")
+        raise ConfigError(f"{name!r} cannot be an adapter's name; use letters and digits.")
     return Adapter(name, settings)
 
 
@@ -97,7 +97,7 @@ def _add_ranks(adapter: Adapter, model: Host, settings: LoRA | AdaLoRA, seed: in
     chosen, fresh = choose(find_target_modules(model), settings.targets), fresh_names(model)
     adapter.places = {p.published: p for p in chosen if f"{p.module}.weight" not in fresh}
     if not adapter.places:
-        raise GlassformerError(
+        raise ConfigError(
             f"{chosen[0].published} starts fresh and is trained whole; adapt other targets."
         )
     for name, place in adapter.places.items():
@@ -116,7 +116,7 @@ def add_rank(adapter: Adapter, place: TargetModule, rank: int, scale: float) -> 
     assert isinstance(settings, LoRA | AdaLoRA)
     height, width = place.stop - place.start, place.linear.in_features
     if rank > min(height, width):
-        raise GlassformerError(
+        raise ConfigError(
             f"{place.published} is a matrix of {height} by {width}, which has no rank of {rank}; "
             f"choose a rank of at most {min(height, width)}, or other targets."
         )
@@ -163,7 +163,7 @@ def _whole_names(model: Host, settings: AdapterConfig, adapter: Adapter) -> list
         if leaf == "bias" and (biases == "all" or (biases == "lora_only" and module in adapted)):
             chosen.append(name)
     if isinstance(settings, BitFit) and not any(name.endswith(".bias") for name in chosen):
-        raise GlassformerError("The model has no biases to train; choose another adapter.")
+        raise UnsupportedError("The model has no biases to train; choose another adapter.")
     if settings.also is None:
         words = net.spec.last_stack.embed.vocabulary
         outs = [f"heads.{h.name}.out." for h in net.spec.heads if h.outputs not in (None, words)]
@@ -177,7 +177,7 @@ def _whole_names(model: Host, settings: AdapterConfig, adapter: Adapter) -> list
             modules = {
                 their.rpartition(".")[0] for theirs in published.values() for their in theirs
             }
-            raise GlassformerError(f"The model has no module {end!r}; {nearest(end, modules)}")
+            raise ConfigError(f"The model has no module {end!r}; {nearest(end, modules)}")
         chosen += found
     return list(dict.fromkeys(chosen))
 
@@ -194,10 +194,10 @@ def _first_tokens(model: Host, settings: Prompt, words: int, seed: int) -> Tenso
         return torch.randint(words, (settings.tokens,), generator=_drawn(seed, "prompt"))
     tokenizer = getattr(model, "tokenizer", None)
     if tokenizer is None:
-        raise GlassformerError("The model has no tokenizer to read the prompt's text with.")
+        raise UnsupportedError("The model has no tokenizer to read the prompt's text with.")
     ids = tokenizer.encode(settings.text, special=False).ids
     if not ids:
-        raise GlassformerError(f"The prompt's text {settings.text!r} has no tokens; write more.")
+        raise InputError(f"The prompt's text {settings.text!r} has no tokens; write more.")
     return torch.tensor((list(ids) * settings.tokens)[: settings.tokens])
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.adapters.target_modules import Host
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.storage.files import write_json
 from glassformer.weights.folder_kind import ADAPTER_CONFIG
 from glassformer.weights.save import dtype_of
@@ -129,7 +129,7 @@ def read_description(folder: Path) -> AdapterDescription:
             places.append(os.path.normpath(folder / told["relative"]))
         return AdapterDescription(base=base, places=tuple(places), **said)
     except (KeyError, TypeError, AttributeError) as error:
-        raise GlassformerError(f"{path} does not describe a model ({error}).") from None
+        raise LoadError(f"{path} does not describe a model ({error}).") from None
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text("utf-8"))
     except (ValueError, OSError) as error:
-        raise GlassformerError(f"{path} cannot be read ({error}); get it again.") from None
+        raise LoadError(f"{path} cannot be read ({error}); get it again.") from None
     if not isinstance(value, dict):
-        raise GlassformerError(f"{path} must hold a JSON object; get it again.")
+        raise LoadError(f"{path} must hold a JSON object; get it again.")
     return value

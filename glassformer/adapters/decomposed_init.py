@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from glassformer.adapters.target_modules import TargetModule
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.weights.quantization import QuantizedLinear
 
 Start = Callable[[Tensor, int, float], tuple[Tensor, Tensor]]
@@ -48,11 +48,12 @@ def start_of(config: Mapping[str, Any]) -> Start | None:
     if config["peft_type"] != "LORA" or name in WEIGHTS_STAY:
         return None
     if name not in STARTS:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The adapter was begun with init_lora_weights = {said!r}, which changed its model's "
             "weights in a way that cannot be repeated here; save it anew with peft's "
             "save_pretrained(..., path_initial_model_for_weight_conversion=...), or merge it into "
-            "its model with peft and load that."
+            "its model with peft and load that.",
+            field="init_lora_weights",
         )
     return STARTS[name]
 
@@ -86,12 +87,12 @@ def without_start(
         A and B with twice the ranks.
     """
     if isinstance(place.linear, QuantizedLinear):
-        raise GlassformerError(
+        raise UnsupportedError(
             "The adapter was begun with factors of its model's weights, which codes cannot give "
             "back; load the model without quantize, and its adapter beside it."
         )
     if start is olora and place.transposed:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The adapter was begun as OLoRA at {place.published}, whose weight is kept "
             "transposed, where peft computes something else; train it as LoRA or PiSSA."
         )

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 
 from glassformer.adapters.base_model import AdapterBase, read_json
 from glassformer.adapters.save import FRONT, FRONT_OF_PROMPTED
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.families import classes_of, find_family, spec_from_config
 from glassformer.families._shared.weight_rules import match
 from glassformer.weights.architecture import named_class
@@ -72,7 +72,7 @@ def _whole_shapes(adapter: Path) -> dict[str, tuple[int, ...]]:
         with safe_open(path, framework="pt") as file:
             shapes = {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise GlassformerError(f"{path} cannot be read ({error}); get it again.") from None
+        raise LoadError(f"{path} cannot be read ({error}); get it again.") from None
     found = {}
     for key, shape in shapes.items():
         front = next((front for front in (FRONT, FRONT_OF_PROMPTED) if key.startswith(front)), "")

@@ -31,7 +31,7 @@ from glassformer.adapters.settings import (
     scale_of,
 )
 from glassformer.adapters.target_modules import Host, find_target_modules, fresh_names, matcher
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, LoadError, UnsupportedError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 from glassformer.weights.mapping import parts_of
@@ -63,7 +63,7 @@ def load_adapter(model: Host, folder: str | Path, name: str = DEFAULT) -> Adapte
     try:
         return _load(model, config, tensors, folder, name)
     except KeyError as error:
-        raise GlassformerError(f"{folder / ADAPTER_CONFIG} lacks {error}; get it again.") from None
+        raise LoadError(f"{folder / ADAPTER_CONFIG} lacks {error}; get it again.") from None
 
 
 def _load(
@@ -82,9 +82,10 @@ def _load(
         make = Prefix if kind == "PREFIX_TUNING" else Prompt
         settings = make(tokens=config["num_virtual_tokens"], also=whole)
     else:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"{folder} holds an adapter of the type {kind!r}; those that can be read are LORA, "
-            "ADALORA, PREFIX_TUNING, PROMPT_TUNING and BOTTLENECK."
+            "ADALORA, PREFIX_TUNING, PROMPT_TUNING and BOTTLENECK.",
+            field="peft_type",
         )
     adapter = add(model, settings, name)
     with _whole_or_not(model, adapter):
@@ -120,18 +121,21 @@ def _load_ranks(
     """Loads a LoRA or AdaLoRA adapter."""
     for feature in UNKNOWN:
         if config.get(feature):
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"The adapter uses {feature}, which is not read here; merge it into its model with "
-                "peft and load that."
+                "peft and load that.",
+                field=feature,
             )
     ranks: dict[str, dict[str, Tensor]] = {}
+    keys: dict[str, list[str]] = {}  # the names of these tensors in the file
     for key in list(tensors):
         found = RANKS.fullmatch(key)
         if found is not None:
             ranks.setdefault(found[1], {})[found[2]] = tensors.pop(key)
+            keys.setdefault(found[1], []).append(key)
     needed = {"A", "B", "E"} if config["peft_type"] == "ADALORA" else {"A", "B"}
     if not ranks or any(set(parts) != needed for parts in ranks.values()):
-        raise GlassformerError(
+        raise LoadError(
             "The adapter's file does not hold low ranks in pairs (lora_A, lora_B); get it again."
         )
     start = start_of(config)
@@ -144,18 +148,20 @@ def _load_ranks(
     adapter = begin(model, settings, name)
     for published, parts in ranks.items():
         if published not in places:
-            raise GlassformerError(
+            raise LoadError(
                 f"The adapter is for a layer {published!r}, which this model does not have; load "
-                "the model that it was made for."
+                "the model that it was made for.",
+                unexpected=[key for name in ranks if name not in places for key in keys[name]],
             )
         assert isinstance(settings, LoRA | AdaLoRA)
         place = places[published]
         shape = len(parts["B"]), parts["A"].shape[1]
         own = place.stop - place.start, place.linear.in_features
         if shape != own:
-            raise GlassformerError(
+            raise LoadError(
                 f"The adapter's {published} is for a matrix of {shape[0]} by {shape[1]}, and this "
-                f"model's has {own[0]} by {own[1]}; load the model that it was made for."
+                f"model's has {own[0]} by {own[1]}; load the model that it was made for.",
+                mismatched=keys[published],
             )
         adapter.places[published] = place
         scale = settings.scale
@@ -233,9 +239,11 @@ def _fill(
         found = tensors.pop(key, None)
         if found is None or found.shape != target.shape:
             has = "lacks" if found is None else f"has {list(found.shape)} for"
-            raise GlassformerError(
+            raise LoadError(
                 f"The adapter's file {has} {key}, which is {list(target.shape)} for this model; "
-                "load the model that it was made for."
+                "load the model that it was made for.",
+                missing=() if found is not None else (key,),
+                mismatched=() if found is None else (key,),
             )
         with torch.no_grad():
             target.copy_(found)
@@ -246,9 +254,10 @@ def _fill(
         given = {their: tensors.pop(their) for their in pieces if their in tensors}
         if ours in fresh and len(given) < len(pieces):
             lost = next(their for their in pieces if their not in given)
-            raise GlassformerError(
+            raise LoadError(
                 f"Neither the model's file nor the adapter's has {lost}, which was trained; train "
-                "the adapter again."
+                "the adapter again.",
+                missing=[their for their in pieces if their not in given],
             )
         for also in where.also:
             tensors.pop(also, None)
@@ -256,17 +265,19 @@ def _fill(
             unsaid.append(ours)
         for their, piece in given.items():
             if piece.shape != pieces[their].shape:
-                raise GlassformerError(
+                raise LoadError(
                     f"The adapter's {their} has the shape {list(piece.shape)} and this model's "
-                    f"{list(pieces[their].shape)}; load the model that it was made for."
+                    f"{list(pieces[their].shape)}; load the model that it was made for.",
+                    mismatched=(their,),
                 )
         with torch.no_grad():
             tensor.copy_(where.rule.op.read(list((pieces | given).values())))
     adapter.give_back(model.net, unsaid)
     if tensors:
-        raise GlassformerError(
+        raise LoadError(
             f"The adapter's file has {next(iter(tensors))}, for which this model has no place; "
-            "load the model that it was made for."
+            "load the model that it was made for.",
+            unexpected=tuple(tensors),
         )
 
 
@@ -275,12 +286,12 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     complete_pending_save(folder)
     for name in (ADAPTER_CONFIG, ADAPTER_TENSORS):
         if not (folder / name).is_file():
-            raise GlassformerError(f"{folder} has no {name}, so it is not an adapter's folder.")
+            raise LoadError(f"{folder} has no {name}, so it is not an adapter's folder.")
     try:
         config: dict[str, Any] = json.loads((folder / ADAPTER_CONFIG).read_text("utf-8"))
         tensors = load_file(folder / ADAPTER_TENSORS)
     except (ValueError, OSError, SafetensorError) as error:
-        raise GlassformerError(f"{folder} cannot be read ({error}); get it again.") from None
+        raise LoadError(f"{folder} cannot be read ({error}); get it again.") from None
     fronts = (FRONT, FRONT_OF_PROMPTED)
     named = {}
     for key, tensor in tensors.items():

@@ -8,7 +8,7 @@ from glassformer.adapters.adapter import adapters_of, remove, switch
 from glassformer.adapters.low_rank import LowRank
 from glassformer.adapters.settings import AdaLoRA, BitFit, LoRA
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.weights.quantization import QuantizedLinear
 
 
@@ -25,18 +25,18 @@ def merge(net: Transformer, name: str, *, forget: bool = False) -> None:
     switch(net, name)
     adapter = adapters_of(net)[name]
     if not isinstance(adapter.settings, LoRA | AdaLoRA | BitFit):
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The adapter {name!r} is not a change of weights and cannot be merged into them; "
             "keep it beside the model."
         )
     shared = {id(net.get_parameter(n)) for pair in net.spec.tie for n in pair}
     for place in adapter.places.values():
         if isinstance(place.linear, QuantizedLinear):
-            raise GlassformerError(
+            raise UnsupportedError(
                 "Weights that are codes cannot take an adapter in; load them whole."
             )
         if id(place.linear.weight) in shared:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"{place.published} shares its weight with another layer, which would change too; "
                 "keep the adapter beside the model."
             )
@@ -60,7 +60,7 @@ def unmerge(net: Transformer, name: str) -> None:
     """Restores the exact weights from before `merge` and turns the adapter on."""
     adapter = adapters_of(net).get(name)
     if adapter is None or adapter.merged is None:
-        raise GlassformerError(f"The adapter {name!r} is not merged into the weights.")
+        raise ConfigError(f"The adapter {name!r} is not merged into the weights.")
     for published, rows in adapter.merged.items():
         place = adapter.places[published]
         place.linear.weight[place.start : place.stop] = rows

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from glassformer.core import Cache, Transformer
 from glassformer.core.stack import Stack
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.spec import BlockSpec, ModelSpec, StackSpec
 
 Pass = Callable[..., Tensor]
@@ -74,7 +74,7 @@ class PrefixKeys(nn.Module):
 
     def forward(self, inner: Pass, name: str, stack: Stack, tokens: Tensor, **given: Any) -> Tensor:
         if given.get("documents") is not None or given.get("permutation") is not None:
-            raise GlassformerError(
+            raise UnsupportedError(
                 "A prefix stands before one text: give each its own row (data.arrange = 'single'), "
                 "in its own order."
             )
@@ -106,7 +106,7 @@ def prefix_shape(spec: StackSpec) -> tuple[int, int, int]:
     }
     shape = shapes.pop()
     if shapes or shape is None or spec.memory is not None:
-        raise GlassformerError(
+        raise UnsupportedError(
             "A prefix needs layers of attention that are all alike and have no memory of their "
             "own; choose another adapter."
         )
@@ -150,7 +150,7 @@ class PromptTokens(nn.Module):
         if cache is not None and cache.length:
             return inner(name, stack, tokens, **given)
         if given.get("documents") is not None or given.get("permutation") is not None:
-            raise GlassformerError(
+            raise UnsupportedError(
                 "A prompt stands before one text: give each its own row (data.arrange = 'single'), "
                 "in its own order."
             )
@@ -193,7 +193,7 @@ def prompt_stack(net: Transformer) -> Stack:
     stack = net.encoder if net.encoder is not None else net.decoder
     assert stack is not None
     if not _embeds_tokens(net.spec) or stack.spec.memory is not None:
-        raise GlassformerError(
+        raise UnsupportedError(
             "A prompt stands before tokens that one table turns into vectors, which this model "
             "does not have or joins with a memory; choose another adapter."
         )

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.spec import Activation
 
 Biases = Literal["none", "all", "lora_only"]
@@ -59,9 +59,9 @@ class LowRankConfig(AdapterConfig):
         super().__post_init__()
         _at_least("rank", self.rank, 1)
         if not 0 <= self.dropout < 1:
-            raise GlassformerError(f"dropout is {self.dropout}; it must be in 0 <= dropout < 1.")
+            raise ConfigError(f"dropout is {self.dropout}; it must be in 0 <= dropout < 1.")
         if self.targets == ():
-            raise GlassformerError("targets names no linear layer; leave it out to adapt all.")
+            raise ConfigError("targets names no linear layer; leave it out to adapt all.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,11 +118,11 @@ class AdaLoRA(LowRankConfig):
         _at_least("target_rank", self.target_rank, 0)
         _at_least("every", self.every, 1)
         if self.target_rank > self.rank:
-            raise GlassformerError(
+            raise ConfigError(
                 f"target_rank is {self.target_rank} and ranks begin with {self.rank}; lower it."
             )
         if self.steps is not None and self.warmup >= self.steps - self.final:
-            raise GlassformerError(
+            raise ConfigError(
                 f"Of {self.steps} steps, {self.warmup} of warmup and {self.final} final ones leave "
                 "none to take ranks away in; shorten them."
             )
@@ -216,13 +216,11 @@ def make(kind: str, options: Mapping[str, Any], steps: int | None = None) -> Ada
     >>> make("lora", {"rank": 4, "targets": ["q_proj", "v_proj"]})
     """
     if kind not in KINDS:
-        raise GlassformerError(f"There is no adapter {kind!r}; {nearest(kind, KINDS)}")
+        raise ConfigError(f"There is no adapter {kind!r}; {nearest(kind, KINDS)}")
     known = [each.name for each in fields(KINDS[kind])]
     for key in options:
         if key not in known:
-            raise GlassformerError(
-                f"The adapter {kind!r} has no option {key!r}; {nearest(key, known)}"
-            )
+            raise ConfigError(f"The adapter {kind!r} has no option {key!r}; {nearest(key, known)}")
     if "steps" in known and options.get("steps") is None:
         options = {**options, "steps": steps}
     return KINDS[kind](**options)
@@ -245,12 +243,12 @@ def _listed(names: Any) -> str:
 
 def _at_least(name: str, value: int, least: int) -> None:
     if value < least:
-        raise GlassformerError(f"{name} is {value}; it must be at least {least}.")
+        raise ConfigError(f"{name} is {value}; it must be at least {least}.")
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise GlassformerError(f"{name} is {value!r}; {nearest(value, known)}")
+        raise ConfigError(f"{name} is {value!r}; {nearest(value, known)}")
 
 
 def _check_type(name: str, value: Any, default: Any) -> None:
@@ -259,4 +257,4 @@ def _check_type(name: str, value: Any, default: Any) -> None:
     if not (isinstance(value, kind) and (kind is bool or not isinstance(value, bool))) and not (
         kind is float and number
     ):
-        raise GlassformerError(f"{name} is {value!r}; it must be like {default!r}.")
+        raise ConfigError(f"{name} is {value!r}; it must be like {default!r}.")

@@ -18,7 +18,7 @@ from glassformer.adapters.settings import nearest
 from glassformer.core import Transformer
 from glassformer.core.block import Block
 from glassformer.core.linear import Linear
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.families import find_family
 from glassformer.families._shared.weight_rules import WeightMatch, match
 from glassformer.spec import RelativePositionSpec
@@ -131,7 +131,7 @@ def choose(places: Mapping[str, TargetModule], targets: Sequence[str] | None) ->
     for target in targets:
         if not any(ends(name, target) for name in places):
             words = {name.rpartition(".")[2] for name in places}
-            raise GlassformerError(
+            raise ConfigError(
                 f"The model has no linear layer {target!r} to adapt; {nearest(target, words)}"
             )
     return [p for name, p in places.items() if any(ends(name, target) for target in targets)]

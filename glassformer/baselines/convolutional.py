@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from glassformer.baselines.left_align import left_align
 from glassformer.core.activation import ACTIVATIONS
 from glassformer.core.pass_context import PassContext
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.spec import ConvolutionalSpec
 
 
@@ -49,7 +49,7 @@ class ConvolutionalLayer(nn.Module):
             before = self.reach if self.spec.causal else self.reach // 2
             return F.pad(text, (0, 0, before, self.reach - before))
         if not self.spec.causal:
-            raise GlassformerError(
+            raise UnsupportedError(
                 "This model reads tokens on both sides, so it cannot go on from a cache."
             )
         past = ctx.cache.state(ctx.layer) or (F.pad(text[:, :0], (0, 0, self.reach, 0)),)

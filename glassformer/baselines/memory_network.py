@@ -12,7 +12,7 @@ from glassformer.core.attention.mask import keys_visible
 from glassformer.core.embedding import Embedding
 from glassformer.core.linear import Linear
 from glassformer.core.pass_context import PassContext
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.spec import AttentionSpec, MemoryHopSpec
 
 
@@ -44,12 +44,12 @@ class MemoryNetworkHop(nn.Module):
     def story(self, ctx: PassContext) -> tuple[Tensor, Tensor]:
         """Returns word ids and the mask of real words, both [batch, sentence, word]."""
         if ctx.story is None or ctx.story.ndim != 3:
-            raise GlassformerError(
+            raise InputError(
                 "This model answers from a story: give its words as `source`, of the shape "
                 "[batch, sentence, word]."
             )
         if self.sentences is not None and ctx.story.shape[1] > self.sentences:
-            raise GlassformerError(
+            raise InputError(
                 f"The story has {ctx.story.shape[1]} sentences and the model's memory ends at "
                 f"{self.sentences}; keep the last ones."
             )

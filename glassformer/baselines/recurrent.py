@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from glassformer.baselines.left_align import LeftAlignment, left_align
 from glassformer.core.pass_context import PassContext
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.spec import RecurrentSpec
 
 State = tuple[Tensor, Tensor]  # hidden state and cell state: [batch, state] each
@@ -93,7 +93,7 @@ class RecurrentLayer(nn.Module):
     def go_on(self, x: Tensor, ctx: PassContext) -> Tensor:
         """Continues from the state in the cache, and stores the new state there."""
         if self.spec.bidirectional:
-            raise GlassformerError(
+            raise UnsupportedError(
                 "This model reads its text also from the end, so it cannot go on from a cache."
             )
         assert ctx.cache is not None
@@ -131,7 +131,9 @@ def truncate(module: nn.Module, tokens: int) -> None:
     """
     walks = [walk for walk in module.modules() if isinstance(walk, DirectionalLSTM)]
     if not walks:
-        raise GlassformerError("train.bptt is for recurrent layers, and this model has none.")
+        raise UnsupportedError(
+            "train.bptt is for recurrent layers, and this model has none.", field="train.bptt"
+        )
     for walk in walks:
         walk.bptt = tokens
 

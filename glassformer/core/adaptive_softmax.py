@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.linear import EmbeddingTable, Linear
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.spec import AdaptiveSpec
 
 
 def clusters(vocabulary: int, spec: AdaptiveSpec) -> list[tuple[int, int]]:
     """Returns the first word of each cluster and the one after its last."""
     if spec.cutoffs and spec.cutoffs[-1] >= vocabulary:
-        raise GlassformerError(
+        raise ConfigError(
             f"The last cutoff, {spec.cutoffs[-1]}, is beyond the vocabulary of {vocabulary} words."
         )
     return list(pairwise((0, *spec.cutoffs, vocabulary)))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.core.embedding import Embedding, PositionTable
 from glassformer.core.pass_context import PassContext
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.spec import AudioFramesSpec, PatchEmbeddingSpec, TokenEmbeddingSpec
 
 
@@ -23,17 +23,17 @@ class SignalEmbedding(nn.Module):
         self, signal: Tensor, ctx: PassContext, segments: Tensor | None, languages: Tensor | None
     ) -> Tensor:
         if segments is not None or languages is not None:
-            raise GlassformerError("Only text has segments and languages; leave them out.")
+            raise InputError("Only text has segments and languages; leave them out.")
         x = self.vectors(signal, ctx)
         if ctx.key_mask is not None and ctx.key_mask.shape[1] != x.shape[1]:
-            raise GlassformerError(
+            raise InputError(
                 f"The signal becomes {x.shape[1]} vectors, and the mask is "
                 f"{list(ctx.key_mask.shape)}; give one number for each vector, or none."
             )
         return ctx.hook_point("embed", x)
 
     def asking(self, asked: Tensor) -> Tensor:
-        raise GlassformerError("Only a text has targets to ask for; leave them out.")
+        raise InputError("Only a text has targets to ask for; leave them out.")
 
     def vectors(self, signal: Tensor, ctx: PassContext) -> Tensor:
         raise NotImplementedError
@@ -59,7 +59,7 @@ class FrameEmbedding(SignalEmbedding):
         *_, bands, frames = signal.shape
         most = 2 * self.spec.position.length
         if signal.ndim != 3 or bands != self.spec.bands or not 0 < frames <= most:
-            raise GlassformerError(
+            raise InputError(
                 f"The model reads spectrograms of [batch, {self.spec.bands} bands, up to {most} "
                 f"frames], and this one is {list(signal.shape)}; see glassformer.signals."
             )
@@ -95,7 +95,7 @@ class PatchEmbedding(SignalEmbedding):
         rows, columns = self.grid(signal)
         if signal.ndim != 4 or signal.shape[1] != self.spec.channels or not rows * columns:
             least = " x ".join(map(str, self.spec.patch))
-            raise GlassformerError(
+            raise InputError(
                 f"The model reads images of [batch, {self.spec.channels} channels, height, width] "
                 f"from {least} pixels on, and this one is {list(signal.shape)}; see "
                 "glassformer.signals.image_processor."
@@ -106,7 +106,7 @@ class PatchEmbedding(SignalEmbedding):
         x = self.patch(signal.to(self.patch.weight.dtype)).flatten(2).transpose(1, 2)
         if ctx.hide is not None:
             if ctx.hide.shape != x.shape[:2]:
-                raise GlassformerError(
+                raise InputError(
                     f"The image has {x.shape[1]} patches, and `hide` is {list(ctx.hide.shape)}."
                 )
             x = torch.where(ctx.hide[..., None].bool(), self.blank, x)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 
 
 class Cache:
@@ -159,7 +159,7 @@ class Cache:
         """Drops the slots from `length` on, e.g. after a rejected draft."""
         if length < self.length:
             if self._state:
-                raise GlassformerError(
+                raise UnsupportedError(
                     "This model's memory is a state that has moved on, so it cannot be cut; read "
                     "the text again with a new cache."
                 )

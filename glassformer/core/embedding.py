@@ -13,7 +13,7 @@ from glassformer.core.adaptive_softmax import AdaptiveLookup
 from glassformer.core.linear import EmbeddingTable, Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.spec import PositionTableSpec, TokenEmbeddingSpec
 
 
@@ -106,7 +106,7 @@ class Embedding(nn.Module):
             x = x if tokens.ndim == 3 else x[:, None]
         if segments is not None and not self.spec.segments:
             if not self.spec.segments_are_tokens:
-                raise GlassformerError("This model has no segment embeddings; leave segments out.")
+                raise InputError("This model has no segment embeddings; leave segments out.")
             x = x + self.token(segments)
         if self.spec.scale != 1.0:
             x = x * self.spec.scale
@@ -116,7 +116,7 @@ class Embedding(nn.Module):
             x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
         if languages is not None:
             if not self.spec.languages:
-                raise GlassformerError("This model has no language embeddings; leave them out.")
+                raise InputError("This model has no language embeddings; leave them out.")
             x = x + self.language(languages)
         if self.spec.position is not None:
             x = x + self.position(ctx.q_pos)
@@ -132,7 +132,7 @@ class Embedding(nn.Module):
     def asking(self, asked: Tensor) -> Tensor:
         """Returns the initial vectors of the query stream (XLNet)."""
         if not self.spec.asks:
-            raise GlassformerError("This model cannot be asked for targets; leave them out.")
+            raise InputError("This model cannot be asked for targets; leave them out.")
         return F.dropout(self.ask.expand(*asked.shape, -1), self.spec.dropout, self.training)
 
 

@@ -11,7 +11,7 @@ from glassformer.core.adaptive_softmax import AdaptiveSoftmax
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.shift import last_slots
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.spec import HeadSpec, SpecialTokens, TransformSpec
 
 
@@ -153,7 +153,7 @@ def pick(
         return mask
     ends = text.eq(-1 if special.eos is None else special.eos) & mask
     if not torch.compiler.is_compiling() and not bool(ends.any(-1).all()):
-        raise GlassformerError(
+        raise InputError(
             f"This head reads the end-of-text token (id {special.eos}), and a text has none; "
             "end every text with it."
         )

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.cache import Cache
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.spec import ModelSpec
 
 OUT_OF_THE_RACE = 1e6  # subtracted from scores, as in the published models
@@ -43,7 +43,7 @@ def find_global_tokens(
     if given is None and spec.global_tokens == "none":
         return None
     if cache is not None:
-        raise GlassformerError(
+        raise InputError(
             "Global tokens see all of a text, also what a cache does not know yet; "
             "leave one of the two out."
         )
@@ -54,7 +54,7 @@ def find_global_tokens(
         return _slots(tokens) == _first(real)[:, None]
     ends = _separators(spec, tokens, real)
     if not torch.compiler.is_compiling() and not bool(ends.any(-1).all()):
-        raise GlassformerError(
+        raise InputError(
             "This model finds the question in a text by the separator behind it (id "
             f"{spec.tokens.separator}), and a text has none; put it there, or name the global "
             "tokens as `global_tokens`."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 
 def last_slots(real: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def last_tokens(tokens: Tensor, mask: Tensor | None) -> Tensor:
 def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | None) -> Tensor:
     """Shifts a text right by one, and puts the start token before it."""
     if start is None:
-        raise GlassformerError(
+        raise ConfigError(
             "The model's config has no decoder_start_token_id, which its decoder starts from."
         )
     before = torch.nn.functional.pad(tokens[:, :-1], (1, 0))

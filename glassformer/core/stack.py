@@ -18,7 +18,7 @@ from glassformer.core.pass_context import PassContext
 from glassformer.core.positions.deberta import DisentangledPosition
 from glassformer.core.positions.deberta_convolution import DebertaConvolution
 from glassformer.core.positions.modules import make_position
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.spec import BlockSpec, LayerSpec, PositionSpec, StackSpec
 
 LAYERS: dict[type, Callable[[int, Any], nn.Module]] = {}
@@ -83,7 +83,7 @@ class Stack(nn.Module):
         languages: Tensor | None = None,
     ) -> Tensor:
         if not self.spec.attention_blocks and (ctx.documents is not None or ctx.prefix is not None):
-            raise GlassformerError(
+            raise UnsupportedError(
                 "Packed documents and prefixes are for models with attention; give this one a row "
                 "for every text."
             )

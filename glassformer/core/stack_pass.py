@@ -17,7 +17,7 @@ from glassformer.core.pass_context import (
     positions_of,
 )
 from glassformer.core.stack import Stack
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError, UnsupportedError
 
 
 def run(name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **more: Any) -> Tensor:
@@ -61,7 +61,7 @@ def _run(
         in_rows = runs is None or runs.is_cuda  # otherwise texts share one row, and each must fit
         length = past + new if in_rows else int(runs.diff().max())
         if table is not None and length > table.length:
-            raise GlassformerError(
+            raise InputError(
                 f"The text has {length} tokens and the model's positions end at {table.length}; "
                 "shorten it."
             )
@@ -69,7 +69,7 @@ def _run(
     blanks = 0 if past else blank
     ordered, prefix = options.get("permutation") is not None, options.get("prefix")
     if (documents is not None and (blank or ordered)) or (prefix is not None and ordered):
-        raise GlassformerError(
+        raise UnsupportedError(
             "Packed documents have no blank memory of their own, and an order of reading goes "
             "with neither them nor a prefix; give such texts one a row, by themselves."
         )

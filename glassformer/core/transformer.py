@@ -21,7 +21,7 @@ from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.core.span_head import SpanHead, make_head
 from glassformer.core.stack import Stack
 from glassformer.core.stack_pass import run
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError, UnsupportedError
 from glassformer.spec import ModelSpec, PatchEmbeddingSpec, head_among
 
 
@@ -140,13 +140,13 @@ class Transformer(nn.Module):
             if source is not None:
                 memory = self.encode(source, source_mask, **options)
             elif memory is None and not (cache is not None and cache.has_memory):
-                raise GlassformerError(
+                raise InputError(
                     "This model has an encoder and a decoder: give the encoder's tokens as "
                     "`source` and the decoder's as `tokens`."
                 )
         embed = stack.spec.embed
         if hide is not None and not (isinstance(embed, PatchEmbeddingSpec) and embed.blank):
-            raise GlassformerError("This model has no vector for hidden patches; leave out `hide`.")
+            raise InputError("This model has no vector for hidden patches; leave out `hide`.")
         asked = [
             head
             for head in self.spec.heads
@@ -223,11 +223,11 @@ class Transformer(nn.Module):
         """
         heads = [spec for spec in self.spec.heads if spec.pick == "each"]
         if not heads:
-            raise GlassformerError("This model has no head that reads every position.")
+            raise UnsupportedError("This model has no head that reads every position.")
         name = head_among(heads, head, " that reads every position").name
         stack, width = self._last[1], residual.shape[-1]
         if width != stack.spec.widths[-1]:
-            raise GlassformerError(
+            raise InputError(
                 f"This layer's vectors have {width} numbers and the head reads "
                 f"{stack.spec.widths[-1]}."
             )

@@ -14,7 +14,7 @@ from pkgutil import iter_modules
 from typing import Any, Protocol
 
 import glassformer.baselines  # noqa: F401  registers layers that families use
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.synonyms import SYNONYMS
 from glassformer.families._shared.unread_keys import check_unread, remarks
@@ -63,11 +63,13 @@ def find_family(config: Mapping[str, Any]) -> Family:
     if model_type not in families():
         known = ", ".join(sorted(families()))
         if model_type is None:
-            raise GlassformerError(
+            raise ConfigError(
                 "config.json has no model_type, and neither its class nor the tensors say which it "
                 f"is: add one of {known}, or give the class to load as `architecture`."
             )
-        raise GlassformerError(f"config.json has the model_type {model_type!r}; known are {known}.")
+        raise UnsupportedError(
+            f"config.json has the model_type {model_type!r}; known are {known}.", field="model_type"
+        )
     return families()[model_type]
 
 
@@ -128,7 +130,7 @@ def read(config: Mapping[str, Any], architecture: str) -> Reading:
     """
     family = find_family(config)
     if architecture not in family.CLASSES:
-        raise GlassformerError(
+        raise ConfigError(
             f"{family.NAME} has no class {architecture!r}; it has {', '.join(family.CLASSES)}."
         )
     reader = reader_of(config)
@@ -174,7 +176,5 @@ def find_preset(name: str) -> dict[str, Any]:
                     **config,
                 }
     if name not in known:
-        raise GlassformerError(
-            f"There is no preset {name!r}; there are {', '.join(sorted(known))}."
-        )
+        raise ConfigError(f"There is no preset {name!r}; there are {', '.join(sorted(known))}.")
     return known[name]

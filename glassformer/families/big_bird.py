@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer import spec
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.families import bert
 from glassformer.families._shared import common, heads
 from glassformer.families._shared.config_reader import ConfigReader
@@ -110,7 +110,7 @@ def body(config: ConfigReader) -> spec.StackSpec:
     block, bias = stack.attention_blocks[0], config.flag("use_bias", True)
     sparse = config.word("attention_type", "block_sparse") == "block_sparse"
     if block.pattern == spec.CAUSAL and sparse:
-        raise GlassformerError(
+        raise ConfigError(
             "config.json asks for is_decoder with block-sparse attention, which sees what comes "
             "after a token; set attention_type to 'original_full'."
         )

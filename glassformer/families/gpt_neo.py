@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer import spec
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.families import gpt2
 from glassformer.families._shared import common, heads, llama_like
 from glassformer.families._shared.config_reader import ConfigReader
@@ -129,7 +129,7 @@ def _layers(config: ConfigReader) -> list[str]:
     expanded = [kind for kinds, times in types for _ in range(times) for kind in kinds]
     layers: list[str] = config.optional("attention_layers", expanded)
     if len(layers) != count or not set(layers) <= {"global", "local"}:
-        raise GlassformerError(
+        raise ConfigError(
             f"config.json has the layers {layers!r} by attention_types; they must say global or "
             f"local for each of the {count} layers."
         )

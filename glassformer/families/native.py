@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from glassformer import spec
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
 
@@ -38,10 +38,12 @@ NAMES = {  # of classes in config.json; other classes are written without "Spec"
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     try:
         model = from_plain(config.optional("spec"), spec.ModelSpec)
+    except GlassformerError:  # a ConfigError is a ValueError
+        raise
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise GlassformerError(f"config.json's spec does not describe a model: {error}.") from None
+        raise ConfigError(f"config.json's spec does not describe a model: {error}.") from None
     if not isinstance(model, spec.ModelSpec):
-        raise GlassformerError("config.json has no spec, which describes a model of this type.")
+        raise ConfigError("config.json has no spec, which describes a model of this type.")
     return model
 
 

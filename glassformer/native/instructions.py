@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 VARIABLE = "GLASSFORMER_CPU"
 ARCHITECTURES = {"native": "native", "avx2": "x86-64-v3", "baseline": "x86-64"}  # for -march
@@ -18,7 +18,7 @@ def architecture() -> str:
     """Returns the compiler's -march value, as GLASSFORMER_CPU selects."""
     chosen = os.environ.get(VARIABLE) or "native"
     if chosen not in ARCHITECTURES:
-        raise GlassformerError(
+        raise ConfigError(
             f"{VARIABLE} is {chosen!r}; set it to one of {', '.join(ARCHITECTURES)}, or not at all."
         )
     return ARCHITECTURES[chosen]

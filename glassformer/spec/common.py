@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 Activation = Literal[
     "relu",
@@ -24,7 +24,7 @@ Activation = Literal[
 
 def require(condition: bool, message: str) -> None:
     if not condition:
-        raise GlassformerError(message)
+        raise ConfigError(message)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.spec.common import Activation, NormSpec, require
 from glassformer.spec.embeddings import AdaptiveSpec
 from glassformer.spec.stacks import StackSpec
@@ -85,7 +85,7 @@ def head_among(heads: Sequence[HeadSpec], name: str | None, such: str = "") -> H
     for head in heads:
         if name in (None, head.name):
             return head
-    raise GlassformerError(
+    raise ConfigError(
         f"There is no head {name!r}{such}, only {', '.join(head.name for head in heads)}."
     )
 

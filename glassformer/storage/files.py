@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, LoadError
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def atomic_file(path: Path, named: Callable[[], Path] | None = None) -> Iterator
         named: Returns, at the end, another path in the same folder to use instead.
     """
     if path.is_dir():
-        raise GlassformerError(f"{path} is a folder; name a file.")
+        raise LoadError(f"{path} is a folder; name a file.")
     try:
         if path.exists() and not path.is_file():
             with path.open("wb") as file:
@@ -34,8 +34,10 @@ def atomic_file(path: Path, named: Callable[[], Path] | None = None) -> Iterator
             return
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~umask()
         handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except GlassformerError:  # a LoadError is an OSError
+        raise
     except OSError as error:
-        raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
+        raise LoadError(f"{path} cannot be written ({error.strerror}).") from None
     try:
         with os.fdopen(handle, "w+b") as file:
             yield file
@@ -44,8 +46,10 @@ def atomic_file(path: Path, named: Callable[[], Path] | None = None) -> Iterator
         os.chmod(draft, mode)
         path = path if named is None else named()
         os.replace(draft, path)
+    except GlassformerError:  # a LoadError is an OSError
+        raise
     except OSError as error:
-        raise GlassformerError(
+        raise LoadError(
             f"{path} could not be written ({error.strerror or error}); nothing there has changed."
         ) from None
     finally:
@@ -54,7 +58,7 @@ def atomic_file(path: Path, named: Callable[[], Path] | None = None) -> Iterator
     try:
         sync_folder(path.parent)
     except OSError as error:
-        raise GlassformerError(unconfirmed(path, error)) from None
+        raise LoadError(unconfirmed(path, error)) from None
 
 
 def unconfirmed(path: Path, error: OSError) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import sync_folder, sync_tree, umask, unconfirmed, write_json
 from glassformer.storage.names import named_in
 
@@ -55,17 +55,19 @@ def atomic_folder(
         yield folder
         return
     if folder.is_symlink() and not folder.exists():
-        raise GlassformerError(f"{folder} is a link to nothing; name a folder to save into.")
+        raise LoadError(f"{folder} is a link to nothing; name a folder to save into.")
     if folder.exists() and not folder.is_dir():
-        raise GlassformerError(f"{folder} is a file; name a folder to save into.")
+        raise LoadError(f"{folder} is a file; name a folder to save into.")
     target = folder.resolve()
     with ExitStack() as ending:
         try:
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
             draft = _new_draft(target, ending)
+        except GlassformerError:  # a LoadError is an OSError
+            raise
         except OSError as error:
-            raise GlassformerError(f"{folder} cannot be written ({error.strerror}).") from None
+            raise LoadError(f"{folder} cannot be written ({error.strerror}).") from None
         try:
             yield draft
             os.chmod(draft, 0o777 & ~umask())
@@ -76,8 +78,10 @@ def atomic_folder(
                 write_json(draft / MANIFEST, {"keys": list(keys), "remove": old})
             sync_tree(draft)
             _commit(draft, target, ending)
+        except GlassformerError:  # a LoadError is an OSError
+            raise
         except (OSError, SafetensorError) as error:
-            raise GlassformerError(
+            raise LoadError(
                 f"{folder} could not be written ({_why(error)}); nothing there has changed."
             ) from None
         try:
@@ -85,8 +89,10 @@ def atomic_folder(
                 _complete(target)
             else:
                 sync_folder(target.parent)
+        except GlassformerError:  # a LoadError is an OSError
+            raise
         except OSError as error:
-            raise GlassformerError(
+            raise LoadError(
                 f"{folder}: the new files are written and not yet in their places "
                 f"({_why(error)}); the next load or save there puts them in place."
                 if _is_pending(target)
@@ -101,8 +107,10 @@ def complete_pending_save(folder: Path) -> None:
     try:
         with _locked(folder, fcntl.LOCK_EX):
             _complete(folder)
+    except GlassformerError:  # a LoadError is an OSError
+        raise
     except OSError as error:
-        raise GlassformerError(
+        raise LoadError(
             f"The last save into {folder} is written and not yet in its place, and cannot be put "
             f"there ({_why(error)}); make the folder writable and read it again."
         ) from None
@@ -201,7 +209,7 @@ def _manifest(path: Path, folder: Path) -> tuple[list[Path], list[Path]]:
         said = json.loads(path.read_text("utf-8"))
         keys, remove = list(said["keys"]), list(said["remove"])
     except (ValueError, KeyError, TypeError):
-        raise GlassformerError(f"{path} is not of a save by Glassformer; remove it.") from None
+        raise LoadError(f"{path} is not of a save by Glassformer; remove it.") from None
     return (
         [named_in(folder, name, path).relative_to(folder) for name in keys],
         [named_in(folder, name, path) for name in remove],
@@ -215,7 +223,7 @@ def _files(draft: Path) -> list[Path]:
         for name in (*folders, *names):
             path = Path(place) / name
             if path.is_symlink():
-                raise GlassformerError(f"{path} is a link, which no save writes; remove it.")
+                raise LoadError(f"{path} is a link, which no save writes; remove it.")
         found += [(Path(place) / name).relative_to(draft) for name in names]
     return sorted(file for file in found if file != Path(MANIFEST))
 
@@ -224,14 +232,14 @@ def _check(folder: Path, files: Iterable[Path]) -> None:
     """Checks that only files are replaced, and that no link leads out of the folder."""
     for file in files:
         if (folder / file).is_dir():
-            raise GlassformerError(
+            raise LoadError(
                 f"{folder / file} is a folder, and a file of that name is to be saved; move it "
                 "away, or save into another folder."
             )
         for parent in file.parents[:-1]:
             place = folder / parent
             if place.is_symlink() or (place.exists() and not place.is_dir()):
-                raise GlassformerError(
+                raise LoadError(
                     f"{place} is no folder of {folder}, and files are to be saved in it; move it "
                     "away, or save into another folder."
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 
 
 def is_plain(name: Any) -> bool:
@@ -20,7 +20,7 @@ def is_plain(name: Any) -> bool:
 def named_in(folder: Path, name: Any, header: Path) -> Path:
     """Returns the path of the entry of `folder` that the file `header` names."""
     if not is_plain(name):
-        raise GlassformerError(
+        raise LoadError(
             f"{header} names {name!r}, which is not a plain name in {folder}; get {header.name} "
             "again."
         )

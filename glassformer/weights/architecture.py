@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.families import Family, classes_of, families, find_family
 from glassformer.families._shared.config_reader import WITHOUT_EFFECT
 from glassformer.weights.mapping import LoadPlan, check_shapes, make_load_plan
@@ -65,7 +65,7 @@ def find_class(config: Mapping[str, Any], files: TensorFiles) -> str:
         tensors.
 
     Raises:
-        GlassformerError: No class of the family fits the tensors.
+        ConfigError: No class of the family fits the tensors.
     """
     family, named = find_family(config), named_class(config)
     if named is not None and named in family.CLASSES:
@@ -76,7 +76,7 @@ def find_class(config: Mapping[str, Any], files: TensorFiles) -> str:
     said = "config.json names no class"
     if named is not None:
         said = f"{family.NAME} has no class {named!r}"
-    raise GlassformerError(
+    raise ConfigError(
         f"{said}, and the tensors fit none of {', '.join(family.CLASSES)}; give one as "
         "`architecture`."
     )

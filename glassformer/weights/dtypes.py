@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 DTYPES = {
     "float32": torch.float32,
@@ -20,7 +20,7 @@ def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     if dtype is None or found in DTYPES.values():
         return found
     name = str(dtype).removeprefix("torch.")
-    raise GlassformerError(f"There is no dtype {name!r}; choose of {', '.join(DTYPES)}.")
+    raise ConfigError(f"There is no dtype {name!r}; choose of {', '.join(DTYPES)}.")
 
 
 def is_float8(dtype: torch.dtype) -> bool:

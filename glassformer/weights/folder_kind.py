@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 
 ADAPTER_CONFIG, ADAPTER_TENSORS = "adapter_config.json", "adapter_model.safetensors"
 RECIPE = "recipe.toml"
@@ -35,14 +35,14 @@ def published(folder: Path) -> Path:
         final model; while the run is unfinished, the best model or else the newest one kept.
 
     Raises:
-        GlassformerError: The run has saved no model yet.
+        LoadError: The run has saved no model yet.
     """
     if not is_run_alone(folder):
         return folder
     found = [path for path in (folder / "model", folder / "best") if path.is_dir()]
     found += reversed(_steps(folder / "steps"))
     if not found:
-        raise GlassformerError(
+        raise LoadError(
             f"The run {folder} has no model yet; `glassformer train {folder / RECIPE}` goes on "
             "with it."
         )

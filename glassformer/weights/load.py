@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError, UnsupportedError
 from glassformer.families import find_family, read, remarks_on
 from glassformer.storage.folders import complete_pending_save
 from glassformer.weights.architecture import find_class, fitting_class, named_class
@@ -76,13 +76,13 @@ def read_config(folder: Path) -> dict[str, Any]:
     complete_pending_save(folder)
     path = next((p for name in CONFIGS if (p := folder / name).is_file()), None)
     if path is None:
-        raise GlassformerError(f"{folder} has no config.json, so it is not a model's folder.")
+        raise LoadError(f"{folder} has no config.json, so it is not a model's folder.")
     try:
         config = json.loads(path.read_text("utf-8"))
     except (ValueError, OSError) as error:
-        raise GlassformerError(f"{path} is not JSON ({error}); get it again.") from None
+        raise LoadError(f"{path} is not JSON ({error}); get it again.") from None
     if not isinstance(config, dict):
-        raise GlassformerError(f"{path} is not a JSON object; get it again.")
+        raise LoadError(f"{path} is not a JSON object; get it again.")
     return config
 
 
@@ -127,19 +127,21 @@ def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
     for key in ("quantization_config", "compression_config", "quantization"):
         ours = key == "quantization" and config.get(key) in KINDS
         if config.get(key) is not None and not ours:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"Another program has quantized these weights ({key} in config.json); get the "
-                "model's full weights and load them with quantize='int8' or 'int4'."
+                "model's full weights and load them with quantize='int8' or 'int4'.",
+                field=key,
             )
     family = find_family(config)
     code = config.get("auto_map") or {}
     names = [name for kind, name in code.items() if kind.startswith("AutoModel")]
     foreign = [name for name in names if name.rpartition(".")[2] not in family.CLASSES]
     if foreign and request.architecture is None:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"config.json says that code of its own computes this model (auto_map: {foreign[0]}), "
             f"and that code is not run; if it computes the same as a class of {family.NAME}, give "
-            "that as `architecture`."
+            "that as `architecture`.",
+            field="auto_map",
         )
 
 
@@ -161,7 +163,7 @@ def load_quantized(
     """Loads a quantized checkpoint, whose tensors are stored under Glassformer's own names."""
     begin, architecture = time.perf_counter(), named_class(config)
     if architecture is None or request != LoadOptions(device=request.device):
-        raise GlassformerError(
+        raise UnsupportedError(
             "Quantized weights are loaded as they were saved; load the model's full weights for "
             "another class, dtype or head."
         )
@@ -169,9 +171,14 @@ def load_quantized(
     quantize(net, config["quantization"])
     state, names = net.state_dict(), [name for name, *_ in tied_names(net)]
     odd = [n for n in names if n not in files or files.shape(n) != tuple(state[n].shape)]
-    odd += [name for name in files if name not in names]
-    if odd:
-        raise GlassformerError(f"By config.json the files lack or should not have {_listed(odd)}.")
+    extra = [name for name in files if name not in names]
+    if odd or extra:
+        raise LoadError(
+            f"By config.json the files lack or should not have {_listed(odd + extra)}.",
+            missing=[name for name in odd if name not in files],
+            unexpected=extra,
+            mismatched=[name for name in odd if name in files],
+        )
     report = make_report(files, config, architecture)
     for name in names:
         tensor = files.read(name, mapped=True).to(request.device)
@@ -210,19 +217,27 @@ def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOp
     by = "its metadata" if plan.files.single else "config.json"
     text = f"By {by} {where} {' and '.join(said)}"
     if not all(ours.startswith("heads.") for ours in lacking.values()):
-        raise GlassformerError(
+        raise LoadError(
             f"{text}; without the whole body there is no model: get the file again, or the "
-            "config.json that belongs to it."
+            "config.json that belongs to it.",
+            missing=tuple(lacking),
+            unexpected=extra,
         )
     choose = lacking and request.architecture is None
     other = fitting_class(plan.config, plan.files) if choose else None
     if other is not None:
-        raise GlassformerError(
-            f"{text}; the tensors are those of {other}: load it with architecture={other!r}."
+        raise LoadError(
+            f"{text}; the tensors are those of {other}: load it with architecture={other!r}.",
+            missing=tuple(lacking),
+            unexpected=extra,
         )
     ways = {"make": _prefixes(list(lacking)), "drop": _prefixes(extra)}
     asks = ", ".join(f"{key}={names!r}" for key, names in ways.items() if names)
-    raise GlassformerError(f"{text}; if that is intended, load it with {asks}.")
+    raise LoadError(
+        f"{text}; if that is intended, load it with {asks}.",
+        missing=tuple(lacking),
+        unexpected=extra,
+    )
 
 
 def check_dtypes(plan: LoadPlan, request: LoadOptions) -> None:
@@ -233,12 +248,12 @@ def check_dtypes(plan: LoadPlan, request: LoadOptions) -> None:
             dtype = plan.files.dtype(their)
             stored = f"{their} is stored as {str(dtype).removeprefix('torch.')}"
             if ours[source.name].is_floating_point() and not dtype.is_floating_point:
-                raise GlassformerError(
+                raise UnsupportedError(
                     f"{stored}, in codes of which config.json does not say how they are read; get "
                     "the model's full weights."
                 )
             if is_float8(dtype) and request.dtype is None:
-                raise GlassformerError(
+                raise UnsupportedError(
                     f"{stored}, with which nothing can be computed, and config.json names no "
                     "scales; if the numbers stand for themselves, load them with a dtype, as "
                     "dtype='bfloat16'."

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.core import Transformer
 from glassformer.core.linear import Linear
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.families import Family, find_family, spec_from_config
 from glassformer.families._shared.weight_rules import WeightMatch, WeightRule, match
 from glassformer.spec import ModelSpec
@@ -176,6 +176,7 @@ def parts_of(net: Transformer, name: str) -> tuple[int, ...]:
 def check_shapes(plan: LoadPlan) -> None:
     """Raises an error if a file tensor does not have the shape that config.json implies."""
     ours: dict[str, Tensor] = plan.net.state_dict()
+    wrong: dict[str, tuple[int, ...]] = {}  # the shape by config.json
     for source in plan.sources:
         for place in (source.found, *source.copies):
             if place is None:
@@ -184,10 +185,13 @@ def check_shapes(plan: LoadPlan) -> None:
             shapes = place.rule.op.shapes(tuple(ours[source.name].shape), parts)
             for their, shape in zip(place.theirs, shapes, strict=True):
                 if plan.files.shape(their) != shape:
-                    raise GlassformerError(
-                        f"{their} has the shape {list(plan.files.shape(their))} in the file and "
-                        f"{list(shape)} by config.json; one of the two is not this model's."
-                    )
+                    wrong.setdefault(their, shape)
+    for their, shape in wrong.items():
+        raise LoadError(
+            f"{their} has the shape {list(plan.files.shape(their))} in the file and "
+            f"{list(shape)} by config.json; one of the two is not this model's.",
+            mismatched=tuple(wrong),
+        )
 
 
 def check_copies(plan: LoadPlan) -> None:
@@ -195,7 +199,7 @@ def check_copies(plan: LoadPlan) -> None:
     for source in plan.sources:
         for copy in source.copies:
             if source.found is not None and not equal(source, copy, plan.files):
-                raise GlassformerError(
+                raise LoadError(
                     f"{source.found.theirs[0]} and {copy.theirs[0]} differ in the file, and by "
                     "config.json they are one; set tie_word_embeddings to false if they are not."
                 )

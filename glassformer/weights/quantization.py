@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.core import Transformer
 from glassformer.core.linear import Linear, TensorVersion
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.native.torch_kernels import has_vnni
 from glassformer.weights import int4, int8
 from glassformer.weights.int4 import GROUP, Int4Weight
@@ -130,11 +130,11 @@ def quantize(net: nn.Module, kind: str) -> None:
         kind: "int8" or "int4". Layers whose input size does not fit "int4" groups become "int8".
     """
     if kind not in KINDS:
-        raise GlassformerError(f"There is no quantization {kind!r}; choose of {', '.join(KINDS)}.")
+        raise ConfigError(f"There is no quantization {kind!r}; choose of {', '.join(KINDS)}.")
     if is_quantized(net):
-        raise GlassformerError("The model is quantized already; load it anew for another kind.")
+        raise UnsupportedError("The model is quantized already; load it anew for another kind.")
     if any(hasattr(module, "adapters") for module in net.modules()):
-        raise GlassformerError("The model has an adapter; merge or remove it, or quantize first.")
+        raise UnsupportedError("The model has an adapter; merge or remove it, or quantize first.")
     made: dict[nn.Module, QuantizedLinear] = {}
     for module in list(net.modules()):
         for name, child in list(module.named_children()):

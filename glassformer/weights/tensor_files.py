@@ -24,7 +24,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError, UnsupportedError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 from glassformer.weights.dtypes import is_float8
@@ -78,7 +78,7 @@ class SafetensorsFile(TensorFile):
             with safe_open(path, framework="pt"):  # checks the header against the file
                 pass
         except (SafetensorError, OSError, ValueError) as error:
-            raise GlassformerError(
+            raise LoadError(
                 f"{path} is not a whole safetensors file ({error}); get it again."
             ) from None
         with path.open("rb") as file:
@@ -90,7 +90,7 @@ class SafetensorsFile(TensorFile):
         self.header.pop("__metadata__", None)
         for name, entry in self.header.items():
             if entry["dtype"] not in DTYPES:
-                raise GlassformerError(f"{path}: {name} has the unknown type {entry['dtype']}.")
+                raise UnsupportedError(f"{path}: {name} has the unknown type {entry['dtype']}.")
         self.shapes = {name: tuple(entry["shape"]) for name, entry in self.header.items()}
 
     def dtype(self, name: str) -> torch.dtype:
@@ -118,7 +118,7 @@ def _fill(file: Any, buffer: memoryview, path: Path) -> None:
     while done < len(buffer):
         got = file.readinto(buffer[done:])
         if not got:
-            raise GlassformerError(f"{path} ended while it was read; get it again.")
+            raise LoadError(f"{path} ended while it was read; get it again.")
         done += got
 
 
@@ -131,7 +131,7 @@ class PickleFile(TensorFile):
             str(name): value for name, value in state.items() if isinstance(value, Tensor)
         }
         if not self.tensors:
-            raise GlassformerError(f"{path} is not a table of tensors; get a checkpoint's weights.")
+            raise LoadError(f"{path} is not a table of tensors; get a checkpoint's weights.")
         self.others = tuple(str(name) for name in state if str(name) not in self.tensors)
         self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
 
@@ -149,13 +149,13 @@ def _unpickled(path: Path) -> Any:
         )
     except pickle.UnpicklingError as error:
         asked = re.search(r"GLOBAL ([\w.]+)", str(error))
-        raise GlassformerError(
+        raise LoadError(
             f"{path} holds something else than tensors"
             f"{f' (it asks for {asked[1]})' if asked else ''} and was not read: a pickle can "
             "run code; ask its maker for safetensors."
         ) from None
     except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        raise GlassformerError(
+        raise LoadError(
             f"{path} is not a whole PyTorch file ({str(error).splitlines()[0]}); get it again."
         ) from None
 
@@ -187,10 +187,10 @@ class Llama2cFile(SingleFile):
             with path.open("rb") as file:
                 self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         except (OSError, ValueError) as error:
-            raise GlassformerError(f"{path} cannot be read ({error}).") from None
+            raise LoadError(f"{path} cannot be read ({error}).") from None
         header = llama2c.read_header(self.map[: llama2c.START])
         if isinstance(header, str):
-            raise GlassformerError(f"{path} {header}.")
+            raise LoadError(f"{path} {header}.")
         self.config = llama2c.config_of(header)
         self.origins = {}
         self.shapes = {}
@@ -203,12 +203,12 @@ class Llama2cFile(SingleFile):
             if end > len(self.map):
                 break
         if end > len(self.map):
-            raise GlassformerError(
+            raise LoadError(
                 f"{path} is cut off: {name} ends at byte {end:,} of {len(self.map):,}; get it "
                 "again, or, if it is no llama2.c file, load the folder it is in."
             )
         if end < len(self.map):
-            raise GlassformerError(
+            raise LoadError(
                 f"{path} has {len(self.map):,} bytes, and by its header {end:,}; get it again."
             )
 
@@ -229,7 +229,7 @@ class OpenAIFile(SingleFile, PickleFile):
         whole = state if isinstance(state, dict) else {}
         dims, tensors = whole.get("dims"), whole.get("model_state_dict")
         if not isinstance(dims, dict) or not _is_table(tensors):
-            raise GlassformerError(
+            raise LoadError(
                 f"{path} has no dims and model_state_dict, so it is not OpenAI's Whisper; other "
                 ".pt files are not read, save the model as a folder."
             )
@@ -304,7 +304,7 @@ class TensorFiles:
                 self._add_shards(index)
                 return
         looked = ", ".join(f"{name} or its shards" for name in WHOLE)
-        raise GlassformerError(f"{folder} has no weights: it holds neither {looked}.")
+        raise LoadError(f"{folder} has no weights: it holds neither {looked}.")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -352,7 +352,7 @@ class TensorFiles:
 
     def _add(self, path: Path, reader: Callable[[Path], TensorFile] | None = None) -> TensorFile:
         if path.stat().st_size == 0:
-            raise GlassformerError(f"{path} is empty; get it again.")
+            raise LoadError(f"{path} is empty; get it again.")
         file = (reader or READERS.get(path.suffix, PickleFile))(path)
         self.place.update(dict.fromkeys(file.shapes, file))
         self.paths.append(path)
@@ -363,13 +363,19 @@ class TensorFiles:
             where: dict[str, str] = json.loads(index.read_text("utf-8"))["weight_map"]
             shards = sorted(set(where.values()), key=str)
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise GlassformerError(f"{index} is not an index of shards; get it again.") from None
+            raise LoadError(f"{index} is not an index of shards; get it again.") from None
         for shard in shards:
             path = named_in(index.parent, shard, index)
-            if not path.is_file():
-                raise GlassformerError(f"{index} names {shard}, which is not there; get it too.")
-            found = set(self._add(path).shapes)
             named = {name for name, place in where.items() if place == shard}
+            if not path.is_file():
+                raise LoadError(
+                    f"{index} names {shard}, which is not there; get it too.", missing=sorted(named)
+                )
+            found = set(self._add(path).shapes)
             if found != named:
                 odd = sorted(found ^ named)[0]
-                raise GlassformerError(f"{index} and {shard} do not agree on the tensor {odd}.")
+                raise LoadError(
+                    f"{index} and {shard} do not agree on the tensor {odd}.",
+                    missing=sorted(named - found),
+                    unexpected=sorted(found - named),
+                )

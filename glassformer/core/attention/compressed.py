@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.core.attention.mask import AttentionMask, with_blind
 from glassformer.core.pass_context import PassContext
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 
 
 class KeyCompression(nn.Module):
@@ -65,7 +65,7 @@ class KeyCompression(nn.Module):
 def visible_groups(ctx: PassContext, factor: int) -> AttentionMask:
     """Returns the mask: group g >= 1 holds tokens up to factor * g, and later queries see it."""
     if ctx.documents is not None or ctx.prefix is not None:
-        raise GlassformerError(
+        raise UnsupportedError(
             "Attention with compressed keys reads one text a row, from left to right; leave "
             "`documents` and `prefix` out."
         )

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.pass_context import PassContext
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.spec import AttentionPattern, AttentionSpec, RelativePositionSpec
 
 BLOCK = 128  # queries at once: few enough to skip later keys, enough for the kernels
@@ -109,7 +109,7 @@ class RelativePosition(nn.Module):
         self, q: Tensor, k: Tensor, ctx: PassContext, attention: Any
     ) -> tuple[Tensor, Tensor, RelativeBias]:
         if ctx.prefix is not None and not self.spec.both_ways:
-            raise GlassformerError(
+            raise UnsupportedError(
                 "This model knows no distance to later tokens; leave `prefix` out."
             )
         keys = len(ctx.k_slot)

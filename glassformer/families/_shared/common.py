@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.spec import Activation, SpecialTokens
 
@@ -30,7 +30,7 @@ def activation(config: ConfigReader, key: str, default: str) -> Activation:
     """Reads the name of an activation function."""
     name = config.word(key, default)
     if name not in ACTIVATION_NAMES:
-        raise GlassformerError(
+        raise ConfigError(
             f"config.json has {key} = {name!r}; known activations are "
             f"{', '.join(sorted(ACTIVATION_NAMES))}."
         )
@@ -47,7 +47,7 @@ def head_dim(config: ConfigReader, width: int, heads: int, key: str | None = Non
         key: The family's config key for the head size, which must agree if it is present.
     """
     if heads < 1 or width % heads:
-        raise GlassformerError(
+        raise ConfigError(
             f"config.json asks for {heads} heads over a width of {width}, which is not a multiple."
         )
     if key is not None:

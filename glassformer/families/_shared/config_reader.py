@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 
 T = TypeVar("T")
 
@@ -90,9 +90,10 @@ class ConfigReader:
         """Checks that a key is absent, null, or has one of the values that are supported."""
         value = self.optional(key)
         if value is not None and value not in known:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"config.json sets {key} to {value!r}, and {self.family} is computed here "
-                f"with {' or '.join(map(repr, known))} alone."
+                f"with {' or '.join(map(repr, known))} alone.",
+                field=key,
             )
 
     def assuming(self, defaults: Mapping[str, Any]) -> ConfigReader:
@@ -102,9 +103,9 @@ class ConfigReader:
         other.used = self.used
         return other
 
-    def wrong(self, key: str, wanted: str) -> GlassformerError:
+    def wrong(self, key: str, wanted: str) -> ConfigError:
         """Returns the error for an invalid value."""
-        return GlassformerError(
+        return ConfigError(
             f"config.json has {key} = {self.values.get(key)!r}; it must be {wanted}."
         )
 
@@ -125,7 +126,7 @@ class ConfigReader:
         value = self.values.get(key)
         if value is None:
             if default is None:
-                raise GlassformerError(
+                raise ConfigError(
                     f"config.json lacks {key}, which a model of the family {self.family} needs."
                 )
             return default

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from glassformer import spec
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.families._shared import common, heads
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.rotary import rotary
@@ -125,7 +125,7 @@ def local_layers(config: ConfigReader, default: Sequence[bool]) -> list[bool]:
         return list(default)
     known = {"sliding_attention": True, "full_attention": False}
     if len(names) < len(default) or not set(names) <= set(known):
-        raise GlassformerError(
+        raise ConfigError(
             f"config.json has layer_types {names!r}; each of the {len(default)} layers must be "
             "sliding_attention or full_attention."
         )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.spec import RotaryScaling, RotarySpec
 
@@ -87,7 +87,7 @@ def rotary_of(
         if value is not None and key not in read.used and key not in WITHOUT_EFFECT
     )
     if unread:
-        raise GlassformerError(
+        raise ConfigError(
             f"config.json describes rotary positions of the rope_type {kind!r} with "
             f"{', '.join(unread)}, which this type does not have; remove what is not meant."
         )
@@ -100,9 +100,10 @@ def scaling_of(read: ConfigReader, kind: str, longest: int) -> RotaryScaling:
     if kind == "linear":
         return RotaryScaling(kind="linear", factor=read.number("factor"), trained_length=longest)
     if kind not in ("llama3", "yarn"):
-        raise GlassformerError(
+        raise UnsupportedError(
             f"config.json asks for rotary positions of the rope_type {kind!r}, which are not "
-            "computed here; default, linear, llama3 and yarn are."
+            "computed here; default, linear, llama3 and yarn are.",
+            field="rope_type",
         )
     trained = read.integer("original_max_position_embeddings", longest)
     if kind == "llama3":

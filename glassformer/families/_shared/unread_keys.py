@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.spec import ModelSpec, RotarySpec
 
 # (value, config.json, model) -> whether the value changes what is computed
@@ -59,9 +59,10 @@ def check_unread(
     """Raises an error for an unread key with which the reference computes a different model."""
     for key, value in unread.items():
         if key in CHANGES and value is not None and CHANGES[key](value, config, model):
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"config.json sets {key} to {value!r}, with which the reference computes another "
-                f"model than {family} is here; remove the key if the weights were trained without."
+                f"model than {family} is here; remove the key if the weights were trained without.",
+                field=key,
             )
 
 

@@ -69,7 +69,7 @@ class GgufTensors(GgufHeader):
         number, offset = self._number("<I"), self._number("<Q")
         if number not in FORMATS:
             known = ", ".join(kind.name for kind in FORMATS.values())
-            raise self.wrong(
+            raise self.unsupported(
                 f"holds {name} in the type {UNREAD.get(number, f'number {number}')}; "
                 f"the types that are read are {known}"
             )

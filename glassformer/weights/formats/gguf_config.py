@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError, UnsupportedError
 from glassformer.families._shared.rotary import yarn_magnitude
 from glassformer.weights.formats.gguf_rope import llama3_scaling
 
@@ -49,22 +49,26 @@ class GgufMetadata:
             raise self._wrong(key, value)
         return float(value)
 
-    def _wrong(self, key: str, value: Any) -> GlassformerError:
+    def _wrong(self, key: str, value: Any) -> LoadError:
         said = "lacks" if value is None else "has no single number as"
-        return GlassformerError(f"The GGUF file {said} {self.architecture}.{key}; get it again.")
+        return LoadError(f"The GGUF file {said} {self.architecture}.{key}; get it again.")
 
 
 def config_of(header: GgufMetadata) -> dict[str, Any]:
     """Returns the config.json equivalent of a GGUF file."""
     if header.architecture not in CONFIGS:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The GGUF file holds a model of the architecture {header.architecture!r}; known are "
-            f"{', '.join(CONFIGS)}."
+            f"{', '.join(CONFIGS)}.",
+            field="general.architecture",
         )
     if "token_embd.weight" not in header.shapes:
-        raise GlassformerError("The GGUF file has no token_embd.weight, so it holds no model.")
+        raise LoadError(
+            "The GGUF file has no token_embd.weight, so it holds no model.",
+            missing=("token_embd.weight",),
+        )
     if header.integer("block_count") > len(header.shapes):
-        raise GlassformerError(
+        raise LoadError(
             f"The GGUF file has {header.architecture}.block_count = {header.get('block_count')} "
             f"and only {len(header.shapes)} tensors; get it again."
         )
@@ -92,12 +96,15 @@ def gpt2_config(header: GgufMetadata) -> dict[str, Any]:
 
 def llama_config(header: GgufMetadata) -> dict[str, Any]:
     if header.get("expert_count"):
-        raise GlassformerError("The GGUF file holds a mixture of experts, which is not read yet.")
+        raise UnsupportedError(
+            "The GGUF file holds a mixture of experts, which is not read yet.",
+            field="llama.expert_count",
+        )
     width, heads = header.integer("embedding_length"), header.integer("attention.head_count")
     dim = header.integer("attention.key_length", width // max(heads, 1))
     for key in ("attention.value_length", "rope.dimension_count"):
         if header.integer(key, dim) != dim:
-            raise GlassformerError(
+            raise LoadError(
                 f"The GGUF file has llama.{key} = {header.get(key)} and heads of {dim}; the two "
                 "are equal in a Llama model."
             )
@@ -133,8 +140,9 @@ def scaling_by_name(header: GgufMetadata) -> dict[str, Any] | None:
     if kind == "linear":
         return {"rope_type": "linear", "factor": factor}
     if kind != "yarn":
-        raise GlassformerError(
-            f"The GGUF file has llama.rope.scaling.type = {kind!r}; known are none, linear, yarn."
+        raise UnsupportedError(
+            f"The GGUF file has llama.rope.scaling.type = {kind!r}; known are none, linear, yarn.",
+            field="llama.rope.scaling.type",
         )
     trained = header.integer("context_length")
     return {

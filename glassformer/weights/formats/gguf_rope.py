@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 
 LOW, HIGH, TRAINED = 1.0, 4.0, 8192  # as in every published Llama 3
 
@@ -22,7 +22,7 @@ def llama3_scaling(config: Mapping[str, Any], factors: Sequence[float]) -> dict[
         The `rope_scaling` entry of config.json, or None if no frequency is scaled.
 
     Raises:
-        GlassformerError: The divisors do not follow Llama 3's formula.
+        UnsupportedError: The divisors do not follow Llama 3's formula.
     """
     theta, dim, factor = config["rope_theta"], config["head_dim"], max(factors)
     if factor == 1.0:
@@ -36,7 +36,7 @@ def llama3_scaling(config: Mapping[str, Any], factors: Sequence[float]) -> dict[
     smooth = [min(max((trained * t - LOW) / (HIGH - LOW), 0.0), 1.0) for t in turns]
     expected = [1 / ((1 - s) / factor + s) for s in smooth]
     if len(factors) != len(turns) or not all(map(near, factors, expected)):
-        raise GlassformerError(
+        raise UnsupportedError(
             "The GGUF file has a rope_freqs.weight that is not made as Llama 3's is, and no "
             "config.json can say it."
         )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.text.backends.whisper import start_id
 
 DIMS = {
@@ -51,11 +51,11 @@ def config_of(dims: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the config.json equivalent of `dims`."""
     wrong = [key for key in DIMS if type(dims.get(key)) is not int or dims[key] < 1]
     if wrong:
-        raise GlassformerError(
+        raise LoadError(
             f"The .pt file's dims give no number for {', '.join(wrong)}; get the file again."
         )
     if dims["n_audio_state"] != dims["n_text_state"]:
-        raise GlassformerError(
+        raise LoadError(
             f"The .pt file's dims are {dims['n_audio_state']} wide for sound and "
             f"{dims['n_text_state']} for text; the two are equal in a Whisper model."
         )
