@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.generate.config import GenerationConfig
 from glassformer.generate.prompt import Prompt
 from glassformer.generate.result import GenerationOutput
@@ -49,11 +49,11 @@ class BatchJob:
 
     def __init__(self, source: Path, target: Path, given: Mapping[str, Any], about: str) -> None:
         if source.resolve() == target.resolve():
-            raise GlassformerError(f"{source} cannot be both the input and the output.")
+            raise ConfigError(f"{source} cannot be both the input and the output.")
         if not target.parent.is_dir():
-            raise GlassformerError(f"There is no folder {target.parent} for the output.")
+            raise ConfigError(f"There is no folder {target.parent} for the output.")
         if target.exists() and not target.is_file():
-            raise GlassformerError(f"{target} is no regular file; name another output.")
+            raise ConfigError(f"{target} is no regular file; name another output.")
         self.source, self.target = source, target
         self.lines = read_lines(source, given, about)
         self.kept, self.done = read_done(target, self.lines)
@@ -97,8 +97,12 @@ class BatchJob:
             self.sort()
         except NoTokenLeftError as error:
             raise at(self.source, error.request, str(error)) from None
+        except GlassformerError:
+            raise
         except OSError as error:
-            raise GlassformerError(f"{self.target} cannot be written: {error.strerror}.") from None
+            raise DataError(
+                f"{self.target} cannot be written: {error.strerror}.", path=self.target
+            ) from None
 
     def result(self, number: int, generation: GenerationOutput) -> bytes:
         line = self.lines[number]
@@ -127,13 +131,13 @@ def read_lines(path: Path, given: Mapping[str, Any], about: str) -> dict[int, Ba
         content = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise GlassformerError(f"{path} cannot be read: {why}.") from None
+        raise DataError(f"{path} cannot be read: {why}.", path=path) from None
     found: dict[int, BatchLine] = {}
     for number, row in enumerate(content.split("\n"), 1):
         if row.strip():
             found[number] = read_line(path, number, row, given, about)
     if not found:
-        raise GlassformerError(f"{path} has no lines; write a prompt on each, as JSON.")
+        raise DataError(f"{path} has no lines; write a prompt on each, as JSON.", path=path)
     return found
 
 
@@ -162,7 +166,7 @@ def read_done(path: Path, lines: Mapping[int, BatchLine]) -> tuple[int, set[int]
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise GlassformerError(f"{path} cannot be read: {error.strerror}.") from None
+        raise DataError(f"{path} cannot be read: {error.strerror}.", path=path) from None
     kept = content.rfind(b"\n") + 1
     done: set[int] = set()
     for number, row in enumerate(content[:kept].splitlines(), 1):
@@ -180,5 +184,5 @@ def read_done(path: Path, lines: Mapping[int, BatchLine]) -> tuple[int, set[int]
     return kept, done
 
 
-def at(path: Path, line: int, message: str) -> GlassformerError:
-    return GlassformerError(f"{path}, line {line}: {message}")
+def at(path: Path, line: int, message: str) -> DataError:
+    return DataError(f"{path}, line {line}: {message}", path=path, line=line)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.generate.saved_config import REFUSED, check_saved
 from glassformer.text.backends.whisper import TASKS
 
@@ -93,10 +93,10 @@ class GenerationConfig:
         for name, (test, range_) in RANGES.items():
             value = getattr(self, name)
             if value is not None and not test(value):
-                raise GlassformerError(f"{name} must be {range_}, not {value!r}.")
+                raise ConfigError(f"{name} must be {range_}, not {value!r}.")
         for broken, message in self._contradictions():
             if broken:
-                raise GlassformerError(message)
+                raise ConfigError(message)
 
     def _contradictions(self) -> list[tuple[bool, str]]:
         most, least = self.max_new_tokens, self.min_new_tokens
@@ -253,7 +253,7 @@ def make_generation_config(saved: Mapping[str, Any], given: Mapping[str, Any]) -
         if name not in KINDS and not (name in REFUSED and value is None):
             near = get_close_matches(name, KINDS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}."
-            raise GlassformerError(f"There is no knob {name!r}; {hint}")
+            raise ConfigError(f"There is no knob {name!r}; {hint}")
     values = {name: value for name, value in saved.items() if name in KINDS and value is not None}
     if "max_new_tokens" in given or "max_length" in given:  # override both saved limits
         values = {k: v for k, v in values.items() if k not in ("max_new_tokens", "max_length")}
@@ -271,7 +271,7 @@ def make_generation_config(saved: Mapping[str, Any], given: Mapping[str, Any]) -
     knobs = GenerationConfig(**{name: _as(name, v) for name, v in values.items() if v is not None})
     idle = [name for name in SAMPLING if name in given and getattr(knobs, name) != DEFAULTS[name]]
     if idle and not knobs.do_sample and not knobs.contrastive:
-        raise GlassformerError(f"{idle[0]} only shapes sampling; set do_sample, or leave it out.")
+        raise ConfigError(f"{idle[0]} only shapes sampling; set do_sample, or leave it out.")
     check_saved(saved, given, sampled=knobs.do_sample, beams=knobs.num_beams > 1)
     return knobs
 
@@ -285,7 +285,7 @@ def samples(given: Mapping[str, Any]) -> bool | None:
     said: bool | None = given.get("do_sample")
     if given.get("temperature") == 0:
         if said:
-            raise GlassformerError(
+            raise ConfigError(
                 "temperature 0 takes the most probable token, and do_sample draws one; leave one "
                 "of them out."
             )
@@ -325,7 +325,7 @@ def _as(name: str, value: Any) -> Any:
             raise ValueError
     except (TypeError, ValueError, OverflowError):
         readable = READABLE_KINDS[kind.removesuffix(" | None")]
-        raise GlassformerError(f"{name} must be {readable}, not {value!r}.") from None
+        raise ConfigError(f"{name} must be {readable}, not {value!r}.") from None
     return value
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError, UnsupportedError
 from glassformer.generate.result import GenerationOutput
 from glassformer.generate.writer import Generator
 from glassformer.text import Tokenizer
@@ -52,7 +52,7 @@ class Sentinels:
     def source(self, parts: Sequence[str]) -> str:
         gaps = len(parts) - 1
         if self.token(gaps - 1) not in self.tokenizer:
-            raise GlassformerError(f"The tokenizer has no sentinels for {gaps} gaps; leave fewer.")
+            raise InputError(f"The tokenizer has no sentinels for {gaps} gaps; leave fewer.")
         marked = (part + self.token(number) for number, part in enumerate(parts[:-1]))
         return "".join(marked) + parts[-1]
 
@@ -106,12 +106,12 @@ def filler_of(writer: Generator) -> Filler:
     """Returns the infilling method for the generator's tokenizer."""
     tokenizer = writer.tokenizer
     if tokenizer is None:
-        raise GlassformerError("Infilling needs a tokenizer, and the model's folder has none.")
+        raise UnsupportedError("Infilling needs a tokenizer, and the model's folder has none.")
     if writer.translates and Sentinels.token(0) in tokenizer:
         return Sentinels(tokenizer)
     if writer.translates and "mask" in tokenizer.special:
         return Mask(tokenizer)
-    raise GlassformerError(
+    raise UnsupportedError(
         "Infilling needs an encoder-decoder whose tokenizer has a mask or sentinels (T5, BART)."
     )
 
@@ -132,10 +132,10 @@ def infill(
     """
     filler = filler_of(writer)
     if not isinstance(text, str):
-        raise GlassformerError(f"Infilling reads one text, not {text!r}.")
+        raise InputError(f"Infilling reads one text, not {text!r}.")
     parts = re.split(f"{GAP}|{filler.marks}", text)
     if len(parts) < 2:
-        raise GlassformerError("The text has no gap; mark one by ___.")
+        raise InputError("The text has no gap; mark one by ___.")
     knobs = writer.knobs(given)
     knobs = replace(knobs, eos_token_id=(*knobs.eos_token_id, *filler.ends(len(parts) - 1)))
     request = writer.request(0, filler.source(parts), knobs)

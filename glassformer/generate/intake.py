@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.core import Transformer
 from glassformer.core.audio_image_embedding import SignalEmbedding
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
 from glassformer.generate.config import DEFAULT_NEW_TOKENS, GenerationConfig, make_generation_config
 from glassformer.generate.context import context_length, extension
 from glassformer.generate.listen import beginning
@@ -28,7 +28,7 @@ class RequestBuilder:
         if net.decoder is None or not any(
             head.pick == "each" and head.outputs is not None for head in net.spec.heads
         ):
-            raise GlassformerError(
+            raise UnsupportedError(
                 "This model cannot write: it needs a decoder and a language-model head."
             )
         self.net, self.tokenizer, self.saved = net, tokenizer, saved
@@ -48,11 +48,12 @@ class RequestBuilder:
         spoken = ("source_language", "target_language")
         for name in ("stop_strings", "regex", *(() if self.listens else spoken)):
             if getattr(found, name) and self.tokenizer is None:
-                raise GlassformerError(
-                    f"{name} needs a tokenizer, and the model's folder has none."
+                raise UnsupportedError(
+                    f"{name} needs a tokenizer, and the model's folder has none.",
+                    field=name,
                 )
         if not self.listens and (found.language or found.task):
-            raise GlassformerError(
+            raise ConfigError(
                 "language and task are for models that listen; a translator is told its languages "
                 "by source_language and target_language."
             )
@@ -72,9 +73,7 @@ class RequestBuilder:
     def reads(self, knobs: GenerationConfig) -> tuple[Tokenizer, str]:
         """Returns the tokenizer for the requested languages, and the prefix for the text."""
         if self.tokenizer is None:
-            raise GlassformerError(
-                "The model's folder has no tokenizer; give the prompt as token ids."
-            )
+            raise InputError("The model's folder has no tokenizer; give the prompt as token ids.")
         return self.tokenizer.for_translation(knobs.source_language, knobs.target_language)
 
     def request(
@@ -92,7 +91,7 @@ class RequestBuilder:
             ids = self.ids(prompt, knobs)
             return tuple(self.fitting(ids, self.net.encoder, knobs, new=0))
         if not isinstance(prompt, Tensor):
-            raise GlassformerError(
+            raise InputError(
                 "This model writes about sound: give it a spectrogram, as model.reader makes it."
             )
         return prompt
@@ -101,7 +100,7 @@ class RequestBuilder:
         """Returns the token ids of a prompt; without a prompt, the start token."""
         if prompt is None:
             if self.translates:
-                raise GlassformerError("This model rewrites a text: give it one as the prompt.")
+                raise InputError("This model rewrites a text: give it one as the prompt.")
             return [self.start(knobs)]
         if isinstance(prompt, str):
             tokenizer, before = self.reads(knobs)
@@ -109,15 +108,13 @@ class RequestBuilder:
         else:
             ids = as_ids(prompt)
         if not ids:
-            raise GlassformerError(
-                "The prompt is empty; leave it out for a text from the start token."
-            )
+            raise InputError("The prompt is empty; leave it out for a text from the start token.")
         stack = self.net.decoder if self.listens else self.net.encoder or self.net.decoder
         assert stack is not None
         size = stack.spec.embed.vocabulary
         for id in ids:
             if not 0 <= id < size:
-                raise GlassformerError(
+                raise InputError(
                     f"The prompt has the token {id}, and the model's end at {size - 1}."
                 )
         return ids
@@ -126,7 +123,7 @@ class RequestBuilder:
         order = (knobs.decoder_start_token_id, knobs.bos_token_id, *knobs.eos_token_id)
         found = next((id for id in order if id is not None), None)
         if found is None:
-            raise GlassformerError("The model has no start token; give one as bos_token_id.")
+            raise ConfigError("The model has no start token; give one as bos_token_id.")
         return found
 
     def beginning(
@@ -149,7 +146,7 @@ class RequestBuilder:
             return ids
         if knobs.truncate is None:
             over = len(ids) + room - context
-            raise GlassformerError(
+            raise InputError(
                 f"The prompt has {len(ids)} tokens, {over} more than the model's {context} "
                 "positions leave room for; shorten it, or choose a side to cut with truncate"
                 f"{extension(stack.spec)}."
@@ -164,7 +161,7 @@ class RequestBuilder:
         def limit(prompt: int) -> int:
             count = knobs.new_tokens(prompt, context)
             if count < 1:
-                raise GlassformerError(
+                raise ConfigError(
                     f"max_length ({knobs.max_length}) leaves no room behind the prompt's {prompt} "
                     "tokens; raise it, or set max_new_tokens."
                 )
@@ -187,4 +184,4 @@ class RequestBuilder:
     def named(
         self, number: int, error: GlassformerError, prompts: Sequence[Prompt | None]
     ) -> GlassformerError:
-        return GlassformerError(f"Prompt {number}: {error}") if len(prompts) > 1 else error
+        return InputError(f"Prompt {number}: {error}") if len(prompts) > 1 else error

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.generate.config import GenerationConfig
 from glassformer.text import Tokenizer
 from glassformer.text.backends.whisper import LANGUAGES, MULTILINGUAL, TASKS, language_code
@@ -42,7 +42,7 @@ def beginning(
     if languages:
         begun.append(named(spoken, languages) if spoken else heard(net, start, sound, languages))
     elif spoken or knobs.task:
-        raise GlassformerError("This model knows one language and one task; leave them out.")
+        raise ConfigError("This model knows one language and one task; leave them out.")
     wanted = (f"<|{knobs.task or 'transcribe'}|>", NO_TIMES) if languages else (NO_TIMES,)
     return begun + [known[token] for token in wanted if token in known]
 
@@ -68,7 +68,7 @@ def forced_tokens(saved: Mapping[str, Any]) -> list[int | None]:
     """Returns the `forced_decoder_ids` of older files; None stands for a language to detect."""
     listed = saved.get("forced_decoder_ids") or []
     if [place for place, _ in listed] != list(range(1, len(listed) + 1)):
-        raise GlassformerError(
+        raise ConfigError(
             f"The model's forced_decoder_ids are {listed!r}; their places must be 1, 2 and so on."
         )
     return [token for _, token in listed]
@@ -78,7 +78,7 @@ def named(language: str, languages: Mapping[str, int]) -> int:
     token = language if language in languages else f"<|{language_code(language)}|>"
     if token not in languages:
         there = ", ".join(name.strip("<|>") for name in languages)
-        raise GlassformerError(f"The model has no language {language!r}; it knows {there}.")
+        raise ConfigError(f"The model has no language {language!r}; it knows {there}.")
     return languages[token]
 
 

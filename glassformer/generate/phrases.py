@@ -14,7 +14,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.generate.beam import BeamCandidate, BeamSearch
 from glassformer.generate.config import GenerationConfig, Phrase
 from glassformer.generate.processors import Processor
@@ -79,7 +79,7 @@ class PhraseBeam(BeamSearch):
         needed = progress(self.phrases, ()).missing
         for request in requests:
             if request.limit < needed:
-                raise GlassformerError(
+                raise ConfigError(
                     f"The phrases in force_words_ids have {needed} tokens, and only "
                     f"{request.limit} may be written; raise max_new_tokens."
                 )
@@ -102,7 +102,7 @@ class PhraseBeam(BeamSearch):
         size = scores.shape[1]
         for way in (way for phrase in self.phrases for way in phrase):
             if max(way) >= size:
-                raise GlassformerError(
+                raise ConfigError(
                     f"force_words_ids has the token {max(way)}, and the model's end at {size - 1}."
                 )
         texts = [tuple(self.text(row, beam)) for beam in range(self.width)]

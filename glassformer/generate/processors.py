@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.generate.config import AllowedTokens, GenerationConfig
 from glassformer.generate.history import NOTHING, SequenceState
 
@@ -204,7 +204,7 @@ def _check_tokens(what: str, tokens: Sequence[int], scores: Tensor) -> None:
     size = scores.shape[1]
     for token in tokens:
         if not 0 <= token < size:
-            raise GlassformerError(
+            raise ConfigError(
                 f"{what} names the token {token}, and the model's {size} end at {size - 1}."
             )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 
 Prompt = str | Sequence[int] | Tensor  # text, token ids, or spectrogram for the encoder
 
@@ -33,6 +33,4 @@ def as_ids(prompt: Any) -> list[int]:
             raise ValueError
         return [int(id) for id in whole]
     except (TypeError, ValueError, OverflowError):
-        raise GlassformerError(
-            f"A prompt is a text or a list of token ids, not {prompt!r}."
-        ) from None
+        raise InputError(f"A prompt is a text or a list of token ids, not {prompt!r}.") from None

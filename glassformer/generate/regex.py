@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate.config import GenerationConfig
 from glassformer.generate.history import SequenceState
 from glassformer.generate.processors import NEVER, Processor
@@ -28,9 +28,9 @@ def match(knobs: GenerationConfig, tokenizer: Tokenizer, translates: bool) -> Pr
     try:
         pattern = regex.compile(knobs.regex)
     except regex.error as error:
-        raise GlassformerError(f"{knobs.regex!r} is no regular expression: {error}.") from None
+        raise ConfigError(f"{knobs.regex!r} is no regular expression: {error}.") from None
     if not knobs.eos_token_id:
-        raise GlassformerError(
+        raise ConfigError(
             "A text that matches a regular expression is ended by a token, and the model has none; "
             "give one as eos_token_id."
         )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core import Cache, Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.generate.prefix import PrefixCache, read_once, taken
 from glassformer.generate.strategy import GenerationRequest
 
@@ -129,7 +129,7 @@ def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor
     if not isinstance(sources[0], Tensor):
         return padded(sources, device, "right")
     if len({source.shape for source in sources}) > 1:
-        raise GlassformerError(
+        raise InputError(
             "Sounds of different lengths cannot be read side by side; let model.reader pad them."
         )
     return torch.stack(list(sources)).to(device), None

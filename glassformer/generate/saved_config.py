@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 
 WITHOUT_EFFECT = {
     key: reason
@@ -81,8 +81,9 @@ def check_saved(
         idle = (setting.sampling and not sampled) or (setting.beams and not beams)
         if value is None or value in setting.neutral or idle or name in given:
             continue
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The model's folder sets {name} to {value!r} for generation, which is not computed "
             "here; remove it from generation_config.json (in older folders config.json), or pass "
-            f"{name}=None to write without it."
+            f"{name}=None to write without it.",
+            field=name,
         )

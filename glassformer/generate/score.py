@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core import Cache, Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 
 CHUNK = 512
 Source = Sequence[int] | Tensor  # token ids, or a spectrogram
@@ -72,12 +72,12 @@ def windows(context: int | None, window: int | None, stride: int | None) -> Scor
     """
     for name, value in (("window", window), ("stride", stride)):
         if value is not None and value < 1:
-            raise GlassformerError(f"{name} must be 1 or more, not {value}.")
+            raise ConfigError(f"{name} must be 1 or more, not {value}.")
     if context is not None and window is not None and window > context:
-        raise GlassformerError(f"window ({window}) is above the model's {context} positions.")
+        raise ConfigError(f"window ({window}) is above the model's {context} positions.")
     size = window or context
     if size is not None and stride is not None and stride > size:
-        raise GlassformerError(f"stride ({stride}) is above the window ({size}).")
+        raise ConfigError(f"stride ({stride}) is above the window ({size}).")
     return ScoreWindow(size, stride or (max(1, size // 2) if size else None))
 
 
@@ -96,7 +96,7 @@ def score(
         source: Input of the encoder.
     """
     if len(ids) < 2:
-        raise GlassformerError("A text of one token has nothing to predict; give a longer one.")
+        raise InputError("A text of one token has nothing to predict; give a longer one.")
     last = len(ids) - 1  # number of positions read
     size = frame.size or last
     logprobs = read(net, ids[: size + 1], 0, source)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.generate.config import DEFAULTS, GenerationConfig
 from glassformer.generate.history import SequenceState
 from glassformer.generate.processors import Processor
@@ -181,7 +181,7 @@ def processed(
     return scores
 
 
-class NoTokenLeftError(GlassformerError):
+class NoTokenLeftError(ConfigError):
     """Raised when the settings forbid every token that could follow."""
 
     def __init__(self, knobs: GenerationConfig, request: int, made: int) -> None:

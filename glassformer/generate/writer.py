@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 from glassformer.generate.beam import BeamSearch
 from glassformer.generate.branches import BranchRunner, branches_fit
 from glassformer.generate.config import GenerationConfig
@@ -133,7 +133,7 @@ class Generator(RequestBuilder):
         """
         knobs = self.knobs(given)
         if not streams(knobs):
-            raise GlassformerError(
+            raise ConfigError(
                 "A stream is one text, token by token; set num_beams and num_return_sequences to 1."
             )
         request, outlet = self.request(0, prompt, knobs), None
@@ -169,10 +169,10 @@ class Generator(RequestBuilder):
         frame = windows(context_length(self.net.decoder), window, stride)
         if not self.translates:
             if target is not None:
-                raise GlassformerError("Only an encoder-decoder scores a target; leave it out.")
+                raise InputError("Only an encoder-decoder scores a target; leave it out.")
             return score(self.net, self.ids(text, knobs), frame)
         if target is None:
-            raise GlassformerError("An encoder-decoder scores a target beside the text it reads.")
+            raise InputError("An encoder-decoder scores a target beside the text it reads.")
         if isinstance(target, str) and target and self.tokenizer is not None:
             target = self.tokenizer.target.encode(target).ids
         wanted, source = self.ids(target, knobs), self.source(text, knobs)
@@ -197,7 +197,7 @@ class Generator(RequestBuilder):
         runner = Runner(self.net, chunk=knobs.prefill_chunk, both_ways=knobs.both_ways)
         guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
         if guessing and (not streams(knobs) or knobs.contrastive or knobs.both_ways):
-            raise GlassformerError(
+            raise ConfigError(
                 "Guessing ahead is for one text at a time; leave the assistant out, or num_beams, "
                 "num_return_sequences, penalty_alpha and both_ways."
             )

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from glassformer import adapters
 from glassformer.core.stack import Stack
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, InputError, UnsupportedError
 from glassformer.inside.attribute.predicted import ENDS, Predicted
 from glassformer.inside.capture.look import look
 from glassformer.inside.capture.model_inputs import Text
@@ -107,7 +107,7 @@ class ModelComparison(Displayable):
         For an extractive question answering model, position 0 is the answer's start and 1 its end.
         """
         if self.logit_divergence is None:
-            raise GlassformerError(
+            raise UnsupportedError(
                 "The two models do not say the same things (their heads differ, or one has none); "
                 "patterns and streams are compared all the same."
             )
@@ -149,11 +149,11 @@ def compare(
     """
     for one in (a, b):
         if isinstance(one, str | Path):
-            raise GlassformerError(f"Models are compared: give gf.load({str(one)!r}).")
+            raise InputError(f"Models are compared: give gf.load({str(one)!r}).")
     there = [head if head in [one.name for one in model.spec.heads] else None for model in (a, b)]
     first, second = there if any(there) else (head, head)  # if neither has it, `look` raises
     if a is b and adapters.active(a.net) is None:
-        raise GlassformerError(
+        raise InputError(
             "A model beside itself is compared with its adapter off and on, and this one has no "
             "adapter that is on; give two models."
         )
@@ -180,7 +180,7 @@ def _check(a: TaskModel, b: TaskModel) -> None:
         and b.tokenizer is not None
         and a.tokenizer.fingerprint != b.tokenizer.fingerprint
     ):
-        raise GlassformerError(
+        raise InputError(
             "The two models read texts with different tokenizers, so that their tokens cannot be "
             "laid side by side; compare models with the same one."
         )
@@ -192,7 +192,7 @@ def _check(a: TaskModel, b: TaskModel) -> None:
         for model in (a, b)
     ]
     if shapes[0] != shapes[1]:
-        raise GlassformerError(
+        raise InputError(
             f"{a.architecture} and {b.architecture} differ in layers, heads or width; compare two "
             "checkpoints of one model."
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError, UnsupportedError
 from glassformer.generate.beam import BeamCandidate
 from glassformer.generate.result import GenerationOutput
 from glassformer.generate.runner import Runner
@@ -121,7 +121,7 @@ def cache_size(view: View) -> CacheSize:
     layers = [stack.blocks[index] for index in stack.order]
     blocks = [layer for layer in layers if isinstance(layer, BlockSpec)]
     if not blocks:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"{view.model.architecture} keeps no keys and values; its layers have no attention."
         )
     number = next(view.model.net.parameters()).element_size()
@@ -216,14 +216,14 @@ def _path(nodes: list[Node], place: int | None) -> list[int]:
 def _request(view: View, length: int) -> GenerationRequest:
     """A generation request with the view's tokens as the prompt."""
     if view.stack != "decoder":
-        raise GlassformerError(f"{view.model.architecture} does not write; it fills gaps.")
+        raise UnsupportedError(f"{view.model.architecture} does not write; it fills gaps.")
     inputs = view.reading.inputs
     prompt = tuple(inputs["tokens"][0].tolist())
     source = inputs.get("source")
     context = view.spec.context_length
     room = length if context is None else min(length, context - len(prompt))
     if room < 1:
-        raise GlassformerError(
+        raise InputError(
             f"The text has {len(prompt)} tokens, which are all that the model can read; shorten it "
             "to let it write."
         )

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 
 Result = TypeVar("Result")
 Numbers = NDArray[np.float64]
@@ -65,9 +65,9 @@ class Resamples:
 
     def __post_init__(self) -> None:
         if self.count < 0:
-            raise GlassformerError(f"The number of draws must be 0 or more, not {self.count}.")
+            raise ConfigError(f"The number of draws must be 0 or more, not {self.count}.")
         if not 0 < self.confidence < 1:
-            raise GlassformerError(f"A confidence is between 0 and 1, not {self.confidence}.")
+            raise ConfigError(f"A confidence is between 0 and 1, not {self.confidence}.")
 
     def places(self, records: int) -> Iterator[NDArray[np.int64]]:
         """Yields record indices, [resample, record], some of the resamples at a time."""
@@ -244,4 +244,4 @@ def _known(values: ArrayLike) -> Numbers:
 
 def _check(records: int) -> None:
     if not records:
-        raise GlassformerError("There is nothing that could be judged.")
+        raise DataError("There is nothing that could be judged.")

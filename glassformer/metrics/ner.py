@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, InputError
 from glassformer.metrics.report_table import ScoreTable, share
 
 Entity = tuple[str, int, int]  # type, first word, last word
@@ -56,9 +56,7 @@ def report(
     pairs = [(list(p), list(g)) for p, g in zip(predicted, gold, strict=True)]
     for number, (p, g) in enumerate(pairs):
         if len(p) != len(g):
-            raise GlassformerError(
-                f"Text {number} has {len(p)} predicted tags and {len(g)} right ones."
-            )
+            raise InputError(f"Text {number} has {len(p)} predicted tags and {len(g)} right ones.")
     names = {tag for pair in pairs for tag in chain(*pair)}
     return NerReport(
         entities=_of_entities(pairs, scheme) if names_entities(names) else None,
@@ -142,7 +140,7 @@ def _allowed(tag: str, scheme: Scheme) -> tuple[str, str]:
     mark, kind = split(tag)
     marked = tag == "O" or tag[1:2] in ("", "-")
     if not marked or mark not in ALLOWED[scheme]:
-        raise GlassformerError(
+        raise DataError(
             f"The tag {tag!r} is none of {scheme}, whose marks are {', '.join(ALLOWED[scheme])}; "
             "leave the scheme out to read tags leniently."
         )

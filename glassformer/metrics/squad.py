@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 from glassformer.metrics.report_table import share
 
 
@@ -57,7 +57,7 @@ def right_answers(record: Mapping[str, Any]) -> list[str]:
         texts = [one.get("text") if isinstance(one, Mapping) else one for one in texts]
         if all(isinstance(text, str) for text in texts):
             return [] if record.get("impossible", record.get("is_impossible")) else texts
-    raise GlassformerError("answers must be a list of texts, or of objects with a text")
+    raise DataError("answers must be a list of texts, or of objects with a text")
 
 
 def squad_scores(

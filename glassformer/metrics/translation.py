@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.metrics.rouge import all_words, plain_words, rouge_means, stemmed_words
 
 References = Sequence[Sequence[str]]  # the references of every text
@@ -70,7 +70,7 @@ def translation_metrics(
         ]
     except (ValueError, RuntimeError, ImportError) as error:
         why = " ".join(str(error).split())
-        raise GlassformerError(
+        raise ConfigError(
             f"sacrebleu cannot split words by {chosen!r} ({why}); choose another way, such as char."
         ) from None
 
@@ -104,15 +104,15 @@ def summary_figures(
 
 def check(predictions: Sequence[str], references: References) -> None:
     if len(predictions) != len(references):
-        raise GlassformerError(
+        raise InputError(
             f"There are {len(predictions):,} texts and {len(references):,} references; give one "
             "for each."
         )
     if not predictions:
-        raise GlassformerError("There are no texts to compare with references.")
+        raise InputError("There are no texts to compare with references.")
     for number, several in enumerate(references, 1):
         if isinstance(several, str) or not several:
-            raise GlassformerError(f"Text {number} has no list of references.")
+            raise InputError(f"Text {number} has no list of references.")
 
 
 def _words_of(references: References) -> str:

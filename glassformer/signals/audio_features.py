@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError, UnsupportedError
 from glassformer.signals.wav import read_wav, resample
 from glassformer.spec import AudioFramesSpec
 from glassformer.text.loading.files import READER_FILE, json_bytes, read_reader, write_files
@@ -52,18 +52,22 @@ class AudioProcessor:
         path, values = read_reader(Path(folder), "feature_extractor")
         kind = values.get("feature_extractor_type", KIND)
         if kind != KIND:
-            raise GlassformerError(f"{path} is for a {kind}; sound is read here by a {KIND}.")
+            raise UnsupportedError(
+                f"{path} is for a {kind}; sound is read here by a {KIND}.",
+                field="feature_extractor_type",
+            )
         for key, known in SILENT.items():
             if values.get(key, known) != known:
-                raise GlassformerError(
-                    f"{path} sets {key} to {values[key]!r}; it is read here with {known!r} alone."
+                raise UnsupportedError(
+                    f"{path} sets {key} to {values[key]!r}; it is read here with {known!r} alone.",
+                    field=key,
                 )
         keys = {"bands": "feature_size", "rate": "sampling_rate", "window": "n_fft",
                 "hop": "hop_length", "seconds": "chunk_length"}  # fmt: skip
         found = {ours: values[theirs] for ours, theirs in keys.items() if theirs in values}
         for ours, number in found.items():
             if isinstance(number, bool) or not isinstance(number, int | float) or number <= 0:
-                raise GlassformerError(f"{path} has {keys[ours]} = {number!r}; it is a number.")
+                raise ConfigError(f"{path} has {keys[ours]} = {number!r}; it is a number.")
         return cls(**found)
 
     def save(self, folder: str | Path) -> None:
@@ -108,9 +112,9 @@ class AudioProcessor:
             rows = [F.pad(row, (0, self.samples - len(row))) for row in rows]
         lengths = {len(row) for row in rows}
         if len(lengths) != 1:
-            raise GlassformerError("Sounds of different lengths make no batch; leave `pad` on.")
+            raise InputError("Sounds of different lengths make no batch; leave `pad` on.")
         if min(lengths) <= self.window // 2:
-            raise GlassformerError(
+            raise InputError(
                 f"The sound has {min(lengths)} samples, which is less than a frame; leave `pad` on."
             )
         return self.spectrogram(torch.stack(rows))
@@ -121,7 +125,7 @@ class AudioProcessor:
         else:
             samples = torch.as_tensor(sound)
         if samples.ndim != 1 or not samples.is_floating_point():
-            raise GlassformerError(
+            raise InputError(
                 f"A sound is samples between -1 and 1 in one row, and this one is {samples.dtype} "
                 f"of {list(samples.shape)}; mix channels by their mean, divide whole numbers by "
                 "their range."

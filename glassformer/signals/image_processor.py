@@ -11,7 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import (
+    ConfigError,
+    DataError,
+    GlassformerError,
+    InputError,
+    UnsupportedError,
+)
 from glassformer.spec import PatchEmbeddingSpec
 from glassformer.text.loading.files import READER_FILE, json_bytes, read_reader, write_files
 
@@ -48,13 +54,18 @@ class ImageProcessor:
         path, values = read_reader(Path(folder), "image_processor")
         kind = values.get("image_processor_type", values.get("feature_extractor_type", KINDS[0]))
         if kind not in KINDS:
-            raise GlassformerError(f"{path} is for a {kind}; images are read here by a {KINDS[0]}.")
+            raise UnsupportedError(
+                f"{path} is for a {kind}; images are read here by a {KINDS[0]}.",
+                field="image_processor_type",
+            )
         for key in ("do_center_crop", "do_pad"):
             if values.get(key):
-                raise GlassformerError(f"{path} sets {key}, which is not done here; crop before.")
+                raise UnsupportedError(
+                    f"{path} sets {key}, which is not done here; crop before.", field=key
+                )
         resample = values.get("resample", cls.resample)
         if resample not in range(6):
-            raise GlassformerError(f"{path} has resample = {resample!r}; it is a number, 0 to 5.")
+            raise ConfigError(f"{path} has resample = {resample!r}; it is a number, 0 to 5.")
         normal = values.get("do_normalize", True)
         try:
             return cls(
@@ -67,7 +78,7 @@ class ImageProcessor:
                 std=tuple(map(float, values.get("image_std") or (0.5,) * 3)) if normal else None,
             )
         except (TypeError, KeyError, ValueError):
-            raise GlassformerError(
+            raise ConfigError(
                 f"{path} must give size as height and width, and image_mean and image_std as "
                 "numbers; get it again."
             ) from None
@@ -107,7 +118,7 @@ class ImageProcessor:
         """
         read = [self.resized(self.pixels_of(image)) for image in images]
         if len({tuple(image.shape) for image in read}) != 1:
-            raise GlassformerError("Images of different sizes make no batch; give them one by one.")
+            raise InputError("Images of different sizes make no batch; give them one by one.")
         values = torch.stack(read).float()
         if self.scale is not None:
             values = values * self.scale
@@ -125,7 +136,7 @@ class ImageProcessor:
             image = image.convert("RGB")  # palette, transparency or CMYK images
         pixels = torch.from_numpy(np.array(image))
         if pixels.dtype != torch.uint8 or pixels.ndim not in (2, 3):
-            raise GlassformerError(
+            raise InputError(
                 f"An image is whole numbers from 0 to 255 (uint8) of [height, width, channel], and "
                 f"this one is {pixels.dtype} of {list(pixels.shape)}."
             )
@@ -133,7 +144,7 @@ class ImageProcessor:
         if channels is not None and len(pixels) == 1:
             pixels = pixels.expand(channels, -1, -1)
         if channels is not None and len(pixels) != channels:
-            raise GlassformerError(
+            raise InputError(
                 f"The image has {len(pixels)} channels and the model reads {channels}; channels "
                 "come last, [height, width, channel]."
             )
@@ -173,7 +184,7 @@ def open_image(path: Path) -> Any:
         image = pillow.open(path)
         image.load()
     except FileNotFoundError:
-        raise GlassformerError(f"The file {path} does not exist.") from None
+        raise DataError(f"The file {path} does not exist.", path=path) from None
     except OSError as error:
-        raise GlassformerError(f"{path} cannot be read as an image ({error}).") from None
+        raise DataError(f"{path} cannot be read as an image ({error}).", path=path) from None
     return image

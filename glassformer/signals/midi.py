@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError, InputError
 from glassformer.storage.files import atomic_file
 
 STEPS_PER_SECOND = 100
@@ -42,7 +42,7 @@ class Note:
     def __post_init__(self) -> None:
         known = 0 <= self.pitch < PITCHES and 0 < self.velocity <= VELOCITIES * VELOCITY_BIN - 1
         if not known or not 0 <= self.start <= self.end:
-            raise GlassformerError(
+            raise InputError(
                 f"{self} cannot be played: pitches go from 0 to 127, velocities from 1 to 127, and "
                 "time goes on from 0."
             )
@@ -92,7 +92,7 @@ def decode(ids: Iterable[int]) -> list[Note]:
 
     for event in ids:
         if not 0 <= event < VOCABULARY:
-            raise GlassformerError(f"{event} is no MIDI event; ids go from 0 to {VOCABULARY - 1}.")
+            raise InputError(f"{event} is no MIDI event; ids go from 0 to {VOCABULARY - 1}.")
         if event == END:
             break
         if event < OFF:
@@ -243,13 +243,16 @@ def _open(path: Path) -> Any:
     try:
         file = _mido().MidiFile(str(path), clip=True)
     except FileNotFoundError:
-        raise GlassformerError(f"There is no file {path}.") from None
+        raise DataError(f"There is no file {path}.", path=path) from None
     except (OSError, EOFError, ValueError, KeyError, IndexError) as error:
-        raise GlassformerError(f"{path} is not a MIDI file that can be read ({error}).") from None
+        raise DataError(
+            f"{path} is not a MIDI file that can be read ({error}).", path=path
+        ) from None
     if file.type == 2 or file.ticks_per_beat <= 0:
-        raise GlassformerError(
+        raise DataError(
             f"{path} holds independent pieces or counts video frames; save it as a MIDI file of "
-            "type 0 or 1 that counts beats."
+            "type 0 or 1 that counts beats.",
+            path=path,
         )
     return file
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, InputError
 
 REACH = 16  # zero crossings of the sinc on either side
 ROLLOFF = 0.95  # the fraction of the narrower band that is kept
@@ -25,14 +25,15 @@ def read_wav(path: str | Path) -> tuple[Tensor, int]:
             channels, size, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
             data = file.readframes(file.getnframes())
     except FileNotFoundError:
-        raise GlassformerError(f"The file {path} does not exist.") from None
+        raise DataError(f"The file {path} does not exist.", path=path) from None
     except (wave.Error, EOFError, OSError) as error:
-        raise GlassformerError(
+        raise DataError(
             f"{path} cannot be read as a PCM .wav file ({error}); convert it, for example with "
-            f"ffmpeg -i {path} -c:a pcm_s16le sound.wav."
+            f"ffmpeg -i {path} -c:a pcm_s16le sound.wav.",
+            path=path,
         ) from None
     if len(data) % (size * channels):
-        raise GlassformerError(f"{path} ends in the middle of a sample; get it again.")
+        raise DataError(f"{path} ends in the middle of a sample; get it again.", path=path)
     samples = _numbers(data, size).reshape(-1, channels).mean(1)
     return torch.from_numpy(samples.astype(np.float32)), rate
 
@@ -57,7 +58,7 @@ def resample(sound: Tensor, rate: int, new_rate: int) -> Tensor:
     if rate == new_rate:
         return sound
     if rate < 1:
-        raise GlassformerError(f"A sound cannot have {rate} samples a second; give its true rate.")
+        raise InputError(f"A sound cannot have {rate} samples a second; give its true rate.")
     shared = math.gcd(rate, new_rate)
     step, phases = rate // shared, new_rate // shared  # `phases` new samples for `step` old ones
     cutoff = ROLLOFF * min(1.0, phases / step)

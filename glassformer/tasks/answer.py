@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.tasks.batching import Pause, validate_text
 from glassformer.tasks.model_protocol import (
     TaskModel,
@@ -92,7 +92,7 @@ def answer(
     sides = [repeat(s) if isinstance(s, str) else texts_of(s) for s in (question, context)]
     listed = [len(side) for side in (question, context) if isinstance(side, list | tuple)]
     if len({*listed}) > 1:
-        raise GlassformerError(f"There are {listed[0]} questions and {listed[1]} contexts.")
+        raise InputError(f"There are {listed[0]} questions and {listed[1]} contexts.")
     results = raise_errors(answerer.stream(zip(*sides, strict=False)))
     return list(results) if listed else results
 
@@ -126,7 +126,7 @@ class Answerer:
     ) -> None:
         for name, value in (("n_best", n_best), ("longest", longest), ("question", question)):
             if value < 1:
-                raise GlassformerError(f"{name} must be at least 1, not {value}.")
+                raise ConfigError(f"{name} must be at least 1, not {value}.")
         self.model, self.tokenizer = model, require_tokenizer(model)
         self.head = require_head(model, "span", "answer", head)
         saved = settings_of(model, self.head.name)
@@ -156,7 +156,7 @@ class Answerer:
         for name, text in (("question", question), ("context", context)):
             error = validate_text(text)
             if error is not None:
-                return GlassformerError(str(error).replace("The text", f"The {name}"))
+                return InputError(str(error).replace("The text", f"The {name}"))
         try:
             frame = WindowFrame.of(self.tokenizer, question.strip(), self.question)
             room = frame.room(self.length)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, InputError
 from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.text import BatchEncoding, TextEncoding
 from glassformer.text.backend import Text
@@ -128,7 +128,7 @@ def encoded(
             text = next(whole) if error is None else error
             if refuse and isinstance(text, TextEncoding) and text.cut:
                 size = len(text) + text.cut
-                text = GlassformerError(f"The text has {size} tokens, of {limit} that can be read.")
+                text = InputError(f"The text has {size} tokens, of {limit} that can be read.")
             yield text
 
     return map_batched(texts, read)
@@ -148,7 +148,7 @@ def validate_text(text: Text) -> GlassformerError | None:
     except GlassformerError as error:
         return error
     empty = not any(part.strip() for part in ([text] if isinstance(text, str) else text))
-    return GlassformerError("The text is empty.") if empty else None
+    return InputError("The text is empty.") if empty else None
 
 
 def predict_batched(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.spec import HeadSpec
 from glassformer.tasks.batching import Pause, encoded, predict_batched
 from glassformer.tasks.model_protocol import (
@@ -93,7 +93,7 @@ class Classifier:
         too_long: TooLong = "truncate",
     ) -> None:
         if too_long not in ("truncate", "refuse"):
-            raise GlassformerError(f'too_long is "truncate" or "refuse", not {too_long!r}.')
+            raise ConfigError(f'too_long is "truncate" or "refuse", not {too_long!r}.')
         self.model = model
         self.head = require_head(model, "classify", "classify", head)
         self.labels = labels_of(model, self.head)
@@ -128,7 +128,7 @@ class Classifier:
         named = given if isinstance(given, Mapping) else {}
         strange = sorted(set(named) - set(self.labels))
         if strange:
-            raise GlassformerError(
+            raise ConfigError(
                 f"A threshold names the label {strange[0]!r}, which is none of the model's: "
                 f"{', '.join(self.labels)}."
             )
@@ -136,7 +136,7 @@ class Classifier:
         found = [named.get(label, every) for label in self.labels]
         for value in found:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise GlassformerError(f"A threshold is a number from 0 to 1, not {value!r}.")
+                raise ConfigError(f"A threshold is a number from 0 to 1, not {value!r}.")
         return found
 
 
@@ -152,8 +152,9 @@ def has_several(model: TaskModel, head: HeadSpec) -> bool:
     """
     kind = problem_type(model, head)
     if kind not in (None, SINGLE, SEVERAL):
-        raise GlassformerError(
+        raise UnsupportedError(
             f"classify gives labels, and the head {head.name!r} of {model.architecture} does not "
-            f"(problem_type is {kind!r} in config.json)."
+            f"(problem_type is {kind!r} in config.json).",
+            field="problem_type",
         )
     return kind == SEVERAL or head.outputs == 1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.spec import AudioFramesSpec, PatchEmbeddingSpec
 from glassformer.tasks.batching import Pause, encoded, predict_batched
 from glassformer.tasks.model_protocol import (
@@ -103,7 +103,7 @@ class Embedder:
             own = replace(own, normalize=normalize)
         if prompt is not None and prompt not in own.prompts:
             known = f"it has {', '.join(own.prompts)}" if own.prompts else "it has none"
-            raise GlassformerError(f"The model has no prompt {prompt!r}; {known}.")
+            raise ConfigError(f"The model has no prompt {prompt!r}; {known}.")
         limit = longest(model, length)
         if length is None and own.length is not None:
             limit = min(own.length, limit or own.length)
@@ -146,7 +146,7 @@ class Embedder:
 def require_text(model: TaskModel) -> None:
     stack = model.spec.encoder or model.spec.last_stack
     if isinstance(stack.embed, AudioFramesSpec | PatchEmbeddingSpec):
-        raise GlassformerError(
+        raise UnsupportedError(
             f"embed reads texts, and {model.architecture} reads sound or images."
         )
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
 from glassformer.generate.infill import GAP
 from glassformer.tasks.batching import map_batched, predict_batched
 from glassformer.tasks.fill_masked import Guess, MaskedRow, beam_search, first_guesses, likelihood
@@ -77,16 +77,16 @@ def filler(
     """
     for name, value in (("top", top), ("tokens", tokens), ("beam", beam)):
         if value < 1:
-            raise GlassformerError(f"{name} must be 1 or more, not {value}.")
+            raise ConfigError(f"{name} must be 1 or more, not {value}.")
     if model.spec.encoder is not None and model.spec.decoder is not None:
         if among is not None or tokens != 1:
-            raise GlassformerError(
+            raise ConfigError(
                 f"{model.architecture} writes what is missing, of any length; `tokens` and `among` "
                 "are for masked language models."
             )
         return Seq2SeqFiller(model, top, max(beam, top), knobs)
     if knobs:
-        raise GlassformerError(f"{next(iter(knobs))!r} is a knob of encoder-decoders alone.")
+        raise ConfigError(f"{next(iter(knobs))!r} is a knob of encoder-decoders alone.")
     return MaskedFiller(model, top, tokens, among, max(beam, top))
 
 
@@ -101,12 +101,12 @@ class MaskedFiller:
         self.tokens, self.among = tokens, among
         self.tokenizer = require_tokenizer(model)
         if "mask" not in self.tokenizer.special or model.spec.decoder is not None:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"fill needs a masked language model, or an encoder-decoder; {model.architecture} "
                 f"is {purpose(model)}."
             )
         if among is not None and not [word for word in among if word.strip()]:
-            raise GlassformerError("`among` has no words; name some, or leave it out.")
+            raise ConfigError("`among` has no words; name some, or leave it out.")
         self.mask = self.tokenizer.special["mask"]
         self.sign = self.tokenizer.token(self.mask)
         self.marks = re.compile(f"{GAP}|{re.escape(self.sign)}")
@@ -139,16 +139,16 @@ class MaskedFiller:
 
     def encoded(self, text: Any) -> TextEncoding | GlassformerError:
         if not isinstance(text, str):
-            return GlassformerError(f"A text must be a str, not {type(text).__name__}.")
+            return InputError(f"A text must be a str, not {type(text).__name__}.")
         parts = self.marks.split(text)
         if len(parts) < 2:
-            return GlassformerError("The text has no gap; mark one by ___.")
+            return InputError("The text has no gap; mark one by ___.")
         try:
             made = self.tokenizer.encode(self.sign.join(parts))
         except GlassformerError as error:
             return error
         if self.limit is not None and len(made) > self.limit:
-            return GlassformerError(
+            return InputError(
                 f"The text has {len(made)} tokens and the model reads {self.limit}; shorten it."
             )
         return made
@@ -194,7 +194,7 @@ class MaskedFiller:
                 if first < end and last > start and not made.special_mask[i]
             ]
             if not own or (self.limit is not None and len(made) > self.limit):
-                raise GlassformerError(f"{word!r} cannot stand in the gap; choose another word.")
+                raise ConfigError(f"{word!r} cannot stand in the gap; choose another word.")
             rows.append(MaskedRow(made.ids, made.segments))
             places.append(own)
         found = likelihood(self.model, rows, places, self.mask)

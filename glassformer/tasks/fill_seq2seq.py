@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UnsupportedError
 from glassformer.generate.config import samples
 from glassformer.generate.infill import filler_of, infill
 from glassformer.generate.result import GenerationOutput
@@ -23,7 +23,7 @@ class Seq2SeqFiller:
             filler_of(model.writer)
         except GlassformerError as error:
             said = f"{error} {model.architecture} is {purpose(model)}."
-            raise GlassformerError(said) from None
+            raise UnsupportedError(said) from None
         usual = {} if samples(knobs) else {"num_beams": beam}
         self.knobs = {**usual, "num_return_sequences": top, **knobs}
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 
@@ -29,16 +29,16 @@ def read_header(folder: Path) -> dict[str, Any]:
     try:
         header = json.loads(path.read_text("utf-8"))
     except OSError:
-        raise GlassformerError(
+        raise LoadError(
             f"{folder} holds no index ({HEADER}); make one with glassformer index."
         ) from None
     except ValueError as error:
-        raise GlassformerError(f"{path} is not JSON ({error}).") from None
+        raise LoadError(f"{path} is not JSON ({error}).") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise GlassformerError(f"{path} is of no index that is known here.")
+        raise LoadError(f"{path} is of no index that is known here.")
     width = header.get("width")
     if type(width) is not int or width < 1 or header.get("kept") not in ("float16", "float32"):
-        raise GlassformerError(
+        raise LoadError(
             f"{path} does not say the width and the precision of its vectors; make the index anew."
         )
     rows_folder(folder, header)
@@ -53,13 +53,13 @@ def rows_folder(folder: Path, header: Mapping[str, Any]) -> Path:
     """Returns the folder of rows that a header names; it may not exist yet."""
     path = named_in(folder, header.get("rows"), folder / HEADER)
     if not ROWS.fullmatch(path.name):
-        raise GlassformerError(
+        raise LoadError(
             f"{folder / HEADER} names {path.name!r}, and rows are in rows-1, rows-2, ...; make the "
             "index anew."
         )
     for one in (path, *(path / name for name in FILES)):
         if one.is_symlink():
-            raise GlassformerError(f"{one} is a link, and no part of an index; make it anew.")
+            raise LoadError(f"{one} is a link, and no part of an index; make it anew.")
     return path
 
 
@@ -89,5 +89,5 @@ def opened(path: Path) -> IO[bytes]:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:
-        raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
+        raise LoadError(f"{path} cannot be written ({error.strerror}).") from None
     return os.fdopen(handle, "r+b")

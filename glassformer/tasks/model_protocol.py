@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
 from glassformer.generate import Generator
 from glassformer.generate.context import context_length
 from glassformer.spec import AudioFramesSpec, HeadSpec, ModelSpec, PatchEmbeddingSpec, head_among
@@ -111,19 +111,19 @@ def require_head(model: TaskModel, kind: str, verb: str, name: str | None = None
     if not heads:
         what, objective = HEADS[kind]
         objective = WRITERS.get(verb, objective)
-        raise GlassformerError(
+        raise UnsupportedError(
             f"{verb} needs {what}, and {model.architecture} has none; it is {purpose(model)} "
             f"(train one by the objective {objective})."
         )
     if name is None and len(heads) > 1:
         has = ", ".join(head.name for head in heads)
-        raise GlassformerError(f"Say which head is meant (--head): the model has {has}.")
+        raise ConfigError(f"Say which head is meant (--head): the model has {has}.")
     return head_among(heads, name, f" to {verb} with")
 
 
 def require_tokenizer(model: TaskModel) -> Tokenizer:
     if model.tokenizer is None:
-        raise GlassformerError("This folder has no tokenizer, so that no text can be read.")
+        raise UnsupportedError("This folder has no tokenizer, so that no text can be read.")
     return model.tokenizer
 
 
@@ -132,7 +132,7 @@ def settings_of(model: TaskModel, task: str) -> Mapping[str, Any]:
     tasks = model.config.get(SETTINGS) or {}
     found = tasks.get(task, {}) if isinstance(tasks, Mapping) else None
     if not isinstance(found, Mapping):
-        raise GlassformerError(
+        raise ConfigError(
             f"config.json gives {SETTINGS}.{task} the value {found!r}; it must be an object."
         )
     return found
@@ -148,7 +148,7 @@ def labels_of(model: TaskModel, head: HeadSpec) -> Sequence[str]:
     """Returns the head's own labels if config.json has them, else the model's."""
     names = settings_of(model, head.name).get("labels") or model.spec.labels
     if len(names) != head.outputs:
-        raise GlassformerError(
+        raise ConfigError(
             f"The head {head.name!r} of {model.architecture} has {head.outputs} outputs, and "
             f"config.json names {len(names)} labels (id2label, {SETTINGS}.{head.name}.labels)."
         )
@@ -171,9 +171,7 @@ def longest(model: TaskModel, asked: int | None = None) -> int | None:
     """
     positions = context_length(text_stack(model))
     if asked is not None and positions is not None and asked > positions:
-        raise GlassformerError(
-            f"A length of {asked} tokens is above the model's {positions} positions."
-        )
+        raise ConfigError(f"A length of {asked} tokens is above the model's {positions} positions.")
     said = asked if asked is not None else require_tokenizer(model).max_length
     limits = [limit for limit in (said, positions) if limit is not None]
     return min(limits, default=None)
@@ -198,7 +196,7 @@ def apply_to(
 def texts_of(given: Any) -> Iterable[Any]:
     if isinstance(given, Iterable):
         return given
-    raise GlassformerError(f"Give a text, or a list or an iterator, not {type(given).__name__}.")
+    raise InputError(f"Give a text, or a list or an iterator, not {type(given).__name__}.")
 
 
 def raise_errors(results: Iterable[Result | GlassformerError]) -> Iterator[Result]:

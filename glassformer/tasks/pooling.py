@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, LoadError, UnsupportedError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 
@@ -66,9 +66,7 @@ class Pooling:
     def __post_init__(self) -> None:
         for mode in self.modes or ("",):
             if mode not in POOLS:
-                raise GlassformerError(
-                    f"There is no pooling {mode!r}; choose of {', '.join(POOLS)}."
-                )
+                raise ConfigError(f"There is no pooling {mode!r}; choose of {', '.join(POOLS)}.")
 
     def __call__(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
         """Pools [text, position, width] to [text, vector]; the mask is True at pooled positions."""
@@ -155,7 +153,7 @@ def read_pooling(folder: Path) -> Pooling | None:
         elif kind == "Normalize":
             normalize = True
         elif kind != "Dropout":  # which has no effect after training
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"{folder / 'modules.json'} has the step {kind!r}, which is not known here (only "
                 "Transformer, Pooling and Normalize are); take it out to do without."
             )
@@ -211,7 +209,9 @@ def _modes(said: Mapping[str, Any], path: Path) -> tuple[str, ...]:
         asked = [named] if isinstance(named, str) else list(named)
         unknown = [mode for mode in asked if mode not in ours]
         if unknown:
-            raise GlassformerError(f"{path / 'config.json'} has the pooling {unknown[0]!r}.")
+            raise UnsupportedError(
+                f"{path / 'config.json'} has the pooling {unknown[0]!r}.", field="pooling_mode"
+            )
         return tuple(ours[mode] for mode in asked)
     order = ("first", "max", "mean", "root", "weighted", "last")  # sentence-transformers' order
     return tuple(mode for mode in order if said.get(OLDER[mode]))
@@ -225,9 +225,9 @@ def _read(path: Path, kind: type[Any]) -> Any:
     try:
         value = json.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise GlassformerError(f"{path} cannot be read ({error.strerror}).") from None
+        raise LoadError(f"{path} cannot be read ({error.strerror}).") from None
     except ValueError as error:
-        raise GlassformerError(f"{path} is not JSON ({error}); get it again.") from None
+        raise LoadError(f"{path} is not JSON ({error}); get it again.") from None
     if not isinstance(value, kind):
-        raise GlassformerError(f"{path} must hold a JSON {kind.__name__}; get it again.")
+        raise LoadError(f"{path} must hold a JSON {kind.__name__}; get it again.")
     return value

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
 from glassformer.generate import GenerationOutput
 from glassformer.generate.config import KINDS, samples
 from glassformer.generate.context import context_length
@@ -69,14 +69,14 @@ class Rewriter:
     ) -> None:
         require_head(model, "lm", verb)
         if model.spec.decoder is None:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"{verb} needs a model that writes, and {model.architecture} only reads; it is a "
                 "model to fill gaps with (fill)."
             )
         self.model, self.verb = model, verb
         self.writer = model.writer
         if self.writer.listens:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"{verb} reads text, and {model.architecture} listens; give its sound to generate."
             )
         self.alone = model.spec.encoder is None
@@ -117,7 +117,7 @@ class Rewriter:
             return separator_ids(self.tokenizer, separator)
         found = self.saved.get("separator")
         if found is None:
-            raise GlassformerError(
+            raise ConfigError(
                 f"{self.model.architecture} writes on from any text, and its config.json does not "
                 f"say what stands between a source and its target; say so (--separator), or train "
                 f"it to {self.verb} by the objective continuation."
@@ -134,12 +134,12 @@ class Rewriter:
             new = self.knobs.max_new_tokens or self.new_tokens
             room = max(room - new, room // 2)
         if length is not None and positions is not None and length > positions:
-            raise GlassformerError(
+            raise ConfigError(
                 f"A length of {length} tokens is above the model's {positions} positions."
             )
         room, frame = room if length is None else length, self.measure("")
         if room <= frame:
-            raise GlassformerError(
+            raise ConfigError(
                 f"{room} tokens leave no room for a text beside the {frame} that frame it; raise "
                 "the length."
             )
@@ -247,9 +247,9 @@ class Rewriter:
 
     def checked(self, text: Any) -> str:
         if not isinstance(text, str):
-            raise GlassformerError(f"A text to {self.verb} is a str, not {type(text).__name__}.")
+            raise InputError(f"A text to {self.verb} is a str, not {type(text).__name__}.")
         if not text.strip():
-            raise GlassformerError(f"The text is empty; there is nothing to {self.verb}.")
+            raise InputError(f"The text is empty; there is nothing to {self.verb}.")
         return text
 
 
@@ -268,7 +268,7 @@ def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
         return [tokenizer.id(separator)]
     ids = tokenizer.ids(separator)
     if not ids or tokenizer.special.get("unk") in ids:
-        raise GlassformerError(
+        raise ConfigError(
             f"The tokenizer has no token for the separator {separator!r}; name one that it has "
             "(objective.separator), or let a fresh one have it (tokenizer.special.sep)."
         )

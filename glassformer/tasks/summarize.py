@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import GenerationOutput
 from glassformer.tasks.batching import Pause
 from glassformer.tasks.model_protocol import TaskModel, apply_to
@@ -53,7 +53,7 @@ class Summarizer:
         **knobs: Any,
     ) -> None:
         if long not in LONG:
-            raise GlassformerError(f"long is one of {', '.join(LONG)}, not {long!r}.")
+            raise ConfigError(f"long is one of {', '.join(LONG)}, not {long!r}.")
         self.long = long
         self.rewriter = Rewriter(
             model,

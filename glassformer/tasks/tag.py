@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError, GlassformerError, InputError
 from glassformer.metrics.ner import NerReport, Scheme, entities, names_entities, report, type_of
 from glassformer.tasks.batching import Pause, validate_text
 from glassformer.tasks.model_protocol import (
@@ -123,7 +123,7 @@ class Tagger:
         saved = settings_of(model, self.head.name)
         self.split: Split = split or saved.get("split", "words")
         if self.split not in SPLITS:
-            raise GlassformerError(f"split is {', '.join(SPLITS)}, not {self.split!r}.")
+            raise ConfigError(f"split is {', '.join(SPLITS)}, not {self.split!r}.")
         self.frame = WindowFrame.of(self.tokenizer)
         self.room = self.frame.room(length_of(model, max_length, saved))
         self.stride = self.room - self.room // OVERLAP if stride is None else stride
@@ -158,7 +158,7 @@ class Tagger:
         """Scores the model on words with gold tags; see `metrics.ner.report`."""
         texts, gold = [*words], [*tags]
         if len(texts) != len(gold):
-            raise GlassformerError(f"There are {len(texts)} texts and tags of {len(gold)}.")
+            raise InputError(f"There are {len(texts)} texts and tags of {len(gold)}.")
         for one, right in zip(texts, gold, strict=True):
             self.check(one, right)
         return report([found.tags for found in raise_errors(self.stream(texts))], gold, scheme)
@@ -166,11 +166,11 @@ class Tagger:
     def check(self, words: Sequence[str], tags: Sequence[str]) -> None:
         """Raises if the tags cannot be gold tags of the words, given the model's labels."""
         if len(words) != len(tags):
-            raise GlassformerError(f"There are {len(words)} words and {len(tags)} tags.")
+            raise DataError(f"There are {len(words)} words and {len(tags)} tags.")
         known = {self._kind(label) for label in self.labels}
         strange = next((tag for tag in tags if self._kind(tag) not in known), None)
         if strange is not None:
-            raise GlassformerError(
+            raise DataError(
                 f"The tag {strange!r} is none of the model's: {', '.join(self.labels)}."
             )
 
@@ -191,12 +191,10 @@ class Tagger:
     def _words(self, given: Given) -> WordList:
         if not isinstance(given, str):
             if not isinstance(given, Sequence):
-                raise GlassformerError(
-                    f"A text is a str or a list of words, not {type(given).__name__}."
-                )
+                raise InputError(f"A text is a str or a list of words, not {type(given).__name__}.")
             strange = [word for word in given if not isinstance(word, str) or not word.strip()]
             if strange:
-                raise GlassformerError(f"The words have {strange[0]!r}, which is no word.")
+                raise InputError(f"The words have {strange[0]!r}, which is no word.")
         text = given if isinstance(given, str) else " ".join(given)
         error = validate_text(text)
         if error is not None:
@@ -209,7 +207,7 @@ class Tagger:
             ends = np.cumsum(sizes + 1) - 1
             starts = ends - sizes
         if not len(starts):
-            raise GlassformerError("The text has no words.")
+            raise InputError("The text has no words.")
         return WordList(text, starts, ends)
 
     def _forward(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Found]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.generate import GenerationOutput
 from glassformer.tasks.batching import Pause
 from glassformer.tasks.model_protocol import (
@@ -96,9 +96,9 @@ class Translator:
             _check_direction(" to ".join(map(str, asked)), self.rewriter.saved.get("directions"))
         self.split: Split = split or self.rewriter.saved.get("split", "parts")
         if self.split not in SPLITS:
-            raise GlassformerError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
+            raise ConfigError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
         if prefix is None and self._lacks_target():
-            raise GlassformerError(
+            raise ConfigError(
                 "Say which language to translate into (target_language, --to), as the tokenizer "
                 "names them."
             )
@@ -134,7 +134,7 @@ class Translator:
             return parts_of(text, lambda part: measure(as_line(part)), room, together)
         length = measure(text)
         if length > room:
-            raise GlassformerError(
+            raise InputError(
                 f"The text has {length} tokens, and the model reads {room} at once; let it be "
                 "split into parts or sentences (split)."
             )
@@ -158,7 +158,7 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
     if not pairs or TRAINED in tasks:  # it was trained on something else since
         addresses = require_tokenizer(model).language_tokens
         if addresses and asked[1] is None:
-            raise GlassformerError(
+            raise ConfigError(
                 "Say which language to translate into (target_language, --to); the model knows "
                 f"{', '.join(addresses)}."
             )
@@ -171,7 +171,7 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
     if len(fitting) == 1:
         return pairs[fitting[0]]
     known = ", ".join(" to ".join(pair) for pair in pairs)
-    raise GlassformerError(
+    raise ConfigError(
         f"Say which languages (source_language, target_language; --from, --to); the model "
         f"translates {known}."
     )
@@ -180,7 +180,7 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
 def _check_direction(asked: str, known: Sequence[str] | None) -> None:
     """Raises if the model was not trained for this direction; it would use another language."""
     if known and asked not in known:
-        raise GlassformerError(
+        raise ConfigError(
             f"This model was not taught to translate {asked}, only {', '.join(known)}; go by way "
             "of a language in between."
         )

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, InputError
 from glassformer.tasks.batching import Pause, predict_batched
 from glassformer.tasks.model_protocol import TaskModel, longest
 from glassformer.tasks.windows import TextWindow, WindowFrame
@@ -86,7 +86,7 @@ def with_last(windows: Iterator[TextWindow]) -> Iterator[tuple[TextWindow, bool]
     """Yields each window and whether it is the last; raises if there is none."""
     window = next(windows, None)
     if window is None:
-        raise GlassformerError("The tokenizer makes nothing of the text.")
+        raise InputError("The tokenizer makes nothing of the text.")
     for behind in windows:
         yield window, False
         window = behind

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.text import TextEncoding, Tokenizer
 from glassformer.text.prefetch import PrefetchEncoder
 
@@ -52,7 +52,7 @@ class WindowFrame:
         """Returns the number of tokens for the text in a window of `length` tokens."""
         room = length - len(self)
         if room < 1:
-            raise GlassformerError(
+            raise ConfigError(
                 f"A length of {length} tokens leaves no room for the text beside the {len(self)} "
                 "that stand around it; raise the length."
             )
@@ -168,7 +168,7 @@ def windows(blocks: Iterable[TextEncoding], room: int, stride: int) -> Iterator[
     exactly one window.
     """
     if not 1 <= stride <= room:
-        raise GlassformerError(
+        raise ConfigError(
             f"Windows of {room} tokens move on by 1 to {room} of them, not by {stride}."
         )
     cuts = _cuts(blocks, room, stride)

@@ -16,7 +16,7 @@ from typing import Any, Literal, overload
 
 from numpy.typing import NDArray
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 Split = Literal["words", "characters", "spaces"]
 SPLITS: dict[str, str] = {
@@ -36,7 +36,7 @@ JOINER = "\u200d"
 def find_words(text: str, split: Split = "words") -> Iterator[tuple[int, int]]:
     """Yields start and end of each word."""
     if split not in SPLITS:
-        raise GlassformerError(f"Words are split by {', '.join(SPLITS)}, not {split!r}.")
+        raise ConfigError(f"Words are split by {', '.join(SPLITS)}, not {split!r}.")
     return (match.span() for match in _patterns()[split].finditer(text))
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.text.encoding import LazyEncodings, TextEncoding
 from glassformer.text.loading.tokenizer_config import id_of
 
@@ -58,8 +58,8 @@ class TokenizerBackend(Protocol):
         """Returns the name of the class with which `transformers` loads those files."""
 
 
-def no_languages() -> GlassformerError:
-    return GlassformerError(
+def no_languages() -> ConfigError:
+    return ConfigError(
         "This tokenizer reads all languages alike, and it has none to choose; leave "
         "source_language and target_language out."
     )

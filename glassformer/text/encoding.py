@@ -8,7 +8,7 @@ import torch
 from tokenizers import Encoding
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class TextEncoding:
             return self
         special = [i for i, flag in enumerate(self.special_mask) if flag]
         if len(special) > max_length:
-            raise GlassformerError(
+            raise ConfigError(
                 f"max_length={max_length} cannot hold the {len(special)} special tokens "
                 "that this tokenizer adds; raise it, or encode with special=False."
             )
@@ -176,7 +176,7 @@ class BatchEncoding:
         longest = max(len(row) for row in encoded)
         width = longest if length is None else length
         if longest > width:
-            raise GlassformerError(
+            raise InputError(
                 f"A text has {longest} tokens and does not fit pad_to={width}; "
                 f"give max_length={width} to truncate it."
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tokenizers import Tokenizer as Backend
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.text.backend import LibraryBackend, Text, TokenizerBackend, set_template
 from glassformer.text.encoding import TextEncoding
 from glassformer.text.loading.tokenizer_config import TokenizerConfig, id_of
@@ -36,7 +36,7 @@ M2M_WMT21 = ["en", "ha", "is", "ja", "cs", "ru", "zh", "de"]
 def known(language: str, languages: Sequence[str]) -> str:
     """Returns `language`, or raises if it is not among `languages`."""
     if language not in languages:
-        raise GlassformerError(
+        raise ConfigError(
             f"The tokenizer has no language {language!r}; its languages are {', '.join(languages)}."
         )
     return language
@@ -65,9 +65,10 @@ class LanguageBackend:
     @classmethod
     def of(cls, codec: LibraryBackend, settings: TokenizerConfig) -> "LanguageBackend":
         if settings.flag("legacy_behaviour", False):
-            raise GlassformerError(
+            raise UnsupportedError(
                 "NLLB's legacy_behaviour, which puts the language behind a text, is not read; set "
-                "it to false in tokenizer_config.json."
+                "it to false in tokenizer_config.json.",
+                field="legacy_behaviour",
             )
         tokens = codec.vocabulary.get_vocab(with_added_tokens=True)
         languages = sorted(filter(CODE.fullmatch, tokens), key=lambda code: tokens[code])

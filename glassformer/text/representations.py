@@ -9,14 +9,14 @@ matrix. One multiplication turns the second into the third:
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 
 
 def one_hot(ids: Tensor | list[int], size: int) -> Tensor:
     """Returns float vectors of length `size` with a 1 at each id: [...] -> [..., size]."""
     ids = torch.as_tensor(ids, dtype=torch.long)
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
-        raise GlassformerError(
+        raise InputError(
             f"one_hot needs ids from 0 to {size - 1}, got {int(ids.min())} to {int(ids.max())}."
         )
     return torch.nn.functional.one_hot(ids, size).to(torch.get_default_dtype())

@@ -11,7 +11,7 @@ from typing import Literal
 from tokenizers.models import BPE
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 from glassformer.storage.folders import stable_folder
 from glassformer.text.backend import Text, TokenizerBackend
 from glassformer.text.detokenize_stream import DetokenizeStream, added, clean_spaces, tail
@@ -182,14 +182,14 @@ class Tokenizer:
         """
         token = self._codec.vocabulary.id_to_token(id) if id >= 0 else None
         if token is None:
-            raise GlassformerError(f"The vocabulary of {self.size} tokens has no id {id}.")
+            raise InputError(f"The vocabulary of {self.size} tokens has no id {id}.")
         return str(token)
 
     def id(self, token: str) -> int:
         """Returns the id of a token, given as the vocabulary spells it."""
         id = self._codec.vocabulary.token_to_id(token)
         if id is None:
-            raise GlassformerError(f"The vocabulary of {self.size} tokens lacks {token!r}.")
+            raise InputError(f"The vocabulary of {self.size} tokens lacks {token!r}.")
         return int(id)
 
     def __len__(self) -> int:
@@ -235,18 +235,18 @@ class Tokenizer:
         single = isinstance(text, str)
         firsts: list[Text] = [text] if isinstance(text, str) else list(text)
         if not firsts:
-            raise GlassformerError("The list of texts is empty; pass at least one text.")
+            raise InputError("The list of texts is empty; pass at least one text.")
         texts = firsts
         if text_pair is not None:
             seconds = [text_pair] if isinstance(text_pair, str) else list(text_pair)
             if len(seconds) != len(firsts):
-                raise GlassformerError(
+                raise InputError(
                     f"There are {len(firsts)} texts and {len(seconds)} in text_pair; pass as many."
                 )
             texts = [(str(one), two) for one, two in zip(firsts, seconds, strict=True)]
         limit = self.max_length if max_length is None else max_length
         if limit is None and (truncation or padding == "max_length"):
-            raise GlassformerError("The tokenizer states no maximum length; pass max_length.")
+            raise ConfigError("The tokenizer states no maximum length; pass max_length.")
         side = self.truncation_side
         encodings = self._encode(texts, add_special_tokens, limit if truncation else None, side)
         width = max(len(one.ids) for one in encodings) if padding else None
@@ -332,7 +332,7 @@ class Tokenizer:
             side: The side to pad; None uses `padding_side`.
         """
         if isinstance(texts, str) or not texts:
-            raise GlassformerError("A batch is a list of at least one text; encode() takes one.")
+            raise InputError("A batch is a list of at least one text; encode() takes one.")
         check_choice("side", side or self.padding_side)
         return BatchEncoding.of(
             self._encode(list(texts), special, max_length, truncate),
@@ -402,7 +402,7 @@ class Tokenizer:
     ) -> list[TextEncoding]:
         check_choice("truncate", truncate)
         if max_length is not None and max_length < 0:
-            raise GlassformerError(f"max_length must be 0 or more, not {max_length}.")
+            raise ConfigError(f"max_length must be 0 or more, not {max_length}.")
         encoded = self.unfolding(texts, special=special)
         if max_length is None:
             return list(encoded)
@@ -411,7 +411,7 @@ class Tokenizer:
     def _shown(self, id: int, special: bool) -> str | None:
         """Returns the token to decode for an id, or None if the id gives no text."""
         if id < 0:
-            raise GlassformerError(f"{id} is no token id; ids start at 0.")
+            raise InputError(f"{id} is no token id; ids start at 0.")
         if not special and id in self.special_ids:
             return None
         token: str | None = self._codec.vocabulary.id_to_token(id)
@@ -435,20 +435,20 @@ class Tokenizer:
 
 def check_choice(name: str, value: str) -> None:
     if value not in ("left", "right"):
-        raise GlassformerError(f'{name} must be "left" or "right", not {value!r}.')
+        raise ConfigError(f'{name} must be "left" or "right", not {value!r}.')
 
 
 def check_text(text: Text) -> None:
     parts = text if isinstance(text, tuple) and len(text) == 2 else (text,)
     for part in parts:
         if not isinstance(part, str):
-            raise GlassformerError(
+            raise InputError(
                 f"A text must be a str, or a tuple of two for a pair, not {type(part).__name__}."
             )
         try:
             part.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise GlassformerError(
+            raise InputError(
                 f"The text has half a character (a lone surrogate) at index {error.start}."
             ) from None
 
@@ -456,4 +456,4 @@ def check_text(text: Text) -> None:
 def check_tensors(name: str) -> None:
     """Raises an error unless the kind of tensors exists here."""
     if name != "pt":
-        raise GlassformerError(f'return_tensors must be "pt" (PyTorch) or None, not {name!r}.')
+        raise ConfigError(f'return_tensors must be "pt" (PyTorch) or None, not {name!r}.')

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.text.encoding import TextEncoding
 
 
@@ -63,7 +63,7 @@ def as_tensors(columns: dict[str, list[list[int]]]) -> dict[str, Tensor]:
     """Converts rows of one length to tensors of [batch, position]."""
     lengths = {len(row) for row in columns["input_ids"]}
     if len(lengths) > 1:
-        raise GlassformerError(
+        raise InputError(
             f"The texts have {min(lengths)} to {max(lengths)} tokens, and a tensor needs rows of "
             "one length; pass padding=True."
         )

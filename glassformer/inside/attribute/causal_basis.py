@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.inside.capture.cancellation import check_cancelled
 from glassformer.inside.capture.corpus import LENGTH, TOKENS, batches, captured, pieces
 from glassformer.inside.capture.model_inputs import Text
@@ -107,7 +107,7 @@ def causal_basis(
             break
     rows = torch.cat(found)[:ROWS] if found else torch.zeros(0)
     if len(rows) < 2 or not 1 <= count <= rows.shape[1]:
-        raise GlassformerError(
+        raise ConfigError(
             f"Directions at right angles are 1 to {model.spec.last_stack.widths[-1]}, and their "
             "mean is one over two tokens at least."
         )

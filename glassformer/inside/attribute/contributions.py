@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from glassformer.core.heads import Head, pick
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.attribute.backward_attribution import BackwardAttribution, Parts, needed
 from glassformer.inside.attribute.linearize import exact, head_direction
 from glassformer.inside.attribute.predictions import (
@@ -113,7 +113,7 @@ class Contributions(Displayable):
     def _of(self, kind: str) -> NamedTensor:
         found = [part for part in self.parts if part.kind == kind]
         if not found:
-            raise GlassformerError(
+            raise ConfigError(
                 "Neurons are told of the layers that contributions(neurons=...) names."
                 if kind == "neuron"
                 else f"There is no {kind} in this model."
@@ -167,7 +167,7 @@ def contributions(
     """
     spec = head_with_outputs(view.model, head or view.head)
     if spec.mixes or spec.pixels:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The head {spec.name!r} reads inner layers or draws an image, so that it has no logit "
             "that would be a sum over the stream."
         )
@@ -192,7 +192,7 @@ def contributions(
     found = tuple(Contribution(*key, value) for key, value in parts.items())
     whole = Contributions(output, text, at, logit, found, other)
     if abs(whole.total - logit) > LOOSE * (1 + abs(logit)):
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The parts of this logit add up to {whole.total:.3f}, not {logit:.3f}: an adapter "
             "stands between them that is not linear; switch it off."
         )

@@ -19,7 +19,7 @@ from torch import Tensor
 from glassformer.core import ActivationCapture
 from glassformer.core.audio_image_embedding import SignalEmbedding
 from glassformer.core.transformer import ModelOutput
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.attribute.predictions import (
     default_position,
     head_with_outputs,
@@ -189,7 +189,7 @@ def integrated_gradients(
         The attribution.
     """
     if steps < 1:
-        raise GlassformerError(f"steps must be 1 or more, not {steps}.")
+        raise ConfigError(f"steps must be 1 or more, not {steps}.")
     question = AttributedOutput.of(view, token, position, head)
     read, base = _embeddings(view), _baseline(view, baseline)
     points, weights = np.polynomial.legendre.leggauss(steps)
@@ -220,7 +220,7 @@ def _slopes(question: AttributedOutput, embeddings: dict[str, Tensor]) -> dict[s
         leaves = {name: x.detach().requires_grad_() for name, x in embeddings.items()}
         logits = question.ask(leaves).sum()
         if not logits.requires_grad:
-            raise GlassformerError(
+            raise UnsupportedError(
                 "No gradient comes back through this model: codes of 8 or 4 bits have none; load "
                 "it without `quantize`."
             )
@@ -250,7 +250,7 @@ def _baseline(view: View, wanted: int | str | None) -> dict[str, Tensor]:
     if isinstance(id, str):
         known = view.model.tokenizer
         if known is None:
-            raise GlassformerError("There is no tokenizer; give the baseline as a token's number.")
+            raise ConfigError("There is no tokenizer; give the baseline as a token's number.")
         id = known.id(id)
     sides = {"tokens": view.reading.last, "source": view.reading.encoder}
     inputs: dict[str, Tensor] = {}

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from glassformer.core.adaptive_softmax import AdaptiveSoftmax
 from glassformer.core.heads import Head
 from glassformer.core.norm import BatchNorm, LayerNorm, RMSNorm
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 
 Back = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Maps a direction [row, width out] to [row, width in] and the contribution of the bias."""
@@ -162,7 +162,7 @@ def _joined(steps: list[Back]) -> Back:
 def _output(head: Head, x: Tensor, output: int) -> tuple[Tensor, dict[str, Tensor], Tensor]:
     """The output layer's row for an output, its bias, and the resulting logit."""
     if head.spec.outputs is None:
-        raise GlassformerError(f"The head {head.spec.name!r} gives a vector and has no logits.")
+        raise UnsupportedError(f"The head {head.spec.name!r} gives a vector and has no logits.")
     if isinstance(head.out, AdaptiveSoftmax):
         return _clustered(head.out, x, output)
     row = exact(head.out.weight[output])

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.heads import pick
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UnsupportedError
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.spec import HeadSpec, head_among
 from glassformer.tasks.classify import REGRESSION, has_several, problem_type
@@ -78,7 +78,7 @@ def predicts(model: TaskModel, name: str | None = None) -> Predicts:
     """
     heads = predicting_heads(model)
     if not heads:
-        raise GlassformerError(_why_nothing(model))
+        raise UnsupportedError(_why_nothing(model))
     head = head_among(heads, name, " that predicts something of one text")
     kind = kind_of(head, model.spec)
     if kind == "lm":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.attribute.predicted import Predicted, output_names
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.displayable import Displayable
@@ -69,7 +69,7 @@ def head_with_outputs(model: TaskModel, name: str | None) -> HeadSpec:
     """Returns the named head with logits, by default the first."""
     heads = [one for one in model.spec.heads if one.outputs is not None and not one.auxiliary]
     if not heads:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"{model.architecture} has no head with outputs, so nothing is predicted; attention, "
             "residuals and all other tensors are there."
         )
@@ -120,12 +120,10 @@ def _named_output(view: View, head: HeadSpec, what: str) -> int:
         labels = output_names(view.model, head)
         if what in labels:
             return labels.index(what)
-        raise GlassformerError(f"There is no label {what!r}, only {', '.join(labels)}.")
+        raise ConfigError(f"There is no label {what!r}, only {', '.join(labels)}.")
     known = view.model.tokenizer
     if known is None:
-        raise GlassformerError(
-            f"{view.model.architecture} has no tokenizer; give a token's number."
-        )
+        raise ConfigError(f"{view.model.architecture} has no tokenizer; give a token's number.")
     if what in known.target:
         return known.target.id(what)
     bare = known.target.ids(what.removeprefix(" "))  # for tokenizers that add the space
@@ -134,6 +132,6 @@ def _named_output(view: View, head: HeadSpec, what: str) -> int:
             continue
         if ids is not bare or view.token_text(ids[0]) == what:
             return ids[0]
-    raise GlassformerError(
+    raise ConfigError(
         f"{what!r} is not one token of the vocabulary; choose one, with its space if any."
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.capture.named_tensor import NamedTensor
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ def rollout(side: StackView, residual: float = 0.5) -> NamedTensor:
         [query, key]; the rows sum to one (with cross-attention, to at most one).
     """
     if not 0 <= residual < 1:
-        raise GlassformerError(
-            f"residual is the stream's share, from 0 to below 1, not {residual}."
-        )
+        raise ConfigError(f"residual is the stream's share, from 0 to below 1, not {residual}.")
     size = len(side.tokens)
     own = torch.eye(size, device=side.view.output.hidden.device)
     view, crossed = side.view, bool(side.scope)
@@ -72,7 +70,7 @@ def _mean(pattern: Tensor) -> Tensor:
     """
     mean = pattern[0].float().mean(0)
     if mean.shape[1] < mean.shape[0]:
-        raise GlassformerError(
+        raise UnsupportedError(
             "In this model several tokens share a key, so attention cannot be rolled out by token."
         )
     mean = mean[:, -len(mean) :]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 from glassformer.inside.capture.look import look
 from glassformer.inside.capture.model_inputs import Text
 from glassformer.inside.capture.names import full_name, names_of
@@ -44,9 +44,9 @@ def mean(model: TaskModel, at: str, texts: Sequence[Text]) -> Tensor:
     """
     name = full_name(model.spec, at)
     if names_of(model.spec).get(name, ())[:1] != ("position",):
-        raise GlassformerError(f"One steers a stream, such as blocks.3.resid_post, not {at!r}.")
+        raise ConfigError(f"One steers a stream, such as blocks.3.resid_post, not {at!r}.")
     if isinstance(texts, str) or not texts:
-        raise GlassformerError("The mean is one over a list of texts.")
+        raise InputError("The mean is one over a list of texts.")
     return torch.cat([look(model, text, at=name).tap(name).array for text in texts]).mean(0)
 
 
@@ -64,10 +64,10 @@ def _resolved(model: TaskModel, edit: Edit | Mapping[str, Any]) -> Edit:
     known = ("kind", "at", "toward", "away", "factor", "positions")
     for key in ("at", "toward", "away"):
         if not isinstance(edit.get(key), str):
-            raise GlassformerError(f"To steer needs {key!r}, a text.")
+            raise ConfigError(f"To steer needs {key!r}, a text.")
     for key in edit:
         if key not in known:
-            raise GlassformerError(f"To steer has no {key!r}, only {', '.join(known)}.")
+            raise ConfigError(f"To steer has no {key!r}, only {', '.join(known)}.")
     vector = direction(model, edit["at"], edit["toward"], edit["away"])
     given = {key: edit[key] for key in ("at", "factor", "positions") if key in edit}
     return Edit.of({**given, "kind": "add", "vector": vector.tolist()})

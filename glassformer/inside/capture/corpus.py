@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 from glassformer.inside.capture.cancellation import check_cancelled
 from glassformer.inside.capture.model_inputs import Text, read_inputs
 from glassformer.inside.capture.view import CaptureUntil, StopForwardError
@@ -64,11 +64,11 @@ def pieces(
         The pieces in the order of the texts.
     """
     if isinstance(texts, str | Tensor):
-        raise GlassformerError("Many texts are a list of them, not one text; put it in brackets.")
+        raise InputError("Many texts are a list of them, not one text; put it in brackets.")
     spec = model.spec
     both = spec.encoder is not None and spec.decoder is not None and not spec.shift_text
     if both and targets is None:
-        raise GlassformerError(
+        raise InputError(
             f"{model.architecture} reads a text and has written another: give `targets`, one for "
             "each text."
         )
@@ -76,7 +76,7 @@ def pieces(
     for number, text in enumerate(texts):
         target = None if written is None else next(written, None)
         if written is not None and target is None:
-            raise GlassformerError(f"There is a text {number} without a target; give one for each.")
+            raise InputError(f"There is a text {number} without a target; give one for each.")
         if isinstance(text, str) and not text.strip():
             continue
         windows = [(0, text)] if both else _windows(model, text, length)
@@ -157,7 +157,7 @@ def captured(
     with suppress(StopForwardError):
         model.net(**together(batch, model.spec.tokens.pad or 0), tap=seen, heads=())
     if seen.left:
-        raise GlassformerError(f"Nothing passed under the name {next(iter(seen.left))!r}.")
+        raise ConfigError(f"Nothing passed under the name {next(iter(seen.left))!r}.")
     sizes = [len(piece.ids[names[0].partition(".")[0]]) for piece in batch]
     longest = max(sizes)  # an adapter may prepend tokens to the text
     return {

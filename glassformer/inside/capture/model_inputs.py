@@ -12,7 +12,7 @@ from torch import Tensor
 from glassformer.core.audio_image_embedding import SignalEmbedding
 from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.core.stack import Stack
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 from glassformer.generate.prompt import as_ids
 from glassformer.spec import MemoryHopSpec
 from glassformer.tasks.model_protocol import TaskModel
@@ -80,7 +80,7 @@ def read_inputs(model: TaskModel, text: Text, target: Text | None = None) -> Mod
     if any(isinstance(layer, MemoryHopSpec) for layer in spec.last_stack.blocks):
         return _story(model, text, target)
     if target is not None and (not both or spec.shift_text):
-        raise GlassformerError(
+        raise InputError(
             f"{model.architecture} reads one text: leave `target` out (a pair is a tuple of two)."
         )
     if both and not spec.shift_text:
@@ -115,7 +115,7 @@ def _stack_input(
     assert stack is not None
     if isinstance(stack.embed, SignalEmbedding):
         if not isinstance(text, Tensor) or not text.is_floating_point():
-            raise GlassformerError(
+            raise InputError(
                 f"{model.architecture} reads sound or images: give it what model.reader makes."
             )
         whole = text if text.ndim > stack.embed.axes else text[None]
@@ -127,11 +127,11 @@ def _stack_input(
         _check(stack, ids, "text")
         return torch.tensor([ids]), _shown(model.tokenizer, ids, set())
     if len(parts) > 2:
-        raise GlassformerError(f"A model reads a text or a pair of texts, not {len(parts)}.")
+        raise InputError(f"A model reads a text or a pair of texts, not {len(parts)}.")
     if not parts or not all(parts):
-        raise GlassformerError("The text is empty; give the model something to read.")
+        raise InputError("The text is empty; give the model something to read.")
     if model.tokenizer is None:
-        raise GlassformerError(
+        raise InputError(
             f"{model.architecture} has no tokenizer; give the text as a list of token ids."
         )
     encoded = model.tokenizer.encode(*parts)
@@ -144,17 +144,15 @@ def _stack_input(
 def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
     assert stack is not None
     if not ids:
-        raise GlassformerError(f"The {what} is empty; give the model something to read.")
+        raise InputError(f"The {what} is empty; give the model something to read.")
     size = stack.spec.embed.vocabulary
     if not all(0 <= id < size for id in ids):
-        raise GlassformerError(
-            f"The {what} has a token beyond the model's, which end at {size - 1}."
-        )
+        raise InputError(f"The {what} has a token beyond the model's, which end at {size - 1}.")
     table = stack.spec.embed.position
     taken: int = 0 if stack.around is None else stack.around.takes(stack)  # type: ignore[attr-defined]
     if table is not None and len(ids) > table.length - taken:
         room = table.length - taken
-        raise GlassformerError(
+        raise InputError(
             f"The {what} has {len(ids)} tokens, {len(ids) - room} more than the model's {room} "
             "positions; shorten it."
         )
@@ -169,7 +167,7 @@ def _beginning(model: TaskModel, source: Tensor) -> list[int]:
     special = model.spec.tokens
     start = special.start if special.start is not None else special.bos
     if start is None:
-        raise GlassformerError(
+        raise ConfigError(
             f"{model.architecture} does not say what its decoder starts from; give `target` to a "
             "model that does (decoder_start_token_id)."
         )
@@ -181,7 +179,7 @@ def _target_ids(model: TaskModel, target: Text) -> list[int]:
     if not isinstance(target, str):
         return as_ids(target)
     if model.tokenizer is None:
-        raise GlassformerError(
+        raise InputError(
             f"{model.architecture} has no tokenizer; give the target as a list of token ids."
         )
     encoded = model.tokenizer.target.encode(target)
@@ -218,7 +216,7 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
     `text` is a story with one sentence per line, `target` the question.
     """
     if target is None:
-        raise GlassformerError(
+        raise InputError(
             f"{model.architecture} answers from a story: give the story as the text, a sentence a "
             "line, and the question as `target`."
         )
@@ -228,12 +226,12 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
     elif isinstance(text, str) and model.tokenizer is not None:
         rows = [model.tokenizer.ids(line) for line in text.splitlines() if line.strip()]
     else:
-        raise GlassformerError(
+        raise InputError(
             f"{model.architecture} reads a story as lines of text, for which it needs a tokenizer, "
             "or as a tensor of word ids, [sentence, word]."
         )
     if not any(rows):
-        raise GlassformerError("The text is empty; give the model something to read.")
+        raise InputError("The text is empty; give the model something to read.")
     known = model.tokenizer
     asked = as_ids(target) if known is None or not isinstance(target, str) else known.ids(target)
     longest = max(map(len, rows))

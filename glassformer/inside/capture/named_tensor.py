@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.inside.displayable import Displayable
 
 Index = int | slice | EllipsisType
@@ -54,7 +54,7 @@ class NamedTensor(Displayable):
             at = given.index(Ellipsis)
             given[at : at + 1] = [slice(None)] * (len(self.axes) - len(given) + 1)
         if len(given) > len(self.axes):
-            raise GlassformerError(f"{len(given)} indices for the axes {', '.join(self.axes)}.")
+            raise ConfigError(f"{len(given)} indices for the axes {', '.join(self.axes)}.")
         axes, labels = [], {}
         for number, axis in enumerate(self.axes):
             part = given[number] if number < len(given) else slice(None)
@@ -69,7 +69,7 @@ class NamedTensor(Displayable):
     def mean(self, axis: str) -> NamedTensor:
         """Returns the mean over an axis given by name."""
         if axis not in self.axes:
-            raise GlassformerError(f"There is no axis {axis!r}, only {', '.join(self.axes)}.")
+            raise ConfigError(f"There is no axis {axis!r}, only {', '.join(self.axes)}.")
         rest = tuple(name for name in self.axes if name != axis)
         labels = {name: self.labels[name] for name in rest if name in self.labels}
         mean = self.array.float().mean(self.axes.index(axis))
@@ -112,14 +112,14 @@ def as_index(given: Any) -> Index:
     try:
         return operator.index(given)
     except TypeError:
-        raise GlassformerError(
+        raise ConfigError(
             f"An index is a number or a slice, not {given!r:.40}; .array is a tensor, which takes "
             "others."
         ) from None
 
 
 def check_index(index: int, size: int, axis: str) -> None:
-    """Raises a `GlassformerError` if `index` is out of range for an axis of `size` elements."""
+    """Raises a `ConfigError` if `index` is out of range for an axis of `size` elements."""
     if not -size <= index < size:
         ends = f"from 0 to {size - 1}" if size else "of none at all"
-        raise GlassformerError(f"There is no {axis} {index}: they go {ends}.")
+        raise ConfigError(f"There is no {axis} {index}: they go {ends}.")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.spec import BlockSpec, LayerSpec, MemoryHopSpec, ModelSpec, RecurrentSpec
 
 Axes = tuple[str, ...]
@@ -73,7 +73,7 @@ def matching(spec: ModelSpec, patterns: Iterable[str]) -> list[str]:
         names = [name for name in known if fnmatchcase(name, whole)]
         if not names:
             near = get_close_matches(whole, known, n=1, cutoff=0.0)
-            raise GlassformerError(
+            raise ConfigError(
                 f"This model shows no tensor {pattern!r}; the nearest name is {near[0]!r} "
                 "(all of them: core/tap.py)."
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.capture.model_inputs import InputToken
 from glassformer.inside.capture.named_tensor import Index, NamedTensor, as_index, check_index
 from glassformer.inside.capture.names import names_of
@@ -48,7 +48,7 @@ class LayerTensors(Displayable):
         """Returns the tensors of several layers as one tensor, [layer, ...]."""
         found = self.layers(layers)
         if len({one.shape for one in found}) > 1:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"The {self.tensor} of these layers differ in shape; take them one by one."
             )
         labels = {"layer": [str(layer) for layer in layers], **found[0].labels}
@@ -108,7 +108,7 @@ class StackView(Displayable):
         if found not in names_of(self.view.model.spec):
             spec = self.spec.blocks[self.spec.order[layer]]
             what = "a block" if isinstance(spec, BlockSpec) else f"a {spec.name} layer"
-            raise GlassformerError(
+            raise ConfigError(
                 f"Layer {layer} of the {self.stack} is {what}, which has no {self.scope}{tensor}."
             )
         return found

@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.core import ActivationCapture
 from glassformer.core.hooks import Tap
 from glassformer.core.transformer import ModelOutput
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.generate.prefix import ModelVersion
 from glassformer.inside.capture.cancellation import check_cancelled
 from glassformer.inside.capture.model_inputs import ModelInputs, token_text
@@ -150,7 +150,7 @@ class View(StackView):
                 self.run(seen, heads=())
         self._keep(seen.seen)
         for name in seen.left:
-            raise GlassformerError(f"Nothing passed under the name {name!r} in this model.")
+            raise ConfigError(f"Nothing passed under the name {name!r} in this model.")
 
     def _keep(self, seen: Mapping[str, Tensor]) -> None:
         known = names_of(self.model.spec)
@@ -178,7 +178,7 @@ class View(StackView):
         """
         names = matching(self.model.spec, (name,))
         if len(names) > 1:
-            raise GlassformerError(
+            raise ConfigError(
                 f"{name!r} stands for {len(names)} tensors; name one of them, such as {names[0]!r}."
             )
         return self.taps(names)[0]
@@ -209,12 +209,12 @@ class View(StackView):
     def cross(self) -> StackView:
         """The decoder's cross-attention to the encoder output."""
         if not (self.model.net.encoder is not None and self.model.net.decoder is not None):
-            raise GlassformerError(f"{self.model.architecture} has no cross-attention to look at.")
+            raise UnsupportedError(f"{self.model.architecture} has no cross-attention to look at.")
         return StackView(self, "decoder", "cross.")
 
     def _side(self, stack: str) -> StackView:
         if getattr(self.model.net, stack) is None:
-            raise GlassformerError(f"{self.model.architecture} has no {stack}.")
+            raise UnsupportedError(f"{self.model.architecture} has no {stack}.")
         return StackView(self, stack)
 
     # --- outputs ----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.inside.capture.named_tensor import NamedTensor, check_index
 from glassformer.inside.displayable import Displayable
 from glassformer.inside.explain.recompute import array, layer_of
@@ -55,7 +55,7 @@ def attention_neurons(side: StackView, layer: int, head: int, query: int) -> Att
     view = side.view
     at = layer_of(view, side.stack, layer % len(side.spec.order))
     if at is None:
-        raise GlassformerError(f"Layer {layer} of the {side.stack} is no block of attention.")
+        raise ConfigError(f"Layer {layer} of the {side.stack} is no block of attention.")
     spec = at.attention(side.scope)
     check_index(head, spec.heads, "head")
     check_index(query, len(side.tokens), "query")

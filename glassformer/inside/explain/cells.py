@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.capture.names import full_name
 from glassformer.inside.explain.ends import EmbeddingAndHeadCells
@@ -42,7 +42,7 @@ def cell(
     values = found.array
     if found.axes[0] in ("head", "key head"):
         if head is None:
-            raise GlassformerError(f"{name!r} has heads; say which one is meant.")
+            raise ConfigError(f"{name!r} has heads; say which one is meant.")
         group = _group(view, whole) if found.axes[0] == "key head" else 1
         check_index(head // group, len(values), "head")
         values = values[head // group]
@@ -62,7 +62,7 @@ def _layer(view: View, name: str) -> Layer:
     stack, _, rest = name.partition(".blocks.")
     at = layer_of(view, stack, int(rest.split(".")[0])) if rest else None
     if at is None:
-        raise GlassformerError(f"How {name!r} comes about is not told here.")
+        raise UnsupportedError(f"How {name!r} comes about is not told here.")
     return at
 
 
@@ -107,7 +107,7 @@ class BlockCells(EmbeddingAndHeadCells):
             "ffn_out": self.down,
         }
         if what not in ways:
-            raise GlassformerError(f"How {self.name!r} comes about is not told here.")
+            raise UnsupportedError(f"How {self.name!r} comes about is not told here.")
         return ways[what](_layer(self.view, self.name), scope)
 
     def stream(self, at: Layer, scope: str) -> Cell:
@@ -162,7 +162,7 @@ class BlockCells(EmbeddingAndHeadCells):
         else:
             x, module = array(self.view, f"{front}attention_in").array, at.block.attention.qkv
         if self.row >= len(x) or spec.compress is not None:
-            raise GlassformerError("These keys are joined or remembered; they are not told here.")
+            raise UnsupportedError("These keys are joined or remembered; they are not told here.")
         shared = spec.heads // spec.key_heads if what[0] != "q" else 1
         within = self.head // shared * spec.head_dim + self.col
         weight = module.weight[sum(module.parts[:number]) + within]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glassformer.core.heads import Head
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.inside.attribute.predicted import Predicted
 from glassformer.inside.explain.recompute import array, embedded
 from glassformer.inside.explain.terms import Cell, CellContext, Term
@@ -52,7 +52,7 @@ class EmbeddingAndHeadCells(CellContext):
         assert isinstance(module, Head)
         weight = getattr(module.out, "weight", None)
         if weight is None:
-            raise GlassformerError("This head goes by clusters of words; it is not told here.")
+            raise UnsupportedError("This head goes by clusters of words; it is not told here.")
         position, output = said.asked(self.row, self.col)
         hidden = array(view, f"{view.stack}.final").array[None]
         x = module.features(hidden, said.where())[0]
@@ -62,6 +62,6 @@ class EmbeddingAndHeadCells(CellContext):
     def probability(self) -> Cell:
         said = Predicted(self.view)
         if said.by.several:
-            raise GlassformerError("A label that holds by itself has e^x / (1 + e^x) of its logit.")
+            raise UnsupportedError("A label that holds by itself has e^x / (1 + e^x) of its logit.")
         row = said.logits([self.row])[0].float()
         return self.exponents(row, said.text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 from glassformer.inside.capture.corpus import LENGTH, TOKENS, CorpusPiece, batches, captured, pieces
 from glassformer.inside.capture.model_inputs import Text, token_text
 from glassformer.inside.capture.named_tensor import check_index
@@ -53,7 +53,7 @@ class MaxActivating(Displayable):
 
     def __getitem__(self, neuron: int) -> tuple[Excerpt, ...]:
         if neuron not in self.excerpts:
-            raise GlassformerError(f"Neuron {neuron} was not looked at, only {[*self.excerpts]}.")
+            raise ConfigError(f"Neuron {neuron} was not looked at, only {[*self.excerpts]}.")
         return self.excerpts[neuron]
 
     def __repr__(self) -> str:
@@ -108,13 +108,13 @@ def max_activating(
     name = full_name(model.spec, f"{stack and stack + '.'}blocks.{layer}.{tensor}")
     axes = names_of(model.spec).get(name, ())
     if len(axes) != 2 or axes[0] != "position":
-        raise GlassformerError(
+        raise ConfigError(
             f"There is no {tensor} with a number for each token and neuron in layer {layer} "
             f"({name}); layers go from 0."
         )
     asked = [neuron] if isinstance(neuron, int) else list(neuron)
     if not asked or k < 1:
-        raise GlassformerError("Ask for at least one neuron, and one text.")
+        raise ConfigError("Ask for at least one neuron, and one text.")
     best: dict[int, list[Found]] = {one: [] for one in asked}
     read, last = 0, -1
     for batch in batches(pieces(model, texts, targets, length), tokens):
@@ -132,7 +132,7 @@ def max_activating(
         if progress is not None:
             progress(read)
     if not read:
-        raise GlassformerError("There is nothing to look at: no text has a word in it.")
+        raise InputError("There is nothing to look at: no text has a word in it.")
     ranked = {
         one: sorted(found, key=lambda each: each[:2], reverse=True) for one, found in best.items()
     }

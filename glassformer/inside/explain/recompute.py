@@ -35,7 +35,7 @@ from glassformer.core.attention.self_attention import SelfAttention, join_heads,
 from glassformer.core.block import Block
 from glassformer.core.embedding import Embedding
 from glassformer.core.pass_context import positions_of
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.inside.attribute.predicted import Predicted
 from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.capture.names import Axes, full_name, names_of
@@ -110,7 +110,7 @@ class Layer:
     def attention(self, scope: str = "") -> AttentionSpec:
         spec = self.block.spec.cross if scope else self.block.spec.attention
         if spec is None:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"Layer {self.depth} of the {self.stack} has no cross-attention."
             )
         return spec
@@ -184,7 +184,7 @@ def raw(number: int) -> Callable[[Layer], Tensor]:
 def dot(scope: str) -> Callable[[Layer], Tensor]:
     def make(at: Layer) -> Tensor:
         if at.attention(scope).score != "dot":
-            raise GlassformerError("A small network scores each pair here; there is no product.")
+            raise UnsupportedError("A small network scores each pair here; there is no product.")
         keys = at.module(scope).attend.repeat(at.tap(f"{scope}k"))
         return at.tap(f"{scope}q") @ keys.transpose(-1, -2)
 

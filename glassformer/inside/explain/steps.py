@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.inside.attribute.predicted import Predicted
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.capture.names import Axes
@@ -53,12 +53,12 @@ class Steps:
         self.view, self.stack, self.depth, self.head = view, stack, depth, head
         spec = getattr(view.model.spec, stack)
         if not isinstance(spec, StackSpec):
-            raise GlassformerError(f"{view.model.architecture} has no {stack}.")
+            raise UnsupportedError(f"{view.model.architecture} has no {stack}.")
         self.spec = spec
         check_index(depth, len(spec.order), f"layer of the {stack}")
         at = layer_of(view, stack, depth)
         if at is None:
-            raise GlassformerError(f"Layer {depth} of the {stack} is no block of attention.")
+            raise ConfigError(f"Layer {depth} of the {stack} is no block of attention.")
         self.at: Layer = at
         check_index(head, at.block.spec.attention.heads, "head")
         self.weights = f"{stack}.blocks.{spec.order[depth]}."  # prefix of its parameters

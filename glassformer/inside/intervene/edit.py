@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 from glassformer.inside.capture.model_inputs import ModelInputs
 from glassformer.inside.capture.names import Axes, matching, names_of
 from glassformer.spec import ModelSpec
@@ -57,27 +57,27 @@ class Edit:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise GlassformerError(f"An edit is one of {', '.join(KINDS)}, not {self.kind!r}.")
+            raise ConfigError(f"An edit is one of {', '.join(KINDS)}, not {self.kind!r}.")
         vectors = dict.fromkeys(("add", "remove", "replace"), "vector")
         needs = {**vectors, "patch": "source"}.get(self.kind)
         if needs is not None and getattr(self, needs) is None:
-            raise GlassformerError(f"To {self.kind} needs {RENAMED.get(needs, needs)!r}.")
+            raise ConfigError(f"To {self.kind} needs {RENAMED.get(needs, needs)!r}.")
         for name in ("heads", "keys", "positions"):
             values = getattr(self, name)
             if values is not None:
                 if isinstance(values, str) or not isinstance(values, Iterable):
-                    raise GlassformerError(f"{name} is a list of numbers, not {values!r:.40}.")
+                    raise ConfigError(f"{name} is a list of numbers, not {values!r:.40}.")
                 object.__setattr__(self, name, tuple(_whole(name, value) for value in values))
         if self.kind == "patch" and self.positions is not None:
             pairs = tuple(p if isinstance(p, tuple) else (p, p) for p in self.positions)
             object.__setattr__(self, "positions", pairs)
         elif self.positions is not None and any(isinstance(p, tuple) for p in self.positions):
-            raise GlassformerError("Pairs of positions are for a patch; give others one by one.")
+            raise ConfigError("Pairs of positions are for a patch; give others one by one.")
         object.__setattr__(self, "factor", _number("factor", self.factor))
         if self.vector is not None and not isinstance(self.vector, int | float):
             numbers = self.vector.tolist() if isinstance(self.vector, Tensor) else self.vector
             if isinstance(numbers, str) or not isinstance(numbers, Iterable):
-                raise GlassformerError(f"vector is a list of numbers, not {numbers!r:.40}.")
+                raise ConfigError(f"vector is a list of numbers, not {numbers!r:.40}.")
             listed = tuple(_number("vector", number) for number in numbers)
             object.__setattr__(self, "vector", listed)
         match self.source:
@@ -90,16 +90,16 @@ class Edit:
         if isinstance(given, Edit):
             return given
         if not isinstance(given, Mapping):
-            raise GlassformerError(f"An edit is an Edit or a dictionary, not {given!r}.")
+            raise ConfigError(f"An edit is an Edit or a dictionary, not {given!r}.")
         back = {theirs: ours for ours, theirs in RENAMED.items()}
         known = {field.name for field in fields(cls)}
         named = {back.get(key, key): value for key, value in given.items()}
         for key in named:
             if key not in known:
-                raise GlassformerError(f"An edit has no {key!r}, only {', '.join(sorted(known))}.")
+                raise ConfigError(f"An edit has no {key!r}, only {', '.join(sorted(known))}.")
         for key in ("kind", "at"):
             if not isinstance(named.get(key), str):
-                raise GlassformerError(f"An edit needs {key!r}, a word.")
+                raise ConfigError(f"An edit needs {key!r}, a word.")
         return cls(**named)
 
     def json(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _whole(name: str, value: Any) -> Any:
     except TypeError:
         found = -1
     if found < 0:
-        raise GlassformerError(f"{name} are whole numbers from 0 on, not {value!r:.40}.")
+        raise ConfigError(f"{name} are whole numbers from 0 on, not {value!r:.40}.")
     return found
 
 
@@ -124,7 +124,7 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise GlassformerError(f"{name} is made of numbers, not {value!r:.40}.") from None
+        raise ConfigError(f"{name} is made of numbers, not {value!r:.40}.") from None
 
 
 def _without(value: Tensor, vector: Tensor, factor: float) -> Tensor:
@@ -162,14 +162,10 @@ class Resolved:
                 continue
             axis = next((i for i, each in enumerate(axes) if each in kinds), None)
             if axis is None:
-                raise GlassformerError(
-                    f"{name!r} has the axes {', '.join(axes[1:])}: no {kinds[0]}."
-                )
+                raise ConfigError(f"{name!r} has the axes {', '.join(axes[1:])}: no {kinds[0]}.")
             size = value.shape[axis]
             if kinds[0] == "head" and max(wanted, default=0) >= size:
-                raise GlassformerError(
-                    f"{name!r} has the heads 0 to {size - 1}, not {max(wanted)}."
-                )
+                raise ConfigError(f"{name!r} has the heads 0 to {size - 1}, not {max(wanted)}.")
             flags = torch.zeros(size, dtype=torch.bool, device=value.device)
             flags[[at for at in wanted if at < size]] = True
             chosen = _both(chosen, _along(flags, axis, value.ndim))
@@ -187,7 +183,7 @@ class Resolved:
         elif edit.kind != "patch":
             vector = torch.tensor(edit.vector, dtype=value.dtype, device=value.device)
             if vector.ndim and len(vector) != value.shape[-1]:
-                raise GlassformerError(
+                raise InputError(
                     f"The vector has {len(vector)} numbers, and {name!r} has {value.shape[-1]}."
                 )
             new = CHANGES[edit.kind](value, vector, edit.factor)
@@ -206,7 +202,7 @@ class Resolved:
             there = torch.full_like(here, -1)
             for to, source in self.edit.positions:
                 if source >= size:
-                    raise GlassformerError(
+                    raise ConfigError(
                         f"The text that is patched from has {size} tokens, and none at {source}."
                     )
                 there = torch.where(here == to, source, there)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.transformer import ModelOutput
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.inside.attribute.gradients import AttributedOutput
 from glassformer.inside.capture.look import look
 from glassformer.inside.capture.model_inputs import Text
@@ -65,7 +65,7 @@ def sweep(
     """
     view, other = look(model, text, target), look(model, source, target)
     if len(view.tokens) != len(other.tokens):
-        raise GlassformerError(
+        raise InputError(
             f"The texts have {len(view.tokens)} and {len(other.tokens)} tokens; place by place "
             "they can be compared where they have equally many."
         )

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.inside.attribute.gradients import Stand
 from glassformer.inside.attribute.predictions import output_id, output_text
 from glassformer.inside.capture.cancellation import check_cancelled
@@ -123,7 +123,7 @@ def lens(
     names, streams = _through(view, names, through)
     if tuned is not None:
         if through:
-            raise GlassformerError("A tuned lens maps to the last layer; leave out `through`.")
+            raise ConfigError("A tuned lens maps to the last layer; leave out `through`.")
         streams = tuned.check(view.model, spec.name).map_all(names, streams)
     rows = torch.tensor([place % size for place in places], device=view.output.hidden.device)
     ends = view.output.heads[spec.name][0][rows]  # [position, token]
@@ -131,7 +131,7 @@ def lens(
         chosen = ends.argmax(-1)
     elif not isinstance(token, int | str):
         if len(token) != len(places):
-            raise GlassformerError(f"{len(token)} tokens are chosen for {len(places)} positions.")
+            raise ConfigError(f"{len(token)} tokens are chosen for {len(places)} positions.")
         chosen = torch.tensor(list(token), device=rows.device)
     else:
         chosen = torch.full_like(rows, output_id(view, spec, token, ends[0]))
@@ -181,7 +181,7 @@ def _through(view: View, names: list[str], last: int) -> tuple[list[str], Tensor
     """The stages, and their streams [stage, position, width] after the `last` last layers."""
     depth = len(view.spec.order)
     if not 0 <= last < depth:
-        raise GlassformerError(f"through goes from 0 to {depth - 1} of {depth} layers, not {last}.")
+        raise ConfigError(f"through goes from 0 to {depth - 1} of {depth} layers, not {last}.")
     if last == 0:
         return names, torch.stack([view.seen[name][0] for name in names])
     into, end = (view.name(depth - last, "resid_pre"), view.name(depth - 1, "resid_post"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.lens.stages import language_head, stage_label, stage_names
 
@@ -43,10 +43,10 @@ def lens_divergence_between(
         [stage, position]
     """
     if measure not in APART:
-        raise GlassformerError(f"measure is one of {', '.join(APART)}, not {measure!r}.")
+        raise ConfigError(f"measure is one of {', '.join(APART)}, not {measure!r}.")
     names = stage_names(view.model.spec)
     if len(view.tokens) != len(other.tokens) or names != stage_names(other.model.spec):
-        raise GlassformerError("Runs of one number of tokens and layers can be laid side by side.")
+        raise InputError("Runs of one number of tokens and layers can be laid side by side.")
     by, rows = language_head(view.model, head or view.head).name, []
     for each in (view, other):
         each.read_through(names)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.inside.capture.corpus import LENGTH, TOKENS, batches, captured, pieces
 from glassformer.inside.capture.model_inputs import Text
 from glassformer.inside.capture.named_tensor import NamedTensor
@@ -38,7 +38,7 @@ def spans(rows: int, head: HeadSpec) -> Iterator[slice]:
 def check_gradient(loss: Tensor) -> None:
     """Raises an error if no gradient flows through the head, as with quantized weights."""
     if not loss.requires_grad:
-        raise GlassformerError(
+        raise UnsupportedError(
             "No gradient comes back through this model's head: codes of 8 or 4 bits have none; "
             "load it without `quantize`."
         )

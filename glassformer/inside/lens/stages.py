@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.capture.names import names_of
 from glassformer.spec import HeadSpec, ModelSpec, head_among
 from glassformer.tasks.model_protocol import TaskModel
@@ -33,7 +33,7 @@ def stage_at(spec: ModelSpec, layer: int | None, part: str = "resid_post") -> st
     front = stages[0].partition(".")[0]
     name = f"{front}.embed" if layer is None else f"{front}.blocks.{layer}.{part}"
     if name not in stages:
-        raise GlassformerError(f"There is no stage {name!r}; stages are {', '.join(stages)}.")
+        raise ConfigError(f"There is no stage {name!r}; stages are {', '.join(stages)}.")
     return name
 
 
@@ -53,7 +53,7 @@ def language_head(model: TaskModel, name: str | None = None) -> HeadSpec:
     each = [h for h in model.spec.heads if h.pick == "each" and not (h.auxiliary or h.pixels)]
     each = [head for head in each if (head.outputs or 1) > 1]
     if not each:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"{model.architecture} has no language head, so there is no lens; attention, "
             "residuals, roll-out, edits and (with another head) attributions work without one."
         )

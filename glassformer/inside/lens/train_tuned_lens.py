@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError, LoadError
 from glassformer.inside.capture.corpus import LENGTH, TOKENS, CorpusPiece, batches, captured, pieces
 from glassformer.inside.capture.model_inputs import Text
 from glassformer.inside.lens.lens_metrics import check_gradient, said, spans
@@ -92,10 +92,10 @@ def tune_lens(
     by, stages = language_head(model, head), stage_names(model.spec)
     given = list(pieces(model, texts, targets, length))
     if not given:
-        raise GlassformerError("There is nothing to learn from: no text has a word in it.")
+        raise InputError("There is nothing to learn from: no text has a word in it.")
     rate = 1 / model.spec.last_stack.widths[-1] if rate is None else rate
     if steps < 1 or tokens < 1 or not rate > 0:
-        raise GlassformerError("A lens learns in at least one step, of tokens, at a rate above 0.")
+        raise ConfigError("A lens learns in at least one step, of tokens, at a rate above 0.")
     settings = TunedLensSettings(by.name, steps, tokens, rate, length, seed, len(given))
     work = Tuning(model, by, stages, settings)
     if folder is not None:
@@ -228,10 +228,10 @@ class Tuning:
                 told = json.loads(file.metadata()["told"])
                 held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError, KeyError, ValueError) as error:
-            raise GlassformerError(f"{folder / BEGUN} cannot be read ({error}).") from None
+            raise LoadError(f"{folder / BEGUN} cannot be read ({error}).") from None
         self.done, self.read = told.pop("done"), told.pop("read")
         if told != asdict(self.settings) or held["weight"].shape != self.weight.shape:
-            raise GlassformerError(
+            raise LoadError(
                 f"{folder} holds a lens that was begun with another model, other texts or settings;"
                 " give the same to go on, or another folder."
             )

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, InputError, LoadError
 from glassformer.inside.lens.stages import stage_names
 from glassformer.storage.files import write_json
 from glassformer.storage.folders import atomic_folder, complete_pending_save
@@ -83,7 +83,7 @@ class TunedLens:
         width, stages = model.spec.last_stack.widths[-1], stage_names(model.spec)[:-1]
         fits = (facts.head, facts.outputs, facts.width, list(facts.stages))
         if fits != (head or facts.head, outputs.get(facts.head), width, stages):
-            raise GlassformerError(
+            raise InputError(
                 f"This tuned lens is for {facts.architecture} with {len(facts.stages)} stages of "
                 f"{facts.width} numbers, read by the head {facts.head!r}; {model.architecture} has "
                 f"{len(stages)} of {width}, read by {repr(head) if head else ', '.join(outputs)}."
@@ -107,7 +107,7 @@ class TunedLens:
         shape = len(facts.stages), facts.width
         right = {"weight": (*shape, facts.width), "bias": shape}
         if {name: tuple(x.shape) for name, x in maps.items()} != right:
-            raise GlassformerError(f"{folder} does not hold the maps that {CONFIG} speaks of.")
+            raise LoadError(f"{folder} does not hold the maps that {CONFIG} speaks of.")
         return cls(facts, maps["weight"], maps["bias"])
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ def check_place(folder: Path) -> None:
         try:
             TunedLens.load(folder)
         except GlassformerError:
-            raise GlassformerError(
+            raise LoadError(
                 f"{folder / there[0]} is not of a tuned lens and stays as it is; name another "
                 f"folder, as {folder / FOLDER}."
             ) from None
@@ -162,16 +162,16 @@ def facts_in(folder: Path) -> TunedLensFacts:
         lists = {name: tuple(given[name]) for name in ("stages", "divergence")}
         return TunedLensFacts(**{**given, **lists})
     except OSError as error:
-        raise GlassformerError(
+        raise LoadError(
             f"{folder} holds no tuned lens ({CONFIG}: {error.strerror}); train one with "
             "inside.tune_lens."
         ) from None
     except (ValueError, TypeError, KeyError) as error:
-        raise GlassformerError(f"{folder / CONFIG} does not describe a lens ({error}).") from None
+        raise LoadError(f"{folder / CONFIG} does not describe a lens ({error}).") from None
 
 
 def tensors_in(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise GlassformerError(f"{path} cannot be read ({error}).") from None
+        raise LoadError(f"{path} cannot be read ({error}).") from None

@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.core.adaptive_softmax import AdaptiveSoftmax
 from glassformer.core.embedding import Embedding
 from glassformer.core.heads import Head
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.inside.capture.model_inputs import token_text
 from glassformer.inside.weights.factors import stack_of, straight
 from glassformer.tasks.model_protocol import TaskModel, kind_of
@@ -114,7 +114,7 @@ def read(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
     """
     embed = getattr(stack_of(model, stack), "embed", None)
     if not isinstance(embed, Embedding):
-        raise GlassformerError("This stack reads sound or images: there are no words to tell.")
+        raise UnsupportedError("This stack reads sound or images: there are no words to tell.")
     spec, x = embed.spec, directions.float()
     if spec.factor is not None and spec.project == "sum":
         x = x @ embed.project.weight.float()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.capture.named_tensor import NamedTensor, check_index
 from glassformer.inside.displayable import Displayable
 from glassformer.inside.lens.unembed import Words, ranked, read, written
@@ -63,7 +63,7 @@ class Circuit(Displayable):
 
     def __getitem__(self, end: str) -> End:
         if end not in self.ends:
-            raise GlassformerError(f"{self.heading} has no {end!r}, only {', '.join(self.ends)}.")
+            raise ConfigError(f"{self.heading} has no {end!r}, only {', '.join(self.ends)}.")
         return self.ends[end]
 
     def __repr__(self) -> str:
@@ -111,11 +111,11 @@ def circuit(
     >>> inside.circuit(model, 3, 1, "ov")["writes"].words[0]
     """
     if which not in SIDES:
-        raise GlassformerError(f"A circuit is one of {', '.join(SIDES)}, not {which!r}.")
+        raise ConfigError(f"A circuit is one of {', '.join(SIDES)}, not {which!r}.")
     if which in ("ov", "qk"):
         left, right = _of_head(model, layer, head, which, stack, cross)
     elif head is not None:
-        raise GlassformerError(f"{which!r} is of a whole layer; leave out the head.")
+        raise ConfigError(f"{which!r} is of a whole layer; leave out the head.")
     else:
         left, right = _of_neurons(model, layer, which, stack)
     u, strengths, v = product_svd(left, right)
@@ -151,13 +151,13 @@ def _of_head(
     model: TaskModel, layer: int, head: int | None, which: str, stack: str, cross: bool
 ) -> tuple[Tensor, Tensor]:
     if head is None:
-        raise GlassformerError(f"{which!r} is of one head: name it.")
+        raise ConfigError(f"{which!r} is of one head: name it.")
     own = factors(model, layer, stack, cross)
     check_index(head, len(own.q), "head")
     if which == "ov":
         return own.o[head], own.v[head]
     if block_of(model, layer, stack).attention.spec.score != "dot" and not cross:
-        raise GlassformerError("Scores of this head are no products of queries and keys; no QK.")
+        raise UnsupportedError("Scores of this head are no products of queries and keys; no QK.")
     return own.q[head].T, own.k[head]
 
 
@@ -169,7 +169,7 @@ def _of_neurons(model: TaskModel, layer: int, which: str, stack: str) -> tuple[T
         return weight, torch.eye(weight.shape[1], device=weight.device)
     parts = torch.split(block.ffn.up.weight, list(block.ffn.up.parts))
     if which == "gate" and len(parts) == 1:
-        raise GlassformerError("This feed-forward layer has no gate; ask for 'in'.")
+        raise UnsupportedError("This feed-forward layer has no gate; ask for 'in'.")
     weight = reads(block, "ffn", parts[0 if which == "gate" else -1])
     return torch.eye(len(weight), device=weight.device), weight
 

@@ -20,7 +20,7 @@ from glassformer.core.attention.self_attention import SelfAttention
 from glassformer.core.block import Block
 from glassformer.core.norm import BatchNorm, LayerNorm, RMSNorm
 from glassformer.core.stack import Stack
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.tasks.model_protocol import TaskModel
 
@@ -45,7 +45,7 @@ def stack_of(model: TaskModel, stack: str = "") -> Stack:
     name = stack or ("encoder" if model.spec.decoder is None else "decoder")
     found = getattr(model.net, name, None) if name in ("encoder", "decoder") else None
     if not isinstance(found, Stack):
-        raise GlassformerError(f"{model.architecture} has no stack {name!r}.")
+        raise UnsupportedError(f"{model.architecture} has no stack {name!r}.")
     return found
 
 
@@ -55,7 +55,7 @@ def block_of(model: TaskModel, layer: int, stack: str = "") -> Block:
     check_index(layer, len(module.spec.order), "layer")
     block = module.blocks[module.spec.order[layer]]
     if not isinstance(block, Block):
-        raise GlassformerError(f"Layer {layer} is no block of attention and feed-forward.")
+        raise ConfigError(f"Layer {layer} is no block of attention and feed-forward.")
     return block
 
 
@@ -75,9 +75,9 @@ def factors(model: TaskModel, layer: int, stack: str = "", cross: bool = False) 
     block = block_of(model, layer, stack)
     spec = block.spec.cross if cross else block.spec.attention
     if spec is None:
-        raise GlassformerError(f"Layer {layer} has no cross-attention.")
+        raise UnsupportedError(f"Layer {layer} has no cross-attention.")
     if spec.compress is not None:
-        raise GlassformerError(
+        raise UnsupportedError(
             "Keys that stand for several tokens are no matrix of one; no circuit."
         )
     module: SelfAttention | CrossAttention = block.cross if cross else block.attention

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.inside.displayable import Displayable
 from glassformer.parameter_table import parts_of
 
@@ -101,5 +101,5 @@ def distribution_of(net: Transformer, name: str, bins: int = BINS) -> Distributi
     """Computes the distribution of a tensor given by its name in the table."""
     tensors = {**dict(net.named_parameters(remove_duplicate=False)), **dict(net.named_buffers())}
     if name not in tensors:
-        raise GlassformerError(f"The model has no tensor {name!r}; see the table of parameters.")
+        raise ConfigError(f"The model has no tensor {name!r}; see the table of parameters.")
     return distribution(tensors[name], bins)

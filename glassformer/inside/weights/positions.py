@@ -20,7 +20,7 @@ from glassformer.core.embedding import PositionTable
 from glassformer.core.pass_context import PassContext
 from glassformer.core.positions.deberta import DisentangledPosition, bands
 from glassformer.core.stack import Stack
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.capture.stack_view import StackView
 from glassformer.inside.displayable import Displayable
@@ -84,7 +84,7 @@ def positions(model: TaskModel, length: int = LENGTH, side: StackView | None = N
         The list of pictures.
     """
     if length < 1:
-        raise GlassformerError(f"length must be 1 or more, not {length}.")
+        raise ConfigError(f"length must be 1 or more, not {length}.")
     net = model.net
     named = [("encoder", net.encoder), ("decoder", net.decoder)]
     found = Pictures()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.tasks.classify import Classifier
 from glassformer.tasks.model_protocol import TaskModel, raise_errors
 from glassformer.tasks.monitor.report_page import page, picture
@@ -37,7 +37,7 @@ class Monitor:
         title: str = "Shares of labels",
     ) -> None:
         if every not in ("hour", "day", "week"):
-            raise GlassformerError(f"Buckets are of an hour, day or week, not of {every!r}.")
+            raise ConfigError(f"Buckets are of an hour, day or week, not of {every!r}.")
         self.every, self.live, self.title = every, live, title
         self.shares = Shares(rule or AlertRule(), labels)
         self._newest: float | None = None
@@ -116,7 +116,7 @@ def dated(
 ) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
     for number, record in enumerate(records):
         if not isinstance(record, Mapping) or "date" not in record:
-            raise GlassformerError(f"Record {number} is no dict with a date.")
+            raise DataError(f"Record {number} is no dict with a date.")
         yield date_of(record["date"], pattern), record
 
 
@@ -124,7 +124,7 @@ def given_labels(record: Mapping[str, Any], field: str = "label") -> list[str]:
     """Returns the labels that a record has; one without labels still counts as a text."""
     found = record.get("labels", record.get(field)) if field == "label" else record.get(field)
     if found is None and field not in record:
-        raise GlassformerError(f"there is no field {field!r} with a label")
+        raise DataError(f"there is no field {field!r} with a label")
     several = found if isinstance(found, list | tuple) else [found]
     return [str(label) for label in several if label not in (None, "")]
 
@@ -143,7 +143,7 @@ def date_of(value: Any, pattern: str | None = None) -> datetime:
             date = datetime.fromisoformat(str(value).strip())
     except (ValueError, OverflowError, OSError):
         wanted = "one like 2026-11-15 or 2026-11-15T13:30" if pattern is None else repr(pattern)
-        raise GlassformerError(f"{value!r} is no date ({wanted} is expected)") from None
+        raise DataError(f"{value!r} is no date ({wanted} is expected)") from None
     return date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
 
 

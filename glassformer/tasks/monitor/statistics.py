@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +33,9 @@ class AlertRule:
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 1 or not 0 <= self.change < 1:
-            raise GlassformerError("alpha is between 0 and 1, and change from 0 to below 1.")
+            raise ConfigError("alpha is between 0 and 1, and change from 0 to below 1.")
         if not 2 <= self.fewest <= self.baseline or self.texts < 1:
-            raise GlassformerError(
+            raise ConfigError(
                 "A baseline has at least the fewest buckets, those are 2 or more, and texts is at "
                 "least 1."
             )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.tasks.classify import Classification
 
 
@@ -54,7 +54,7 @@ def _between(falling: np.ndarray, last: int) -> float:
 
 def check(results: Sequence[Classification], right: Sequence[object]) -> None:
     if not results or len(results) != len(right):
-        raise GlassformerError(
+        raise InputError(
             f"There are {len(results)} results and {len(right)} texts whose labels are known; "
             "thresholds are found from one or more, with as many of both."
         )

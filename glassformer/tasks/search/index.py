@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import sync_folder, write_text
 from glassformer.storage.folders import atomic_folder, complete_pending_save, tidy
 from glassformer.tasks.index_header import (
@@ -87,7 +87,7 @@ class IndexRows:
     def create(cls, folder: Path, header: Mapping[str, Any]) -> IndexRows:
         tidy(folder)
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-            raise GlassformerError(f"{folder} is there and no index; name a new folder.")
+            raise LoadError(f"{folder} is there and no index; name a new folder.")
         said = {"format": FORMAT, **header, "rows": "rows-1"}
         with atomic_folder(folder) as draft:
             (draft / HEADER).write_text(header_text(said), "utf-8")
@@ -134,7 +134,7 @@ class IndexRows:
             except (ValueError, KeyError, TypeError):
                 if number == len(lines):  # the write was interrupted there
                     break
-                raise GlassformerError(
+                raise LoadError(
                     f"{journal} is damaged in line {number}; make the index anew."
                 ) from None
             self.journal += len(line)
@@ -148,7 +148,7 @@ class IndexRows:
 
     def _check_size(self, path: Path, size: int) -> None:
         if not path.is_file() or not 0 <= size <= path.stat().st_size:
-            raise GlassformerError(f"{path} is cut off; make the index anew.")
+            raise LoadError(f"{path} is cut off; make the index anew.")
 
     def _told(self, line: Mapping[str, Any]) -> None:
         """Applies an entry of the journal."""
@@ -179,7 +179,7 @@ class IndexRows:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise GlassformerError(
+                raise LoadError(
                     f"Another process is adding to {self.folder}; wait for it."
                 ) from None
             self.header = IndexRows.open(self.folder).header
@@ -239,8 +239,10 @@ class IndexRows:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
+        except GlassformerError:
+            raise
         except OSError as error:
-            raise GlassformerError(
+            raise LoadError(
                 f"{path} could not be written ({error.strerror}); what was added before is whole, "
                 "and the same command goes on from there."
             ) from None
@@ -296,7 +298,7 @@ class IndexRows:
                 file.seek(first)
                 return Passage(start, end, file.read(max(0, last - first)).decode("utf-8"))
         except (OSError, ValueError):
-            raise GlassformerError(f"{path} is damaged; make the index anew.") from None
+            raise LoadError(f"{path} is damaged; make the index anew.") from None
 
     def nearest(self, queries: NDArray[np.float32], top: int) -> list[list[tuple[float, int]]]:
         """Returns the `top` (cosine, row) pairs for each query of [query, width]."""

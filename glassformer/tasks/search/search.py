@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError, GlassformerError, LoadError
 from glassformer.tasks.batching import Pause, batched
 from glassformer.tasks.embed import Embedder
 from glassformer.tasks.model_protocol import TaskModel, raise_errors, require_tokenizer, texts_of
@@ -75,7 +75,7 @@ class Index:
     def __init__(self, rows: IndexRows, model: TaskModel) -> None:
         said = fingerprint(model)
         if said != rows.header["fingerprint"]:
-            raise GlassformerError(
+            raise LoadError(
                 f"The index {rows.folder} was made with another model ({rows.header['model']}), "
                 "whose vectors cannot be compared with this one's; use that, or make a new index."
             )
@@ -108,14 +108,12 @@ class Index:
             patterns: The file name patterns to index.
         """
         if kept not in ("float16", "float32"):
-            raise GlassformerError(f"Vectors are kept as float16 or float32, not {kept!r}.")
+            raise ConfigError(f"Vectors are kept as float16 or float32, not {kept!r}.")
         embedder = Embedder.of(model, pooling, normalize=True)
         frame = len(require_tokenizer(model).encode(""))
         room = None if embedder.length is None else embedder.length - frame
         if length is not None and (length < 1 or (room is not None and length > room)):
-            raise GlassformerError(
-                f"A passage has 1 to {room} tokens with this model, not {length}."
-            )
+            raise ConfigError(f"A passage has 1 to {room} tokens with this model, not {length}.")
         header = {
             "model": name,
             "fingerprint": fingerprint(model),
@@ -211,7 +209,9 @@ class Index:
                 try:
                     content = file.path.read_bytes()
                     if digest_of(content) != file.digest:
-                        raise GlassformerError(f"{file.path} has changed while it was read.")
+                        raise DataError(
+                            f"{file.path} has changed while it was read.", path=file.path
+                        )
                 except (OSError, GlassformerError) as error:
                     _failed(error, file.name, file.path, changes, on_error)
                     continue
@@ -249,9 +249,9 @@ class Index:
     ) -> Iterator[list[Hit] | GlassformerError]:
         """Yields results in order; a question that cannot be read yields an error in its place."""
         if top < 1:
-            raise GlassformerError(f"At least one passage is asked for, not {top}.")
+            raise ConfigError(f"At least one passage is asked for, not {top}.")
         if not len(self):
-            raise GlassformerError(f"The index {self.rows.folder} is empty; update it first.")
+            raise LoadError(f"The index {self.rows.folder} is empty; update it first.")
         prompt = "query" if "query" in self._pooling.prompts else None
         embedder = Embedder.of(self.model, self._pooling, prompt=prompt)
         for some in batched(questions, TOGETHER):
@@ -300,7 +300,7 @@ def _failed(error: Exception, name: str, path: Path, changes: IndexChanges, on_e
     why = f"{path} cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
     if on_error == "stop":
         why = why.rstrip(".")
-        raise GlassformerError(f"{why}, or leave such files out (--on-error skip).") from None
+        raise DataError(f"{why}, or leave such files out (--on-error skip).", path=path) from None
     changes.skipped[name] = why
 
 

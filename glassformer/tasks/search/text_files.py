@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 
 
 def texts_folder(texts: str | Path) -> Path:
     folder = Path(texts)
     if not folder.is_dir():
-        raise GlassformerError(f"There is no folder {folder} with texts.")
+        raise DataError(f"There is no folder {folder} with texts.", path=folder)
     return folder
 
 
@@ -25,7 +25,7 @@ def found_files(folder: Path, patterns: Sequence[str]) -> list[tuple[str, Path]]
         if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
     }
     if not found:
-        raise GlassformerError(f"{folder} has no files that match {', '.join(patterns)}.")
+        raise DataError(f"{folder} has no files that match {', '.join(patterns)}.", path=folder)
     return sorted(found.items())
 
 
@@ -38,7 +38,9 @@ def decoded(content: bytes, path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise GlassformerError(f"{path}:{line} is not UTF-8; convert the file.") from None
+        raise DataError(
+            f"{path}:{line} is not UTF-8; convert the file.", path=path, line=line
+        ) from None
 
 
 def digest_of(content: bytes) -> str:

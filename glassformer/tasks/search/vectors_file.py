@@ -10,7 +10,7 @@ from typing import IO, Any
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.storage.files import atomic_file
 
 
@@ -41,9 +41,9 @@ class VectorsFile:
 def whole_matrix(path: Path, width: int) -> Iterator[VectorsFile]:
     """Opens a matrix to add rows to; it gets its file name when it is complete."""
     if path.suffix != ".npy":
-        raise GlassformerError(f"Vectors are written as .npy, not as {path.name}.")
+        raise ConfigError(f"Vectors are written as .npy, not as {path.name}.")
     if path.exists() and not path.is_file():
-        raise GlassformerError(f"{path} is no regular file, which could be replaced; name another.")
+        raise ConfigError(f"{path} is no regular file, which could be replaced; name another.")
     with atomic_file(path, lambda: matrix.path) as file:
         matrix = VectorsFile(file, path, width)
         yield matrix

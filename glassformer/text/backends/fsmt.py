@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.text.backends.bpe_merge import BytePairs
 from glassformer.text.backends.moses import MosesBackend
 from glassformer.text.backends.python_backend import numbered
@@ -45,7 +45,7 @@ class FsmtBackend(MosesBackend):
 def load_fsmt(folder: Path, settings: TokenizerConfig) -> FsmtBackend:
     languages = settings.values.get("langs")
     if not isinstance(languages, list) or len(languages) != 2:
-        raise GlassformerError(
+        raise ConfigError(
             f'{folder / "tokenizer_config.json"} must name two languages, as "langs": ["en", "de"].'
         )
     names = ("vocab-src.json", "vocab-tgt.json", "merges.txt")

@@ -12,7 +12,7 @@ from typing import Self
 from tokenizers import Tokenizer as Backend
 from tokenizers.models import WordLevel
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.text.backend import Text, TokenizerBackend, no_languages
 from glassformer.text.encoding import TextEncoding
 from glassformer.text.loading.tokenizer_config import TokenizerConfig, add_tokens, id_of
@@ -124,7 +124,7 @@ def numbered(vocabulary: dict[str, int], settings: TokenizerConfig, where: objec
     for role in ("unk", "eos", "sep", "pad"):
         token = settings.roles.get(role)
         if token is not None and token not in vocabulary:
-            raise GlassformerError(f"The file {where} lacks the token {token!r}.")
+            raise LoadError(f"The file {where} lacks the token {token!r}.")
     backend = Backend(WordLevel(vocabulary, unk_token=settings.roles["unk"]))
     add_tokens(backend, settings)
     return backend

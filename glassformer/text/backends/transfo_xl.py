@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.text.backends.moses import MosesBackend
 from glassformer.text.backends.python_backend import numbered
 from glassformer.text.loading.files import read_bytes, read_lines
@@ -69,7 +69,7 @@ def read_words(path: Path) -> list[str]:
     content = read_pickle(path)
     words = content.get("idx2sym") if isinstance(content, dict) else None
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise GlassformerError(f"The file {path} holds no list of words (idx2sym); copy it again.")
+        raise LoadError(f"The file {path} holds no list of words (idx2sym); copy it again.")
     return words
 
 
@@ -81,7 +81,7 @@ def read_pickle(path: Path) -> Any:
         if value is None or isinstance(value, int):
             value = torch.load(path, weights_only=True)
     except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError) as error:
-        raise GlassformerError(
+        raise LoadError(
             f"The file {path} cannot be read without running code that it names "
             f"({str(error).splitlines()[0]}); write its words to vocab.txt, one a line."
         ) from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.text.loading.sentencepiece_model import (
     SPACE,
     Algorithm,
@@ -68,12 +68,12 @@ class UnigramSegmenter:
 
     def __init__(self, model: SentencePieceModel) -> None:
         if model.algorithm is not Algorithm.UNIGRAM:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"The SentencePiece model is of kind {model.algorithm.name.lower()}; "
                 "only unigram models can be used here."
             )
         if model.texts(PieceType.BYTE):
-            raise GlassformerError("A SentencePiece model with byte pieces cannot be used here.")
+            raise UnsupportedError("A SentencePiece model with byte pieces cannot be used here.")
         normal = {p.text: p.score for p in model.pieces if p.kind is PieceType.NORMAL}
         scored = zip(model.pieces, model.scored(), strict=True)
         user = dict(entry for piece, entry in scored if piece.kind is PieceType.USER_DEFINED)

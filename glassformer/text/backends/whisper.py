@@ -9,7 +9,7 @@ from pathlib import Path
 from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, LoadError
 from glassformer.text.backend import LibraryBackend, TokenizerBackend, set_template
 from glassformer.text.loading.byte_bpe import byte_level, files_of
 from glassformer.text.loading.files import read_json_if_there, read_lines
@@ -61,7 +61,7 @@ def start_tokens(
         tokens.append(f"<|{language_code(language)}|>")
     if task is not None:
         if task not in TASKS:
-            raise GlassformerError(f"The task is one of {', '.join(TASKS)}, not {task!r}.")
+            raise ConfigError(f"The task is one of {', '.join(TASKS)}, not {task!r}.")
         tokens.append(f"<|{task}|>")
     return tokens if timestamps else [*tokens, "<|notimestamps|>"]
 
@@ -70,9 +70,7 @@ def language_code(language: str) -> str:
     name = language.lower().replace(" ", "_")
     code = next((code for code in LANGUAGES if name in (code, LANGUAGES[code])), None)
     if code is None:
-        raise GlassformerError(
-            f"Whisper has no language {language!r}; it has {', '.join(LANGUAGES)}."
-        )
+        raise ConfigError(f"Whisper has no language {language!r}; it has {', '.join(LANGUAGES)}.")
     return code
 
 
@@ -112,14 +110,14 @@ def find_table(folder: Path, size: int | None) -> Path:
     there = [folder / name for name in TABLES if (folder / name).is_file()]
     if size is None:
         if len(there) > 1:
-            raise GlassformerError(
+            raise LoadError(
                 f"{folder} has both {MANY} and {ENGLISH}, and no config.json that says by its "
                 "vocab_size which of them is meant; load them with their model."
             )
         return there[0]
     fitting = [path for path in there if languages_of(path, size) in TABLES[path.name]]
     if not fitting:
-        raise GlassformerError(
+        raise LoadError(
             f"A model of {size} tokens was not made with {' or '.join(p.name for p in there)}: it "
             f"would not be of 99 or 100 languages; put {table_for(size)} in {folder}, {ORIGIN}."
         )

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UnsupportedError
 from glassformer.text.backend import TokenizerBackend
 from glassformer.text.backends.bpe_merge import BytePairs
 from glassformer.text.backends.moses import MosesBackend
@@ -76,7 +76,7 @@ def by_pythainlp(codec: XlmBackend, text: str) -> list[str]:
 
 
 def by_kytea(codec: XlmBackend, text: str) -> list[str]:
-    raise GlassformerError(
+    raise UnsupportedError(
         "XLM cuts Japanese into words by KyTea, which is not part of this; put spaces between the "
         'words yourself and choose another language, as with_languages("en").'
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.storage.folders import atomic_folder, complete_pending_save
 
 
@@ -13,9 +13,9 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise GlassformerError(f"The file {path} does not exist.") from None
+        raise LoadError(f"The file {path} does not exist.") from None
     except OSError as error:
-        raise GlassformerError(f"The file {path} cannot be read: {error.strerror}.") from None
+        raise LoadError(f"The file {path} cannot be read: {error.strerror}.") from None
 
 
 def read_lines(path: Path) -> list[str]:
@@ -26,7 +26,7 @@ def read_lines(path: Path) -> list[str]:
     try:
         text = read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise GlassformerError(
+        raise LoadError(
             f"The file {path} is not UTF-8 text: byte {error.start} cannot be read."
         ) from None
     lines = text.replace("\r\n", "\n").split("\n")
@@ -37,11 +37,11 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(read_bytes(path))
     except ValueError as error:
-        raise GlassformerError(
+        raise LoadError(
             f"The file {path} is not JSON ({error}); it may be cut off, so copy it again."
         ) from None
     if not isinstance(value, dict):
-        raise GlassformerError(f"The file {path} must hold a JSON object.")
+        raise LoadError(f"The file {path} must hold a JSON object.")
     return value
 
 
@@ -90,7 +90,7 @@ def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
         return folder / READER_FILE, read_json(folder / READER_FILE)
     values = read_json(path).get(part)
     if not isinstance(values, dict):
-        raise GlassformerError(f"The file {path} has no {part}; copy {READER_FILE} beside it.")
+        raise LoadError(f"The file {path} has no {part}; copy {READER_FILE} beside it.")
     return path, values
 
 
@@ -99,7 +99,7 @@ def read_vocabulary(path: Path) -> dict[str, int]:
     vocabulary = read_json(path)
     for token, index in vocabulary.items():
         if type(index) is not int or index < 0:
-            raise GlassformerError(f"The file {path} gives the token {token!r} the id {index!r}.")
+            raise LoadError(f"The file {path} gives the token {token!r} the id {index!r}.")
     return vocabulary
 
 
@@ -116,7 +116,7 @@ def read_merges(path: Path, *, counted: bool = False) -> list[tuple[str, str]]:
         if counted and len(pair) == 3 and pair[2].isdigit():
             pair.pop()
         if len(pair) != 2 or not all(pair):
-            raise GlassformerError(
+            raise LoadError(
                 f"Line {number} of {path} is no merge (two tokens, a space between): {line!r}."
             )
         merges.append((pair[0], pair[1]))

@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError, UnsupportedError
 from glassformer.text.backend import LibraryBackend
 from glassformer.text.loading.byte_bpe import GPT2_WORDS, LLAMA3_WORDS
 from glassformer.text.loading.sentencepiece_model import SPACE, PieceType
@@ -47,15 +47,17 @@ def codec_of(metadata: Metadata) -> tuple[LibraryBackend, TokenizerConfig]:
     """Returns the backend and the settings that the metadata describe."""
     model = metadata.get(f"{PREFIX}model")
     if not has_tokenizer(metadata):
-        raise GlassformerError("The GGUF file carries no tokenizer.")
+        raise LoadError("The GGUF file carries no tokenizer.")
     if model not in BACKENDS:
-        raise GlassformerError(
-            f"The GGUF file has a tokenizer of the kind {model!r}; known are {', '.join(BACKENDS)}."
+        raise UnsupportedError(
+            f"The GGUF file has a tokenizer of the kind {model!r}; known are "
+            f"{', '.join(BACKENDS)}.",
+            field=f"{PREFIX}model",
         )
     tokens = listed(metadata, "tokens")
     vocabulary = {token: index for index, token in enumerate(tokens)}
     if len(vocabulary) != len(tokens):
-        raise GlassformerError(
+        raise LoadError(
             f"The GGUF file lists {len(tokens):,} tokens, of which only {len(vocabulary):,} "
             "differ; get it again."
         )
@@ -88,14 +90,15 @@ def byte_pairs(metadata: Metadata, vocabulary: dict[str, int]) -> Backend:
     """Byte-level BPE with the merges of the file."""
     name = words_name(metadata)
     if name not in WORDS:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The GGUF file cuts texts into words by the rule {name!r} ({PREFIX}pre), which has "
-            f"only that name there; known are {', '.join(WORDS)}."
+            f"only that name there; known are {', '.join(WORDS)}.",
+            field=f"{PREFIX}pre",
         )
     merges = [tuple(merge.split(" ", 1)) for merge in listed(metadata, "merges")]
     for pair in merges:
         if len(pair) != 2 or not {*pair, "".join(pair)} <= vocabulary.keys():
-            raise GlassformerError(
+            raise LoadError(
                 f"The GGUF file merges {' '.join(pair)!r}, which its vocabulary does not have; "
                 "get it again."
             )
@@ -127,7 +130,7 @@ def listed(metadata: Metadata, key: str, length: int | None = None) -> list[Any]
     values = metadata.get(PREFIX + key)
     if not isinstance(values, list) or length not in (None, len(values)):
         count = "" if length is None else f" of {length:,} entries"
-        raise GlassformerError(f"The GGUF file has no list {PREFIX}{key}{count}; get it again.")
+        raise LoadError(f"The GGUF file has no list {PREFIX}{key}{count}; get it again.")
     return values
 
 
@@ -137,7 +140,7 @@ def settings_of(metadata: Metadata, tokens: list[str]) -> TokenizerConfig:
     ids = {role: metadata.get(f"{PREFIX}{name}_token_id") for role, name in ROLES.items()}
     for role, id in ids.items():
         if id is not None and not (isinstance(id, int) and 0 <= id < len(tokens)):
-            raise GlassformerError(
+            raise LoadError(
                 f"The GGUF file gives the role {role} to the token {id!r} of {len(tokens):,}; "
                 "get it again."
             )

@@ -10,7 +10,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.text.loading.files import read_bytes
 from glassformer.text.loading.gguf import PREFIX
 from glassformer.text.loading.sentencepiece_model import SPACE, PieceType
@@ -54,10 +54,10 @@ def read_tokens(path: Path) -> tuple[list[str], list[float]]:
             tokens.append(data[at - length : at].decode("utf-8"))
             scores.append(score)
     except (struct.error, UnicodeDecodeError):
-        raise GlassformerError(
+        raise LoadError(
             f"{path} is not a whole tokenizer of llama2.c: it breaks off in token {len(tokens):,}; "
             "get it again."
         ) from None
     if len(tokens) < len(FIRST):
-        raise GlassformerError(f"{path} holds {len(tokens)} tokens, fewer than the bytes need.")
+        raise LoadError(f"{path} holds {len(tokens)} tokens, fewer than the bytes need.")
     return tokens, scores

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer as Backend
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.gguf import GgufHeader, is_gguf
 from glassformer.storage.folders import complete_pending_save
 from glassformer.text.backend import LibraryBackend, TokenizerBackend
@@ -46,7 +46,7 @@ def load_backend(
     if folder.is_file():
         return load_openai(folder, size)
     if not folder.is_dir():
-        raise GlassformerError(f"The tokenizer folder {folder} does not exist.")
+        raise LoadError(f"The tokenizer folder {folder} does not exist.")
     model_type = type_of(folder)
     family = FAMILIES.get(model_type) if model_type else family_by_files(folder)
     foreign = is_foreign(class_of(folder))
@@ -63,7 +63,7 @@ def load_backend(
         add_tokens(backend, settings)
         codec = LibraryBackend(backend)
     else:
-        raise GlassformerError(nothing_found(folder, model_type, family))
+        raise LoadError(nothing_found(folder, model_type, family))
     if isinstance(codec, LibraryBackend) and "language_code" in settings.values:
         codec = LanguageBackend.of(codec, settings)
     return codec, settings, wants_segments(codec, settings, family)
@@ -86,10 +86,10 @@ def load_openai(path: Path, size: int | None) -> tuple[TokenizerBackend, Tokeniz
     elif family.complete(folder):
         codec = family.load(folder, settings)
     else:
-        raise GlassformerError(without_words(path, size))
+        raise LoadError(without_words(path, size))
     start = None if size is None else start_id(size)
     if start is not None and codec.vocabulary.token_to_id(START) != start:
-        raise GlassformerError(
+        raise LoadError(
             f"The tokenizer beside {path} is another model's: {START} is not its token {start}; "
             f"{without_words(path, size)}"
         )
@@ -135,7 +135,7 @@ def read_library_file(path: Path) -> Backend:
     try:
         backend = Backend.from_str(read_bytes(path).decode("utf-8"))
     except Exception as error:  # the library raises nothing more precise
-        raise GlassformerError(
+        raise LoadError(
             f"The file {path} is JSON but no tokenizer that the tokenizers library knows ({error})."
         ) from None
     backend.no_truncation()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.text.loading.files import read_bytes
 
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
@@ -61,7 +61,7 @@ class SentencePieceModel:
         try:
             return cls.parse(content)
         except (ValueError, IndexError, struct.error):
-            raise GlassformerError(
+            raise LoadError(
                 f"The file {path} is not a SentencePiece model, or it is cut off; copy it again "
                 "(a Llama 3 folder has another kind of tokenizer.model and needs tokenizer.json)."
             ) from None

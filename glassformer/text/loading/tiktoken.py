@@ -9,7 +9,7 @@ import binascii
 from itertools import pairwise
 from pathlib import Path
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.text.loading.files import read_lines
 
 
@@ -22,7 +22,7 @@ def read_tiktoken(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
             # Whisper's table reserves a rank for an empty token, which is written "=".
             ranks[base64.b64decode(token, validate=token != "=")] = int(rank)
         except (ValueError, binascii.Error):
-            raise GlassformerError(
+            raise LoadError(
                 f"Line {number} of {path} is no token in base 64 and its number: {line!r}."
             ) from None
     letters = byte_letters()

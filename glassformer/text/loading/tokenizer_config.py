@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, LoadError
 from glassformer.text.loading.files import read_json_if_there
 
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
@@ -44,7 +44,7 @@ class TokenizerConfig:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise GlassformerError(
+            raise ConfigError(
                 f"tokenizer_config.json gives {name} the value {value!r}; it must be true or false."
             )
         return value
@@ -52,7 +52,7 @@ class TokenizerConfig:
     def side(self, name: str, default: str) -> str:
         value = self.values.get(name) or default
         if value not in ("left", "right"):
-            raise GlassformerError(
+            raise ConfigError(
                 f"tokenizer_config.json gives {name} the value {value!r}; "
                 'it must be "left" or "right".'
             )
@@ -61,7 +61,7 @@ class TokenizerConfig:
     def number(self, name: str, default: int) -> int:
         value = self.values.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-            raise GlassformerError(
+            raise ConfigError(
                 f"tokenizer_config.json gives {name} the value {value!r}; it must be a number."
             )
         return int(value)
@@ -114,7 +114,7 @@ def content(value: Any) -> str:
     """Returns the text of a token, which a config gives as a string or as a description."""
     text = value.get("content") if isinstance(value, Mapping) else value
     if not isinstance(text, str):
-        raise GlassformerError(f"tokenizer_config.json describes a token by {value!r}.")
+        raise ConfigError(f"tokenizer_config.json describes a token by {value!r}.")
     return text
 
 
@@ -131,7 +131,7 @@ def added_token(entry: Mapping[str, Any]) -> AddedToken:
 def id_of(backend: Backend, token: str) -> int:
     id = backend.token_to_id(token)
     if id is None:
-        raise GlassformerError(f"The vocabulary lacks the token {token!r}.")
+        raise LoadError(f"The vocabulary lacks the token {token!r}.")
     return id
 
 
@@ -142,7 +142,7 @@ def add_tokens(backend: Backend, settings: TokenizerConfig) -> None:
         (backend.add_special_tokens if special else backend.add_tokens)(list(run))
     for index, token in added:
         if backend.token_to_id(token.content) != index:
-            raise GlassformerError(
+            raise LoadError(
                 f"tokenizer_config.json gives the added token {token.content!r} the id {index}, "
                 f"but the vocabulary gives it {backend.token_to_id(token.content)}."
             )

@@ -15,7 +15,7 @@ from tokenizers import Regex, decoders, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 from tokenizers.models import Unigram
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.text.backend import LibraryBackend, TokenizerBackend, set_template
 from glassformer.text.languages import MBART, MBART_50
 from glassformer.text.loading.sentencepiece_model import (
@@ -55,7 +55,7 @@ def load_mbart_50(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
 
 def load_nllb(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     """Raises, because NLLB's pieces are BPE and only tokenizer.json has their merges."""
-    raise GlassformerError(
+    raise LoadError(
         f"The folder {folder} has a tokenizer of NLLB without tokenizer.json, which is published "
         "with it; get that file too."
     )
@@ -176,7 +176,7 @@ def unigram(
         cuts: Whether each punctuation mark is a word of its own.
     """
     if model.algorithm is not Algorithm.UNIGRAM:
-        raise GlassformerError("This family needs a unigram SentencePiece model.")
+        raise LoadError("This family needs a unigram SentencePiece model.")
     vocabulary = [(token, 0.0) for token in first]
     vocabulary += model.scored()[instead:]
     vocabulary += [(token, 0.0) for token in last]

@@ -12,7 +12,7 @@ from tokenizers import AddedToken, decoders, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE, WordPiece
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.text.backend import LibraryBackend, TokenizerBackend, set_template
 from glassformer.text.loading.files import read_lines, read_merges, read_vocabulary
 from glassformer.text.loading.sentencepiece_model import (
@@ -64,7 +64,7 @@ def load_gpt(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
 def load_llama(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     model = SentencePieceModel.read(folder / "tokenizer.model")
     if model.algorithm is not Algorithm.BPE:
-        raise GlassformerError("This family needs a BPE SentencePiece model.")
+        raise LoadError("This family needs a BPE SentencePiece model.")
     vocabulary = {piece.text: index for index, piece in enumerate(model.pieces)}
     merges = merges_of(ranks([(piece.text, piece.score) for piece in model.pieces]))
     backend = Backend(BPE(vocabulary, merges, fuse_unk=True, byte_fallback=True))
@@ -117,7 +117,7 @@ def require(vocabulary: Mapping[str, int], tokens: list[str], path: Path) -> Non
     """Raises if the vocabulary of a file lacks one of the tokens."""
     for token in tokens:
         if token not in vocabulary:
-            raise GlassformerError(
+            raise LoadError(
                 f"The file {path} lacks the token {token!r}; "
                 "the files of this folder do not belong together, or one is cut off."
             )

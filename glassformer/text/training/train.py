@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer as Backend
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError, InputError
 from glassformer.text.backend import LibraryBackend, set_template
 from glassformer.text.languages import address
 from glassformer.text.loading.tokenizer_config import ROLES, TokenizerConfig, special_token
@@ -60,9 +60,7 @@ def train(
         progress: Whether to show a progress bar.
     """
     if kind not in KINDS:
-        raise GlassformerError(
-            f"There is no tokenizer kind {kind!r}; choose from {', '.join(KINDS)}."
-        )
+        raise ConfigError(f"There is no tokenizer kind {kind!r}; choose from {', '.join(KINDS)}.")
     roles = dict(KINDS[kind].special if special is None else special)
     codes = [address(language) for language in languages]
     plan = TrainerOptions(
@@ -82,12 +80,12 @@ def train(
     except Exception as error:
         if type(error) is not Exception:  # raised by `texts` or a file, not by the library
             raise
-        raise GlassformerError(
+        raise ConfigError(
             f"No {kind} tokenizer of {size} tokens came out ({error}); try a larger size."
         ) from None
     if not source.seen or backend.get_vocab_size() <= len(plan.special):
         where = f" in {', '.join(map(str, paths))}" if paths else ""
-        raise GlassformerError(f"There is no text to learn from{where}.")
+        raise DataError(f"There is no text to learn from{where}.")
     backend = KINDS[kind].finish(backend, plan, as_read(source.seen, backend))
     settings = TokenizerConfig(
         {
@@ -123,14 +121,14 @@ def as_read(seen: Counter[str], backend: Backend) -> Counter[str]:
 def check(kind: str, plan: TrainerOptions, roles: Mapping[str, str]) -> None:
     unheard = [role for role in roles if role not in ROLES]
     if unheard:
-        raise GlassformerError(
+        raise ConfigError(
             f"There is no special role {unheard[0]!r}; choose from {', '.join(ROLES)}."
         )
     if plan.unknown is None and "unk" in KINDS[kind].special:
-        raise GlassformerError(f"A {kind} tokenizer needs an unknown token: give special an unk.")
+        raise ConfigError(f"A {kind} tokenizer needs an unknown token: give special an unk.")
     least = len(plan.special) + KINDS[kind].alphabet
     if plan.size < least:
-        raise GlassformerError(
+        raise ConfigError(
             f"size={plan.size} is too small: a {kind} tokenizer with {len(plan.special)} special "
             f"tokens has at least {least} tokens."
         )
@@ -141,10 +139,10 @@ class TrainingTexts:
 
     def __init__(self, paths: list[Path], texts: Iterable[str], sample: int | None) -> None:
         if isinstance(texts, str):
-            raise GlassformerError("texts must be a list or another iterable of str, not one str.")
+            raise InputError("texts must be a list or another iterable of str, not one str.")
         for path in paths:
             if not path.is_file():
-                raise GlassformerError(f"The file {path} does not exist.")
+                raise DataError(f"The file {path} does not exist.", path=path)
         self._paths = paths
         self._texts = texts
         self._share = share(paths, sample)
@@ -160,7 +158,7 @@ class TrainingTexts:
                     yield line
         for text in self._texts:
             if not isinstance(text, str):
-                raise GlassformerError(f"A text must be a str, not {type(text).__name__}.")
+                raise InputError(f"A text must be a str, not {type(text).__name__}.")
             self.seen.update(text)
             yield text
 
@@ -181,13 +179,13 @@ def read_file(path: Path) -> Iterator[str]:
             try:
                 text = decoder.decode(part, final=ended)
             except UnicodeDecodeError:
-                raise GlassformerError(undecodable(path, number)) from None
+                raise DataError(undecodable(path, number), path=path, line=number) from None
             number += ended
             yield text
     try:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
-        raise GlassformerError(undecodable(path, number)) from None
+        raise DataError(undecodable(path, number), path=path, line=number) from None
 
 
 def undecodable(path: Path, number: int) -> str:
