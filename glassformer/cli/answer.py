@@ -22,7 +22,7 @@ from glassformer.cli.printing import (
     say,
 )
 from glassformer.cli.shared_options import READ, AsJson, Encoding, Files, HeadOption, OnErrorOption
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.storage.files import write_text
 
 if TYPE_CHECKING:
@@ -98,10 +98,10 @@ def answer(
     from glassformer.tasks.answer import Answerer
 
     if squad and (file or context is not None or question is not None):
-        raise GlassformerError("Give one of QUESTION, --file and --squad.")
+        raise ConfigError("Give one of QUESTION, --file and --squad.")
     if question is not None and (path := file_named(question, form)) is not None:
         if file or context is not None:
-            raise GlassformerError(f"{question} is a file; give the question itself.")
+            raise ConfigError(f"{question} is a file; give the question itself.")
         question, file = None, [str(path)]
     inputs = InputRecords(
         context,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from glassformer.cli.parse_values import knobs_of
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError
 
 if TYPE_CHECKING:
     from glassformer.generate import Generator
@@ -65,7 +65,7 @@ def command(
     elif verb == "/reset":
         turned = given
     elif verb != "/knobs":
-        raise GlassformerError(f"There is no {verb}; there are /set knob=value, /knobs and /reset.")
+        raise ConfigError(f"There is no {verb}; there are /set knob=value, /knobs and /reset.")
     shown = ", ".join(f"{name}={value!r}" for name, value in turned.items())
     console.print(shown or "all knobs at their defaults", style="dim", markup=False)
     return turned

@@ -11,7 +11,7 @@ from glassformer.cli.option_groups import grouped
 from glassformer.cli.printing import Column, ResultRows, about, progress, say
 from glassformer.cli.shared_options import HeadOption
 from glassformer.cli.text_task import TextTaskOptions
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
@@ -93,7 +93,7 @@ def thresholds_of(words: Sequence[str] | None) -> float | dict[str, float] | Non
         try:
             value = float(number)
         except ValueError:
-            raise GlassformerError(f"--threshold is 0.7 or label=0.7, not {word!r}.") from None
+            raise ConfigError(f"--threshold is 0.7 or label=0.7, not {word!r}.") from None
         if not equals and len(words or ()) == 1:
             return value
         named[label] = value

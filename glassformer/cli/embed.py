@@ -12,7 +12,7 @@ from glassformer.cli.option_groups import grouped
 from glassformer.cli.output_paths import OutputPath, free_file
 from glassformer.cli.printing import Column, ResultRows, about, progress, say
 from glassformer.cli.text_task import TextTaskOptions
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 SHOWN = 4  # numbers of a vector shown in a terminal
 
@@ -51,7 +51,7 @@ def embed(
     from glassformer.tasks.search.vectors_file import whole_matrix
 
     if out is not None and reading.as_json:
-        raise GlassformerError("Give one of --out and --json.")
+        raise ConfigError("Give one of --out and --json.")
     inputs = reading.inputs()
     loaded = reading.load().pack()
     embedder = Embedder.of(loaded, pooling, normalize=normalize, prompt=prompt, length=max_length)

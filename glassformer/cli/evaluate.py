@@ -22,7 +22,7 @@ from glassformer.cli.printing import (
 )
 from glassformer.cli.shared_options import Encoding, HeadOption, OnErrorOption
 from glassformer.cli.tag import REPORT, show_table
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.evaluate.data import Source
@@ -126,7 +126,7 @@ def named_columns(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         ours, equals, theirs = pair.partition("=")
         if not (ours and equals and theirs):
-            raise GlassformerError(f"--column is written as text=review, not {pair!r}.")
+            raise ConfigError(f"--column is written as text=review, not {pair!r}.")
         found[ours] = theirs
     return found
 

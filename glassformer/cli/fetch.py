@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 
 from glassformer.cli.help_layout import say
 from glassformer.cli.printing import progress_bar
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.zoo import published as real
 
 
@@ -42,7 +42,7 @@ def fetch(
     """
     if not names and not every:
         known = ", ".join(real.REAL)
-        raise GlassformerError(f"Name what to fetch, of {known}; or --all of them.")
+        raise ConfigError(f"Name what to fetch, of {known}; or --all of them.")
     wanted = list(real.REAL) if every else [real.published(name)[0] for name in names or ()]
     failed = [name for name in dict.fromkeys(wanted) if not brought(name)]
     if failed:

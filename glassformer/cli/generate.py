@@ -18,7 +18,7 @@ from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.parse_values import knobs_of, text_of
 from glassformer.cli.printing import progress_bar
 from glassformer.cli.shared_options import COMPUTED, zoo_names
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from glassformer.core import Transformer
@@ -176,15 +176,15 @@ def generate(
     given = {**turned, **knobs_of(sets or [])}
     ways = [prompt is not None, file is not None, from_start, batch is not None]
     if sum(ways) > 1:
-        raise GlassformerError("Give one of PROMPT, --file, --from-start and --batch.")
+        raise ConfigError("Give one of PROMPT, --file, --from-start and --batch.")
     if (batch is None) != (out is None):
-        raise GlassformerError("--batch names the input and --out the output: give both.")
+        raise ConfigError("--batch names the input and --out the output: give both.")
     if tree and not as_json:
-        raise GlassformerError("--tree goes with --json.")
+        raise ConfigError("--tree goes with --json.")
     dialog = not any(ways) and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
     text = None if from_start or batch or dialog else text_of(prompt, file)
     if text == "":
-        raise GlassformerError("The prompt is empty; --from-start writes without one.")
+        raise InputError("The prompt is empty; --from-start writes without one.")
     jobs = None
     if batch is not None and out is not None:
         about = " ".join(filter(None, (chosen.model, chosen.adapter, str(chosen.dtype), quantize)))

@@ -21,10 +21,10 @@ from glassformer.cli.path_arguments import file_named
 from glassformer.cli.printing import say
 from glassformer.cli.shared_options import OnError
 from glassformer.cli.text_column import TextColumn
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError, GlassformerError, InputError
 from glassformer.tasks.batching import PAUSE, Pause
 from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import RecordError, TextFileReader, find_files
+from glassformer.train.data.files import RecordError, TextFileReader, find_files, path_and_line
 from glassformer.train.data.readers import READERS, form_of
 
 Record = Mapping[str, Any]
@@ -69,14 +69,14 @@ class InputRecords:
         on_error: OnError = "stop",
     ) -> None:
         if files and word is not None:
-            raise GlassformerError("Give one of TEXT and --file.")
+            raise ConfigError("Give one of TEXT and --file.")
         self.word = None if word == "-" else word
         paths = find_files(files or [])
         if self.word is not None and (path := file_named(self.word, form)) is not None:
             self.word, paths = None, [path]
         self.shelf = Opened(paths or ([STDIN] if self.word is None else []))
         if form not in (None, *READERS):
-            raise GlassformerError(f"There is no format {form!r}; there are {', '.join(READERS)}.")
+            raise ConfigError(f"There is no format {form!r}; there are {', '.join(READERS)}.")
         self.form, self.whole, self.on_error = form, whole, on_error
         self.stdin_form, self.column = stdin_form, column or TextColumn()
         self.settings = DataSettings(encoding=encoding)
@@ -148,7 +148,10 @@ class InputRecords:
     def bad(self, where: str, wrong: str) -> None:
         wrong = wrong.rstrip(".")
         if self.on_error == "stop":
-            raise GlassformerError(f"{where}: {wrong}; mend it, or go on with --on-error skip.")
+            path, line = path_and_line(where)
+            raise DataError(
+                f"{where}: {wrong}; mend it, or go on with --on-error skip.", path=path, line=line
+            )
         self.skipped += 1
         say(f"{where}: {wrong}; skipped.")
 
@@ -167,7 +170,7 @@ class InputRecords:
         if self._stopped is not None:
             raise self._stopped
         if not self.used and not self.skipped:
-            raise GlassformerError("There is nothing to read; give a text, or a file with some.")
+            raise InputError("There is nothing to read; give a text, or a file with some.")
 
     def read(self) -> Iterator[Record | RecordError]:
         """Yields records as they are read, with a `RecordError` in place of invalid ones."""
@@ -222,16 +225,16 @@ def field_of(record: Record, name: str, option: str | None = "--field") -> str:
         raise missing(record, name, option)
     text = record[name]
     if not isinstance(text, str):
-        raise GlassformerError(f"the field {name!r} is no text but {str(text)[:40]!r}")
+        raise DataError(f"the field {name!r} is no text but {str(text)[:40]!r}")
     if not text.strip():
-        raise GlassformerError(f"the {name if option is None else 'text'} is empty")
+        raise DataError(f"the {name if option is None else 'text'} is empty")
     return text
 
 
-def missing(record: Record, name: str, option: str | None) -> GlassformerError:
+def missing(record: Record, name: str, option: str | None) -> DataError:
     there = ", ".join(sorted(set(record) - {"where"})) or "none"
     way = "" if option is None else f" ({option})"
-    return GlassformerError(f"there is no field {name!r}, only {there}{way}")
+    return DataError(f"there is no field {name!r}, only {there}{way}")
 
 
 def live(records: Iterable[Record | RecordError | Pause]) -> Iterator[Record | RecordError | Pause]:

@@ -16,7 +16,7 @@ from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.printing import Column, ResultRows, progress_bar, say
 from glassformer.cli.shared_options import HeadOption
 from glassformer.cli.text_task import TextTaskOptions
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.model import Model
@@ -118,9 +118,7 @@ def folder_of(model: Model, name: str) -> Path:
     source = model.source
     ours = source is not None and source.resolve().is_relative_to(Path(zoo.__file__).parent)
     if source is None or ours or name.startswith("real:"):
-        raise GlassformerError(
-            f"{name} is no folder of yours to keep a lens in; name one by --out."
-        )
+        raise ConfigError(f"{name} is no folder of yours to keep a lens in; name one by --out.")
     return home(source)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.shared_options import AdapterOption, HeadOption, zoo_names
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.zoo import PREFIX, for_a_visitor
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def open_page(
     from glassformer.page import Session
 
     if adapter is not None and len(models or ()) != 1:
-        raise GlassformerError("--adapter goes with one model; an adapter's folder is one, too.")
+        raise ConfigError("--adapter goes with one model; an adapter's folder is one, too.")
     named = models or [f"{PREFIX}{name}" for name in for_a_visitor()]
     session = Session(named, text, head, adapter)
     session.prepare()

@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 Given = Mapping[str, Any]
 Overwrite = Annotated[
@@ -85,21 +85,21 @@ def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: b
     """Raises an error if the output is an input, or exists and must not be replaced."""
     for other in read:
         if is_same(path, other) or other.resolve().is_relative_to(path.resolve()):
-            raise GlassformerError(
+            raise ConfigError(
                 f"{path} holds what this command reads or writes as {other}, so it cannot be an "
                 "output too; name another one."
             )
     if continued or not os.path.lexists(path):
         return
     if path.is_dir():
-        raise GlassformerError(f"{path} is a folder; name a file.")
+        raise ConfigError(f"{path} is a folder; name a file.")
     around = [folder for folder in read if path.resolve().is_relative_to(folder.resolve())]
     if overwrite and around:
-        raise GlassformerError(
+        raise ConfigError(
             f"{path} is a file of {around[0]}, which this command reads; name another one."
         )
     if not overwrite or not path.is_file():
-        raise GlassformerError(f"{path} exists; name another file, or let --overwrite replace it.")
+        raise ConfigError(f"{path} exists; name another file, or let --overwrite replace it.")
 
 
 def is_same(one: Path, other: Path) -> bool:

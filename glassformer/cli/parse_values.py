@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 
 
 def text_of(word: str | None, file: Path | None) -> str:
@@ -29,7 +29,7 @@ def text_of(word: str | None, file: Path | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         name = "Standard input" if file is None else file
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise GlassformerError(f"{name} cannot be read: {why}.") from None
+        raise DataError(f"{name} cannot be read: {why}.", path=file) from None
 
 
 def knobs_of(words: Sequence[str]) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def knobs_of(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            raise GlassformerError(f"A knob is set by name=value, not by {word!r}.")
+            raise ConfigError(f"A knob is set by name=value, not by {word!r}.")
         found[name.strip().replace("-", "_")] = value_of(value.strip())
     return found
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from glassformer.cli.printing import say
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 from glassformer.train.data.readers import ENDINGS, form_of
 
 FORMS = {
@@ -32,11 +32,11 @@ def file_named(word: str, form: str | None = None) -> Path | None:
         say(f"Reading {word} as {FORMS[form or form_of(path)]} {LITERALLY}.")
         return path
     if os.path.isdir(word):
-        raise GlassformerError(f"{word} is a folder; name a file in it {LITERALLY}.")
+        raise DataError(f"{word} is a folder; name a file in it {LITERALLY}.", path=word)
     if os.path.exists(word):
-        raise GlassformerError(f"{word} is no regular file; read it with - < {word}.")
+        raise DataError(f"{word} is no regular file; read it with - < {word}.", path=word)
     if looks_like_a_path(word):
-        raise GlassformerError(f"There is no file {word}; correct the path {LITERALLY}.")
+        raise DataError(f"There is no file {word}; correct the path {LITERALLY}.", path=word)
     return None
 
 

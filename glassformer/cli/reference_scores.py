@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from glassformer.cli.input_records import InputLine, InputRecords, Record, field_of
 from glassformer.cli.printing import print_json, say
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.translation import SignedMetric
 from glassformer.train.data.readers import form_of
 
@@ -43,7 +43,7 @@ class ReferenceScores:
             return
         paths = inputs.shelf.paths
         if len(paths) > 1 or any(form_of(path) in ("csv", "tsv") for path in paths):
-            raise GlassformerError(
+            raise ConfigError(
                 "--reference belongs to the lines of one text or JSON file; of others name the "
                 "column that has the references (--reference-field)."
             )
@@ -60,7 +60,9 @@ class ReferenceScores:
         if self.file is not None:
             line = "1" if record["where"] == "TEXT" else _line(record)
             if line not in self.lines:
-                raise GlassformerError(f"{self.file} has no line {line} for it (--reference)")
+                raise DataError(
+                    f"{self.file} has no line {line} for it (--reference)", path=self.file
+                )
             own = self.lines[line]
         name = self.field or "text"
         found = own.get(name)
@@ -70,7 +72,7 @@ class ReferenceScores:
             or not several
             or not all(isinstance(x, str) for x in several)
         ):
-            raise GlassformerError(
+            raise DataError(
                 f"{own['where']} has no text, or list of texts, as {name!r} (--reference-field)"
             )
         return several

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.printing import output_console
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.plotting import Panel
@@ -105,9 +105,7 @@ def write_plot(path: Path, panels: Sequence[Panel]) -> None:
     from glassformer.storage.files import write_text
 
     if path.suffix != ".svg":
-        raise GlassformerError(
-            f"--plot writes SVG pictures; name a file that ends in .svg, not {path}."
-        )
+        raise ConfigError(f"--plot writes SVG pictures; name a file that ends in .svg, not {path}.")
     write_text(path, draw(panels))
 
 

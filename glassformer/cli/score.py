@@ -15,7 +15,7 @@ from glassformer.cli.option_groups import grouped
 from glassformer.cli.parse_values import text_of
 from glassformer.cli.printing import output_console
 from glassformer.cli.shared_options import COMPUTED
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from glassformer.generate import Score
@@ -57,10 +57,10 @@ def score(
     $ glassformer score zoo:stories "The cat sat on the mat."
     """
     if text is not None and file is not None:
-        raise GlassformerError("Give one of TEXT and --file.")
+        raise ConfigError("Give one of TEXT and --file.")
     read = text_of(text, file)
     if not read:
-        raise GlassformerError("The text is empty; give the model something to read.")
+        raise InputError("The text is empty; give the model something to read.")
     loaded = chosen.load()
     cost = None
     if quantize is None:

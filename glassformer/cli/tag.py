@@ -20,7 +20,7 @@ from glassformer.cli.printing import (
 )
 from glassformer.cli.shared_options import READ, HeadOption
 from glassformer.cli.text_task import CommonOptions
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
@@ -99,10 +99,10 @@ def tag(
         given = given_of(record, reading.field)
         if with_report:
             if "tags" not in record or isinstance(given, str):
-                raise GlassformerError("a report needs words and their tags, as CoNLL files have")
+                raise DataError("a report needs words and their tags, as CoNLL files have")
             tagger.check(given, record["tags"])
             if strict is not None and entities(record["tags"], strict) != entities(record["tags"]):
-                raise GlassformerError(f"the tags do not keep to {strict} (--strict)")
+                raise DataError(f"the tags do not keep to {strict} (--strict)")
         return given
 
     as_json = reading.as_json

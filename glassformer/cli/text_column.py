@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.cli.printing import say
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 from glassformer.train.data.files import RecordError
 from glassformer.train.objectives.objective import Record
 
@@ -63,8 +63,9 @@ class TextColumn:
             say(f"The text is the column {possible[0]} of {path} (--field names another).")
             return possible[0]
         there = ", ".join(name for name in record if name != "where")
-        raise GlassformerError(
-            f"{path} has no column text, only {there}; name the one that has the text by --field."
+        raise DataError(
+            f"{path} has no column text, only {there}; name the one that has the text by --field.",
+            path=path,
         )
 
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from glassformer.cli.help_layout import Verb, Verbs
 from glassformer.cli.output_paths import OutputPath, guarded
 from glassformer.cli.printing import output_console, progress_bar
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.word_vectors import Corpus, GloVe, Vectors, Word2Vec
@@ -93,7 +93,7 @@ def train(
     from glassformer.word_vectors import GloVe, Word2Vec, check_target, read_corpus, write_vectors
 
     if kind not in KINDS:
-        raise GlassformerError(f"--kind is one of {', '.join(KINDS)}, not {kind!r}.")
+        raise ConfigError(f"--kind is one of {', '.join(KINDS)}, not {kind!r}.")
     shared: dict[str, Any] = {
         "size": size,
         "window": window,
@@ -170,7 +170,7 @@ def evaluate(
     from glassformer.word_vectors import analogies, read_vectors, similarities
 
     if not analogy_file and not similarity_file:
-        raise GlassformerError("Say what to evaluate on: --analogies FILE, --similarities FILE.")
+        raise ConfigError("Say what to evaluate on: --analogies FILE, --similarities FILE.")
     space = read_vectors(file)
     found = {str(path): analogies(space, path, limit) for path in analogy_file or ()}
     alike = {str(path): similarities(space, path, limit) for path in similarity_file or ()}

@@ -24,7 +24,7 @@ from glassformer.cli.shared_options import (
     OnErrorOption,
     zoo_names,
 )
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.storage.files import write_text
 from glassformer.tasks.monitor.statistics import AlertRule, Bucket
 
@@ -113,12 +113,12 @@ def watch(
 
     rule = AlertRule(alpha=alpha, change=change, baseline=baseline, fewest=fewest, texts=texts)
     if (model is None) == (label is None):
-        raise GlassformerError("Give a model to classify texts, or --label COLUMN for labels.")
+        raise ConfigError("Give a model to classify texts, or --label COLUMN for labels.")
     if adapter is not None and model is None:
-        raise GlassformerError("--adapter goes with a model, and --label COLUMN uses none.")
+        raise ConfigError("--adapter goes with a model, and --label COLUMN uses none.")
     for path in (svg, html):
         if path is not None and not path.parent.is_dir():
-            raise GlassformerError(f"There is no folder {path.parent} for {path.name}.")
+            raise ConfigError(f"There is no folder {path.parent} for {path.name}.")
     live = not file
     inputs = InputRecords(
         None,

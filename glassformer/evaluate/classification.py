@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field, near
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap_sums
 from glassformer.metrics.counts import OF_ONE_LABEL, OF_SEVERAL_LABELS, of_flags
@@ -44,11 +44,11 @@ class ClassificationEvaluator(Evaluator[Labeled, Classification]):
         right = named(record) if "labels" in record else [written(field(record, "label"))]
         for name in right:
             if name not in self.numbers:
-                raise GlassformerError(
+                raise DataError(
                     f"the label {name!r} is none of the model's{near(name, self.labels)}"
                 )
         if not self.classifier.several and len(right) != 1:
-            raise GlassformerError(f"there are {len(right)} labels, and the model gives one")
+            raise DataError(f"there are {len(right)} labels, and the model gives one")
         return Labeled(text if pair is None else (text, pair), frozenset(right))
 
     def answers(self, asked: Iterable[Labeled]) -> Iterator[Classification | GlassformerError]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.train.data.data_config import DataSettings, Format
-from glassformer.train.data.files import RecordError
+from glassformer.train.data.files import RecordError, path_and_line
 from glassformer.train.data.readers import form_of
 from glassformer.train.data.records import Records, renamed
 from glassformer.train.objectives.objective import Record
@@ -45,7 +45,7 @@ class Data:
             on_error: "stop" at an invalid record, or "skip" it.
         """
         if on_error not in ("stop", "skip"):
-            raise GlassformerError(f'on_error is "stop" or "skip", not {on_error!r}.')
+            raise ConfigError(f'on_error is "stop" or "skip", not {on_error!r}.')
         self.on_error, self.skipped = on_error, list[str]()
         self.records: Iterable[Record | RecordError]
         names, paths = dict(columns or {}), paths_of(source)
@@ -70,8 +70,11 @@ class Data:
     def bad(self, where: str, wrong: str) -> None:
         wrong = wrong.removeprefix(f"{where} ").rstrip(".")
         if self.on_error == "stop":
-            raise GlassformerError(
-                f"{where}: {wrong}; mend it, or leave such records out (on_error skip)."
+            path, line = path_and_line(where)
+            raise DataError(
+                f"{where}: {wrong}; mend it, or leave such records out (on_error skip).",
+                path=path,
+                line=line,
             )
         self.skipped.append(f"{where}: {wrong}.")
 
@@ -100,7 +103,7 @@ def format_of(name: str) -> Format:
     for known in FORMATS:
         if known == name:
             return known
-    raise GlassformerError(f"There is no format {name!r}; there are {', '.join(FORMATS)}.")
+    raise ConfigError(f"There is no format {name!r}; there are {', '.join(FORMATS)}.")
 
 
 def ending_of(path: str, usual: str) -> str:

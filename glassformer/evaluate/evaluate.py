@@ -8,7 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.evaluate.classification import ClassificationEvaluator
 from glassformer.evaluate.data import Data, OnError, Source
 from glassformer.evaluate.evaluator import Evaluation, Evaluator, near
@@ -111,7 +111,7 @@ def evaluate(
         if examples is not None:
             judge.examples = [asked for _, asked in questions(judge, read(examples))]
     elif shots or examples is not None:
-        raise GlassformerError(
+        raise ConfigError(
             f"Examples go before the questions of a benchmark, and {name} is none; there are "
             f"{', '.join(BENCHMARKS)}."
         )
@@ -121,7 +121,7 @@ def evaluate(
         why = (
             f" The first of {len(records.skipped)}: {records.skipped[0]}" if records.skipped else ""
         )
-        raise GlassformerError(f"There are no records to evaluate with.{why}")
+        raise DataError(f"There are no records to evaluate with.{why}")
     return Evaluation(
         task=name,
         records=len(given),
@@ -147,7 +147,7 @@ def task_of(model: Model, head: str | None = None) -> str:
         return named[0]
     if len(named) > 1:
         meant = [one.name for one in heads if kind_of(one, spec) != "pooler"]
-        raise GlassformerError(
+        raise ConfigError(
             f"{model.architecture} has heads for {' and '.join(named)}; say which is meant: the "
             f"task, or the head ({', '.join(meant)})."
         )
@@ -155,7 +155,7 @@ def task_of(model: Model, head: str | None = None) -> str:
         return "perplexity" if spec.encoder is None else "masked-lm"
     if "lm" in kinds and model.tokenizer is not None and model.tokenizer.language_tokens:
         return "translation"  # the model has tokens for target languages
-    raise GlassformerError(
+    raise ConfigError(
         f"Nothing says by what task {model.architecture} is to be judged: it is {purpose(model)}. "
         f"Tasks that can be named are {', '.join(TASKS)}."
     )
@@ -168,13 +168,13 @@ def make_evaluator(
     if task in REWRITING:
         return REWRITING[task](model, **options)
     if options:
-        raise GlassformerError(f"The task {task} has no option {next(iter(options))!r}.")
+        raise ConfigError(f"The task {task} has no option {next(iter(options))!r}.")
     if task in BENCHMARKS:
         return BenchmarkEvaluator(model, BENCHMARKS[task])
     if task in OF_VOCABULARY:
         return OF_VOCABULARY[task](model)
     if task not in OF_HEADS:
-        raise GlassformerError(f"There is no task {task!r}{near(task, TASKS, len(TASKS))}.")
+        raise ConfigError(f"There is no task {task!r}{near(task, TASKS, len(TASKS))}.")
     kind, make = OF_HEADS[task]
     return make(model, require_head(model, kind, f"evaluate by {task}", head).name)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples
 from glassformer.metrics.report_table import ScoreTable
 from glassformer.train.objectives.objective import Record
@@ -82,7 +82,7 @@ def field(record: Record, name: str) -> Any:
     """Returns a column of a record, or raises an error that names the existing columns."""
     if name not in record:
         there = ", ".join(key for key in record if key != "where") or "none"
-        raise GlassformerError(f"there is no column {name!r}, only {there}")
+        raise DataError(f"there is no column {name!r}, only {there}")
     return record[name]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError, UnsupportedError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, OfSums, Resamples, bootstrap_sums
 from glassformer.model import Model
@@ -55,7 +55,7 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
         require_head(model, "lm", "evaluate by masked-lm")
         tokenizer = require_tokenizer(model)
         if model.spec.decoder is not None or "mask" not in tokenizer.special:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"Hidden words are told by a masked language model; {model.architecture} is "
                 f"{purpose(model)}."
             )
@@ -74,7 +74,7 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
 
     def ask(self, record: Record) -> MaskedPiece:
         if not isinstance(field(record, "text"), str):
-            raise GlassformerError("the text must be a text")
+            raise DataError("the text must be a text")
         tokens: Ids = record["tokens"]
         shown, wanted = self.masking(tokens, self.rng)
         return MaskedPiece(shown, wanted, np.cumsum(self.masking.vocabulary.starts(tokens)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.evaluate.lm_harness.run import context_of, perplexities, require_language_model
 from glassformer.generate import Score
@@ -32,7 +32,7 @@ class PerplexityEvaluator(Evaluator[str, Score]):
     def ask(self, record: Record) -> str:
         text = field(record, "text")
         if not isinstance(text, str) or not text.strip():
-            raise GlassformerError("the text is empty")
+            raise DataError("the text is empty")
         return text
 
     def answers(self, asked: Iterable[str]) -> Iterator[Score | GlassformerError]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap, bootstrap_means
 from glassformer.metrics.translation import (
@@ -44,9 +44,9 @@ class Seq2SeqEvaluator(Evaluator[Seq2SeqRecord, Written]):
         source, target = field(record, "source"), field(record, "target")
         references = target if isinstance(target, list) else [target]
         if not isinstance(source, str) or not references:
-            raise GlassformerError("source must be a text, and target one or a list of them")
+            raise DataError("source must be a text, and target one or a list of them")
         if not all(isinstance(one, str) for one in references):
-            raise GlassformerError("target must be a text, or a list of them")
+            raise DataError("target must be a text, or a list of them")
         return Seq2SeqRecord(source, references)
 
     def answers(self, asked: Iterable[Seq2SeqRecord]) -> Iterator[Written | GlassformerError]:

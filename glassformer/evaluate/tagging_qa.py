@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap_means, bootstrap_sums
 from glassformer.metrics.counts import OF_ENTITIES, Numbers, accuracy, statistics
@@ -43,7 +43,7 @@ class TaggingEvaluator(Evaluator[TaggedWords, Tagged]):
     def ask(self, record: Record) -> TaggedWords:
         words, tags = field(record, "words"), field(record, "tags")
         if not isinstance(words, list) or not isinstance(tags, list):
-            raise GlassformerError("words and tags must be lists")
+            raise DataError("words and tags must be lists")
         self.tagger.check(words, tags)
         return TaggedWords(words, tags)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.loading import describe, find_folder, load
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
@@ -47,7 +47,7 @@ class ModelSource:
         """Loads the model in evaluation mode."""
         for needed in (self.folder, self.adapter):
             if self.snapshot is None and needed is not None and not needed.exists():
-                raise GlassformerError(f"{needed} is gone; put it back, or open another model.")
+                raise LoadError(f"{needed} is gone; put it back, or open another model.")
         if self.snapshot is not None:
             model = self.snapshot.load()
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 Limits = tuple[float | None, float | None]
 
@@ -13,7 +13,7 @@ Limits = tuple[float | None, float | None]
 class RequestArgs:
     """The JSON body of a request.
 
-    A field of an unexpected type raises a `GlassformerError` with one clear sentence.
+    A field of an unexpected type raises a `ConfigError` with one clear sentence.
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
@@ -36,7 +36,7 @@ class RequestArgs:
     def choice(self, name: str, of: Sequence[str], default: str | None = None) -> str:
         found = self.text(name, default)
         if found not in of:
-            raise GlassformerError(f"{name} is one of {', '.join(of)}, not {found!r}.")
+            raise ConfigError(f"{name} is one of {', '.join(of)}, not {found!r}.")
         return found
 
     def index(
@@ -46,7 +46,7 @@ class RequestArgs:
         found = int(self._value(name, default, int, "a whole number"))
         if found < least or (most is not None and found > most):
             until = "on" if most is None else f"to {most}"
-            raise GlassformerError(f"{name} goes from {least} {until}; {found} is not there.")
+            raise ConfigError(f"{name} goes from {least} {until}; {found} is not there.")
         return found
 
     def number(self, name: str, default: float) -> float:
@@ -63,9 +63,9 @@ class RequestArgs:
         value = self.given.get(name)
         if value is None:
             if default is None:
-                raise GlassformerError(f"The question needs {name!r}, {said}.")
+                raise ConfigError(f"The question needs {name!r}, {said}.")
             return default
         wrong = isinstance(value, bool) and kind is not bool  # bool is a subclass of int
         if wrong or not isinstance(value, kind):
-            raise GlassformerError(f"{name!r} must be {said}, not {value!r:.60}.")
+            raise ConfigError(f"{name!r} must be {said}, not {value!r:.60}.")
         return value

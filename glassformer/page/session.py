@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, InputError
 from glassformer.generate.result import GenerationOutput
 from glassformer.inside import View
 from glassformer.inside.attribute.predicted import predicts
@@ -141,7 +141,7 @@ class Session:
                 if one.id == id:
                     return one
         names = ", ".join(source.id for source in self.sources)
-        raise GlassformerError(f"There is no model {id!r:.80} here, only {names}.")
+        raise ConfigError(f"There is no model {id!r:.80} here, only {names}.")
 
     def model(self, id: str) -> Model:
         """Returns a model, loaded at the first use; its folder is not needed afterwards."""
@@ -189,7 +189,7 @@ class Session:
                 said = f"{count:,} tokens, and the page draws {LONGEST:,}"
             else:
                 continue
-            raise GlassformerError(f"A text has {said} at most; shorten it ({text[:30]!r}...).")
+            raise InputError(f"A text has {said} at most; shorten it ({text[:30]!r}...).")
 
     def target(self, asked: RequestArgs, model: str = "model") -> str | None:
         """Returns the decoder text of an encoder-decoder model, as given or generated."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer import adapters
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.train.build_model import build
 from glassformer.train.data import Loader, Records, make_loader
@@ -102,7 +102,7 @@ def adapted(model: Model, recipe: Recipe) -> Model:
     """Adds the adapter of the recipe to the model; all other weights are frozen."""
     assert recipe.adapter is not None
     if recipe.model.folder is None:
-        raise GlassformerError(
+        raise ConfigError(
             "An [adapter] stands beside the weights of a model that is there: name its folder as "
             "model.folder."
         )

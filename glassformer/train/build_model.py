@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from glassformer import adapters
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.families import find_family, find_preset, reader_of
 from glassformer.loading import create, load, merged
 from glassformer.model import Model
@@ -111,7 +111,7 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
     architecture = settings.architecture or preset["architectures"][0]
     family = find_family(preset)
     if architecture not in family.CLASSES:
-        raise GlassformerError(
+        raise ConfigError(
             f"model.architecture is {architecture!r}; {family.NAME} has "
             f"{', '.join(family.CLASSES)}."
         )
@@ -124,7 +124,7 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
     }
     for word in wanted:
         if not keys_of(word, reader.used):
-            raise GlassformerError(
+            raise ConfigError(
                 f"model.{word} has no meaning for the preset {settings.preset!r}; leave it out, or "
                 "say it under [model.settings] in the words of its config.json."
             )
@@ -155,7 +155,7 @@ def check_vocabulary(model: Model) -> None:
         stack = getattr(spec, side)
         has = 0 if stack is None else stack.embed.vocabulary  # 0 if the stack reads no token ids
         if has and says.size > has:
-            raise GlassformerError(
+            raise ConfigError(
                 f"The tokenizer has {says.size} tokens and the model's {side} {has}; use the "
                 "model's own tokenizer, or a model of that vocabulary."
             )
@@ -168,7 +168,7 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
         if getattr(settings, word) not in (None, {})
     ]
     if sized:
-        raise GlassformerError(
+        raise ConfigError(
             f"model.{sized[0]} is for fresh models (model.preset); the model in "
             f"{settings.folder} is as it is."
         )
@@ -211,7 +211,7 @@ def _in_proportion(before: ModelSpec, wanted: Mapping[str, Any]) -> dict[str, An
     width = wanted.get("width", before.last_stack.width)
     heads = wanted.get("heads", attention.heads)
     if width % heads:
-        raise GlassformerError(
+        raise ConfigError(
             f"A model of width {width} cannot have {heads} heads; choose model.heads that divide "
             "model.width."
         )

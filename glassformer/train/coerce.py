@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 T = TypeVar("T")
 WORDS = {
@@ -52,7 +52,7 @@ def fill(kind: type[T], table: str, values: Any) -> T:
         values: The table.
     """
     if not isinstance(values, Mapping):
-        raise GlassformerError(f"{table} is {values!r}; it must be a table.")
+        raise ConfigError(f"{table} is {values!r}; it must be a table.")
     known: dict[str, Field[Any]] = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
     hints = get_type_hints(kind)
     given: dict[str, Any] = {}
@@ -68,15 +68,15 @@ def fill(kind: type[T], table: str, values: Any) -> T:
         return kind(**given)
     except TypeError:
         missing = next(name for name in known if name not in given)
-        raise GlassformerError(f"The recipe lacks {table}.{missing}.") from None
+        raise ConfigError(f"The recipe lacks {table}.{missing}.") from None
 
 
-def unknown(said: str, name: str, known: Iterable[str]) -> GlassformerError:
+def unknown(said: str, name: str, known: Iterable[str]) -> ConfigError:
     """Returns an error about an unknown name, with the closest known one."""
     known = [key for key in known if key != "options"]
     near = get_close_matches(name, known, 1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
-    return GlassformerError(f"{said} {name!r}; {hint}")
+    return ConfigError(f"{said} {name!r}; {hint}")
 
 
 def coerce_value(path: str, value: Any, kind: Any) -> Any:
@@ -122,5 +122,5 @@ def _within(path: str, value: Any, bounds: Mapping[str, float]) -> None:
         raise _wrong(path, value, " and ".join(f"{word} {bound}" for word, bound in bounds.items()))
 
 
-def _wrong(path: str, value: Any, wanted: str) -> GlassformerError:
-    return GlassformerError(f"{path} is {value!r}; it must be {wanted}.")
+def _wrong(path: str, value: Any, wanted: str) -> ConfigError:
+    return ConfigError(f"{path} is {value!r}; it must be {wanted}.")

@@ -7,7 +7,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, LoadError
 from glassformer.plotting import Panel, Series
 from glassformer.train.recipe import flat, read_recipe
 from glassformer.train.report.summary import RunSummary, evaluations_of, steps_of, summarize
@@ -27,9 +27,7 @@ def find_runs(sources: Sequence[str]) -> list[RunSummary]:
         inside = [run for folder in folders for run in _within(folder)]
         if not inside:
             what = "holds no run" if folders else "does not exist"
-            raise GlassformerError(
-                f"{source} {what}; name folders that `glassformer train` has made."
-            )
+            raise LoadError(f"{source} {what}; name folders that `glassformer train` has made.")
         found |= dict.fromkeys(inside)
     return [summarize(read_run(folder)) for folder in found]
 
@@ -39,7 +37,7 @@ def read_run(folder: Path) -> Run:
     try:
         return Run(folder, read_recipe(folder / RECIPE))
     except GlassformerError as error:
-        raise GlassformerError(f"The run {folder} cannot be read: {error}") from None
+        raise LoadError(f"The run {folder} cannot be read: {error}") from None
 
 
 def differing(summaries: Sequence[RunSummary]) -> dict[str, list[Any]]:

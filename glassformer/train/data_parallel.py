@@ -21,7 +21,7 @@ from glassformer import adapters
 from glassformer.adapters import LoRA
 from glassformer.core.block import Block
 from glassformer.core.stack import Stack
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.train.distributed import Worker
 from glassformer.train.objectives import TrainingBatch
 from glassformer.train.objectives.mixture import Mixture
@@ -38,9 +38,10 @@ def apply_tensor_parallel(task: TrainingModule, place: Worker, recipe: Recipe) -
     if place.company is None or place.tensor == 1:
         return ShardPlan()
     if recipe.train.optimizer in WHOLE:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The optimizer {recipe.train.optimizer!r} looks at matrices as a whole, and with "
-            f"scale.tensor = {place.tensor} none is; use adamw or sgd."
+            f"scale.tensor = {place.tensor} none is; use adamw or sgd.",
+            field="train.optimizer",
         )
     return split_layers(task, place.company.mesh)
 
@@ -148,12 +149,14 @@ def gather_full_state(task: nn.Module, arranged: ShardPlan, main: bool) -> Itera
 def _check_sharing(task: TrainingModule) -> None:
     adapter = adapters.active(task.net)
     if adapter is not None and type(adapter.settings) is not LoRA:
-        raise GlassformerError(
-            'Of the adapters LoRA alone goes with scale.parallel = "fsdp"; use "ddp".'
+        raise UnsupportedError(
+            'Of the adapters LoRA alone goes with scale.parallel = "fsdp"; use "ddp".',
+            field="scale.parallel",
         )
     for stack in task.modules():
         if isinstance(stack, Stack) and stack.spec.layer_dropout:
-            raise GlassformerError(
+            raise UnsupportedError(
                 "Layers that are left out at random are others on each process, and cannot be "
-                'gathered by all; set that dropout to 0 or scale.parallel = "ddp".'
+                'gathered by all; set that dropout to 0 or scale.parallel = "ddp".',
+                field="scale.parallel",
             )

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DeviceError, GlassformerError
 from glassformer.loading import as_device
 from glassformer.train.data.collate import runs_of
 from glassformer.train.objectives import TrainingBatch
@@ -157,12 +157,12 @@ def init_distributed(device: str, scale: ScaleSettings) -> Iterator[Worker]:
     """Yields the worker of a process that torchrun has started, or of a single process."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world % scale.tensor:
-        raise GlassformerError(
+        raise ConfigError(
             f"scale.tensor is {scale.tensor}, and that does not divide the number of processes, "
             f"{world}; start so many: torchrun --nproc-per-node {scale.tensor} -m glassformer ..."
         )
     if scale.parallel == "ddp" and 1 < scale.tensor < world:
-        raise GlassformerError(
+        raise ConfigError(
             f"Of {world} processes {scale.tensor} share the matrices of a layer; those that share "
             'the data then have to be scale.parallel = "fsdp".'
         )
@@ -173,7 +173,7 @@ def init_distributed(device: str, scale: ScaleSettings) -> Iterator[Worker]:
     if place.device.type == "cuda":
         local = int(os.environ.get("LOCAL_RANK", "0"))
         if local >= torch.cuda.device_count():
-            raise GlassformerError(
+            raise DeviceError(
                 f"There are {torch.cuda.device_count()} GPUs here and more processes; start one "
                 "process a GPU, or say scale.device=cpu."
             )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch.distributed.checkpoint.api import CheckpointException
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DeviceError, GlassformerError, UnsupportedError
 from glassformer.train.distributed import Worker
 from glassformer.train.launch import LostError
 from glassformer.train.recipe import TrainSettings
@@ -22,10 +22,12 @@ def model_explained() -> Iterator[None]:
     """Explains a lack of memory while the model is built, before the size of a step matters."""
     try:
         yield
+    except GlassformerError:  # some are RuntimeErrors
+        raise
     except (RuntimeError, MemoryError) as error:
         if not _no_memory(error):
             raise
-        raise GlassformerError(
+        raise DeviceError(
             "There is not enough memory for the model, its gradients and what the optimizer "
             "remembers; choose a smaller model.width or model.layers, or share it between "
             'processes with scale.parallel = "fsdp".'
@@ -37,13 +39,16 @@ def explained(settings: TrainSettings) -> Iterator[None]:
     """Explains out-of-memory and determinism errors during training."""
     try:
         yield
+    except GlassformerError:  # some are RuntimeErrors
+        raise
     except (RuntimeError, MemoryError) as error:
         if _no_memory(error):
             raise out_of_memory(settings) from error
         if "deterministic" in str(error) and settings.deterministic:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"A kernel cannot promise the same bits ({str(error).splitlines()[0]}); set "
-                "train.deterministic = false."
+                "train.deterministic = false.",
+                field="train.deterministic",
             ) from error
         raise
 
@@ -53,6 +58,8 @@ def company_explained(place: Worker) -> Iterator[None]:
     """Explains the error that occurs when a process waits for another one that is lost."""
     try:
         yield
+    except GlassformerError:  # some are RuntimeErrors
+        raise
     except (RuntimeError, CheckpointException) as error:
         if place.company is None or not _lost(error):
             raise
@@ -78,7 +85,7 @@ def _lost(error: BaseException) -> bool:
     )
 
 
-def out_of_memory(settings: TrainSettings) -> GlassformerError:
+def out_of_memory(settings: TrainSettings) -> DeviceError:
     """Returns an error that lists the settings that would save memory, the cheapest first."""
     ways = []
     if settings.batch > 1:
@@ -90,4 +97,4 @@ def out_of_memory(settings: TrainSettings) -> GlassformerError:
     if not settings.checkpoint:
         ways.append("train.checkpoint=true (a third slower)")
     ways.append("shorter rows (data.length)")
-    return GlassformerError(f"There is not enough memory for a step; try {', or '.join(ways)}.")
+    return DeviceError(f"There is not enough memory for a step; try {', or '.join(ways)}.")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.train.data_parallel import gathered, rest
 from glassformer.train.distributed import Worker
 from glassformer.train.objectives import TrainingBatch
@@ -86,7 +86,7 @@ def figures(
     weights = task.weights
     parts = {part: total / counts[part] for part, total in sums.items() if counts.get(part)}
     if not parts:
-        raise GlassformerError("The validation files hold nothing that could be judged.")
+        raise DataError("The validation files hold nothing that could be judged.")
     loss = sum(weights[part] * value for part, value in parts.items())
     found = {"loss": loss}
     if len(parts) > 1:
@@ -109,7 +109,7 @@ def is_better(name: str, value: float, best: float | None) -> bool:
 def chosen(found: dict[str, float], name: str) -> float:
     """Returns the metric of this name, which `train.best` selects."""
     if name not in found:
-        raise GlassformerError(
+        raise ConfigError(
             f"train.best is {name!r}, and evaluation gives {', '.join(found)}; name one of these."
         )
     return found[name]

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from glassformer.core.adaptive_softmax import AdaptiveSoftmax
 from glassformer.core.heads import Head, Projection
 from glassformer.core.linear import Linear
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.train.adaptive_loss import adaptive_loss
 
 IGNORE = -100  # a target that is left out of the loss
@@ -69,7 +69,7 @@ def head_of(net: nn.Module, name: str) -> Head:
     heads = net.get_submodule("heads")
     assert isinstance(heads, nn.ModuleDict)
     if name not in heads:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"The model has no head {name!r} (it has: {', '.join(heads) or 'none'}); choose an "
             "architecture that has, or another objective."
         )

@@ -14,7 +14,7 @@ import torch
 
 from glassformer import adapters
 from glassformer.baselines.recurrent import truncate
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError, LoadError
 from glassformer.model import Model
 from glassformer.train.activation_checkpointing import Compiled, recompute_layers
 from glassformer.train.cuda_graphs import Recorded, recordable
@@ -217,7 +217,7 @@ class Loop:
             try:
                 self.place.first(save)
             except GlassformerError as error:
-                raise GlassformerError(
+                raise LoadError(
                     f"{error} Checkpoints of the run are whole: make room or get permission, and "
                     "the same command goes on."
                 ) from None
@@ -232,7 +232,7 @@ class Loop:
         """Restores the state of the last checkpoint; raises an error if the data has changed."""
         self.notes = TrainState(**self.state.load(run.state))
         if self.notes.epoch != self.feed.tokens:
-            raise GlassformerError(
+            raise DataError(
                 f"The data had {self.notes.epoch:,} tokens when {run.folder} was begun and has "
                 f"{self.feed.tokens:,} now; put it back, or --restart begins anew."
             )

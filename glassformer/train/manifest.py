@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import sync_folder, write_synced
 
 MANIFEST = "run.json"
@@ -72,7 +72,7 @@ class Manifest:
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             return None
         if form != FORMAT:
-            raise GlassformerError(
+            raise LoadError(
                 f"{folder} holds a run of a newer version of Glassformer; update it, or name "
                 "another run.folder."
             )
@@ -90,7 +90,7 @@ class Manifest:
         """
         for folder in {part for name in self.files for part in Path(name).parents}:
             if folder.name and (self.folder / folder).is_symlink():
-                raise GlassformerError(
+                raise LoadError(
                     f"{self.folder / folder} is a link, and a run writes only inside its folder; "
                     "put the folder itself there, or let run.folder be a link."
                 )
@@ -171,7 +171,7 @@ class Manifest:
             yield draft
         except GlassformerError as error:
             said = str(error).replace(str(draft), str(self.folder / name))
-            raise GlassformerError(said) from None
+            raise LoadError(said) from None
         self.install(draft, name)
 
     def write(self, name: str, text: str) -> None:
@@ -257,13 +257,13 @@ class Manifest:
     def check_text(self, name: str) -> None:
         """Raises an error if the user has changed a text."""
         if self.files[name] and self._digest(name) not in (None, *self.files[name]):
-            raise GlassformerError(
+            raise LoadError(
                 f"{self.folder / name} was changed after the run wrote it; move it to another "
                 "place, and give the command again."
             )
 
-    def _foreign(self, name: str) -> GlassformerError:
-        return GlassformerError(
+    def _foreign(self, name: str) -> LoadError:
+        return LoadError(
             f"{self.folder / name} was not written by the run in {self.folder}, which needs that "
             "name; move it to another place, and the same command goes on."
         )

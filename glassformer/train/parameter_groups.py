@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 
 class GroupSettings(Protocol):
@@ -83,9 +83,9 @@ def parameter_groups(task: nn.Module, settings: GroupSettings) -> list[dict[str,
         place = dict.fromkeys(place, top)
     learn = [(name, p) for name, p in task.named_parameters() if p.requires_grad]
     if not learn:
-        raise GlassformerError("Nothing is left to train: every parameter is frozen.")
+        raise ConfigError("Nothing is left to train: every parameter is frozen.")
     if not 0 < settings.layer_decay <= 1:
-        raise GlassformerError(
+        raise ConfigError(
             f"layer_decay is a factor above 0 and up to 1, not {settings.layer_decay}."
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, LoadError
 from glassformer.train import toml
 from glassformer.train.coerce import fill, number, unknown
 from glassformer.train.data.data_config import DataSettings
@@ -176,19 +176,19 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if (self.model.preset is None) == (self.model.folder is None):
-            raise GlassformerError(
+            raise ConfigError(
                 "model.preset (a fresh model) or model.folder (one to start from): give one."
             )
         if self.tokenizer.kind is not None and self.tokenizer.folder is not None:
-            raise GlassformerError("tokenizer.kind or tokenizer.folder: give one.")
+            raise ConfigError("tokenizer.kind or tokenizer.folder: give one.")
         if not self.data.train:
-            raise GlassformerError("data.train names no file to learn from.")
+            raise ConfigError("data.train names no file to learn from.")
         if self.train.warmup is not None and self.train.warmup_ratio != TrainSettings.warmup_ratio:
-            raise GlassformerError("train.warmup (steps) or train.warmup_ratio: give one.")
+            raise ConfigError("train.warmup (steps) or train.warmup_ratio: give one.")
         if self.train.average and self.train.average_after:
-            raise GlassformerError("train.average or train.average_after: give one.")
+            raise ConfigError("train.average or train.average_after: give one.")
         if self.train.average_after and not (self.data.valid and self.train.evaluate_every):
-            raise GlassformerError(
+            raise ConfigError(
                 "train.average_after goes by evaluations: name data.valid, and say how often in "
                 "train.evaluate_every."
             )
@@ -279,11 +279,11 @@ def _parsed(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise GlassformerError(f"The recipe {path} cannot be read: {error.strerror}.") from None
+        raise LoadError(f"The recipe {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise GlassformerError(f"The recipe {path} is not UTF-8 text; convert it.") from None
+        raise ConfigError(f"The recipe {path} is not UTF-8 text; convert it.") from None
     except tomllib.TOMLDecodeError as error:
-        raise GlassformerError(f"The recipe {path} is not TOML: {error}.") from None
+        raise ConfigError(f"The recipe {path} is not TOML: {error}.") from None
 
 
 def _plain(value: Any) -> Any:

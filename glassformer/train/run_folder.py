@@ -27,7 +27,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, LoadError
 from glassformer.storage.files import write_synced
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
@@ -118,7 +118,7 @@ class Run:
         try:
             return [json.loads(line) for line in lines[:-1]]
         except ValueError:
-            raise GlassformerError(
+            raise LoadError(
                 f"{self.metrics} is damaged: a line is not JSON; take that line out."
             ) from None
 
@@ -175,7 +175,7 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise GlassformerError(
+                raise LoadError(
                     f"Another process is training in {folder}; wait for it, or name another "
                     "run.folder."
                 ) from None
@@ -199,6 +199,8 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
                 yield run
             finally:
                 manifest.close()
+    except GlassformerError:  # a LoadError is an OSError
+        raise
     except OSError as error:
         where = os.fsdecode(error.filename or folder)
         run = Run(folder, recipe)
@@ -208,9 +210,7 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
             if run.is_begun
             else "make room, get permission, or name another run.folder."
         )
-        raise GlassformerError(
-            f"{where} cannot be written ({error.strerror or error}); {then}"
-        ) from None
+        raise LoadError(f"{where} cannot be written ({error.strerror or error}); {then}") from None
 
 
 def _check_folder(folder: Path) -> None:
@@ -220,7 +220,7 @@ def _check_folder(folder: Path) -> None:
     stopped = {LOCK, DRAFT}  # left by a start that was killed before the manifest was renamed
     others = sorted({path.name for path in folder.iterdir()} - stopped - {*NO_CONTENT})
     if others:
-        raise GlassformerError(
+        raise ConfigError(
             f"{folder} holds {others[0]!r}, which no {MANIFEST} of a run lists; a run begins in a "
             f"new or empty folder, for example run.folder={free_folder(folder)}."
         )
@@ -240,7 +240,7 @@ def free_folder(folder: Path) -> Path:
 
 def _clear(run: Run) -> None:
     if run.manifest.adopted:
-        raise GlassformerError(
+        raise ConfigError(
             f"{run.folder} holds a run of an older version, which did not list its files, so they "
             "cannot be told from yours; move what you need and delete the folder, or name another "
             f"one, for example run.folder={free_folder(run.folder)}."
@@ -260,7 +260,7 @@ def _check_inputs(run: Run) -> None:
                 continue
             name = path.relative_to(own).as_posix()
             if run.manifest.owns(name):
-                raise GlassformerError(
+                raise ConfigError(
                     f"{key} is {word}, which the run in {run.folder} has written itself and would "
                     f"replace; name another folder, for example "
                     f"run.folder={free_folder(run.folder)}."
@@ -276,7 +276,7 @@ def _compare(run: Run) -> None:
     if changed and not run.is_begun and run.finished is None:  # no checkpoint yet
         _clear(run)
     elif changed:
-        raise GlassformerError(
+        raise ConfigError(
             f"{run.folder} holds a run of another recipe ({'; '.join(changed)}); name another "
             "run.folder, or --restart begins anew."
         )

@@ -10,6 +10,7 @@ import re
 import tomllib
 from pathlib import Path
 
+from glassformer.errors import GlassformerError
 from glassformer.train import toml
 from glassformer.train.recipe import flat
 from glassformer.train.state import NOTES, checkpoints, steps_in
@@ -55,5 +56,7 @@ def _is_filled(recipe: Path) -> bool:
         text = recipe.read_text("utf-8")
         tables = tomllib.loads(text)
         return toml.written(tables) == text and {*DEFAULTS} <= {*flat(tables)}
+    except GlassformerError:  # a ConfigError is a ValueError
+        raise
     except (OSError, ValueError):
         return False

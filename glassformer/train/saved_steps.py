@@ -17,7 +17,7 @@ import torch
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.loading import load
 from glassformer.model import Model
 from glassformer.train.build_data import adapted, objective_of, with_labels
@@ -56,7 +56,7 @@ class Snapshot:
     def load(self) -> Model:
         """Loads the model in float32."""
         if not self.folder.exists():
-            raise GlassformerError(
+            raise LoadError(
                 f"{self.folder} is gone, and with it the model of step {self.step}; choose another."
             )
         if self.folder.parent == self.run.state:
@@ -80,7 +80,7 @@ def snapshots(folder: str | Path) -> list[Snapshot]:
     found += [(path, ending.get(key, 0), name) for name, (path, key) in named.items()]  # type: ignore[misc]
     by_step = {step: Snapshot(run, path, step, name) for path, step, name in found if path.is_dir()}
     if not by_step:
-        raise GlassformerError(
+        raise LoadError(
             f"The run {folder} holds no model yet; one is there after its first checkpoint."
         )
     return [by_step[step] for step in sorted(by_step)]
@@ -110,6 +110,6 @@ def _from_state(run: Run, folder: Path) -> Model:
 
 
 def _no_texts() -> Sequence[str]:
-    raise GlassformerError(
+    raise LoadError(
         "The run's tokenizer is gone (tokenizer/ in its folder), so its checkpoint cannot be read."
     )

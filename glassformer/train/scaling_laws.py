@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.plotting import Panel, Series
 from glassformer.train.compare_runs import differing
 from glassformer.train.report.summary import RunSummary
@@ -119,7 +119,7 @@ def fit_scaling(summaries: Sequence[RunSummary], names: Sequence[str]) -> Scalin
     points, notes = _points(summaries, names)
     if len(points) < FEWEST:
         said = f" ({'; '.join(notes)})" if notes else ""
-        raise GlassformerError(
+        raise InputError(
             f"A power law needs {FEWEST} finished runs or more that differ in size or data; there "
             f"{'is' if len(points) == 1 else 'are'} {len(points)}{said}."
         )

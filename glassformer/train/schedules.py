@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 Factor = Callable[[int], float]
 
@@ -43,7 +43,7 @@ def schedule(settings: ScheduleSettings, width: int | None = None) -> Factor:
     name = settings.schedule
     if name not in SCHEDULES:
         near = get_close_matches(name, SCHEDULES, 1) or ["cosine"]
-        raise GlassformerError(
+        raise ConfigError(
             f"There is no schedule {name!r}; did you mean {near[0]!r}? "
             f"There are: {', '.join(SCHEDULES)}."
         )
@@ -51,7 +51,7 @@ def schedule(settings: ScheduleSettings, width: int | None = None) -> Factor:
     scale = 1.0
     if name == "transformer":
         if width is None:
-            raise GlassformerError(
+            raise ConfigError(
                 "The schedule 'transformer' goes by the model's width; give it, or choose "
                 "'inverse-square-root'."
             )
@@ -143,15 +143,15 @@ def _above_floor(settings: ScheduleSettings, factor: float) -> float:
 
 def _check(settings: ScheduleSettings) -> None:
     if settings.warmup_steps < 0:
-        raise GlassformerError(f"A warm-up takes 0 steps or more, not {settings.warmup_steps}.")
+        raise ConfigError(f"A warm-up takes 0 steps or more, not {settings.warmup_steps}.")
     if not 0 <= settings.floor <= 1:
-        raise GlassformerError(
+        raise ConfigError(
             f"The floor {settings.floor} is a share of the learning rate: choose it from 0 to 1."
         )
     if not 0 <= settings.cut < 1 or settings.ratio < 1:
-        raise GlassformerError(
+        raise ConfigError(
             f"A slanted triangle needs a cut from 0 to below 1 and a ratio of 1 or more, not "
             f"{settings.cut} and {settings.ratio}."
         )
     if settings.learning_rate <= 0:
-        raise GlassformerError(f"A learning rate is above 0, not {settings.learning_rate}.")
+        raise ConfigError(f"A learning rate is above 0, not {settings.learning_rate}.")

@@ -26,7 +26,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.optim import Optimizer
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import sync_folder, write_synced
 from glassformer.train.distributed import Worker
 from glassformer.train.manifest import Manifest
@@ -98,13 +98,15 @@ class CheckpointState:
         reader = HuggingFaceStorageReader(str(newest))
         wanted, stored = self.tensors(), reader.read_metadata().state_dict_metadata
         shapes = {k: s.size for k, s in stored.items() if isinstance(s, TensorStorageMetadata)}
-        odd = sorted(
-            n for n in {*wanted, *shapes} if n not in wanted or wanted[n].shape != shapes.get(n)
-        )
-        if odd:
-            raise GlassformerError(
+        missing, unexpected = wanted.keys() - shapes.keys(), shapes.keys() - wanted.keys()
+        mismatched = {n for n in wanted.keys() & shapes.keys() if wanted[n].shape != shapes[n]}
+        if odd := sorted(missing | unexpected | mismatched):
+            raise LoadError(
                 f"The checkpoint {newest} is of another model or optimizer ({odd[0]}); --restart "
-                "begins anew."
+                "begins anew.",
+                missing=sorted(missing),
+                unexpected=sorted(unexpected),
+                mismatched=sorted(mismatched),
             )
         loaded = self._saved()
         with quietly():
@@ -168,12 +170,14 @@ def _whole(files: Manifest, step: int, notes: str, place: Worker) -> Iterator[Pa
         place.first(begin)
         yield draft
         place.first(finish)
+    except GlassformerError:  # a LoadError is an OSError
+        raise
     except (OSError, CheckpointException) as error:
         if place.main:
             shutil.rmtree(draft, ignore_errors=True)
         whole = checkpoints(folder)
         last = f"that of {whole[-1].name} in {folder} is whole" if whole else "there is none yet"
-        raise GlassformerError(
+        raise LoadError(
             f"The checkpoint of step {step} could not be written ({_why(error)}); {last}. Make "
             "room or get permission, and the same command goes on from there."
         ) from None

@@ -33,7 +33,7 @@ from glassformer import adapters
 from glassformer.core import Transformer
 from glassformer.core.block import Block
 from glassformer.core.linear import Linear
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.spec import (
     AlibiSpec,
     AttentionSpec,
@@ -115,7 +115,9 @@ def split_layers(task: nn.Module, mesh: DeviceMesh) -> ShardPlan:
     blocks = [block for net in nets for block in net.modules() if isinstance(block, Block)]
     for net in nets:
         if adapters.active(net) is not None:
-            raise GlassformerError("Adapters do not go with scale.tensor; leave one of them out.")
+            raise UnsupportedError(
+                "Adapters do not go with scale.tensor; leave one of them out.", field="scale.tensor"
+            )
         check_shares(net.spec, tensor.size())
     orders: dict[str, Tensor] = {}
     names = {module: name for name, module in task.named_modules()}
@@ -298,27 +300,29 @@ def check_shares(spec: ModelSpec, degree: int) -> None:
             if attention is not None:
                 _check_attention(attention, block, degree)
         if block.ffn.width % degree:
-            raise GlassformerError(
+            raise ConfigError(
                 f"scale.tensor is {degree}, and feed-forward layers of {block.ffn.width} units "
                 "cannot be shared by so many."
             )
         if any(stack.layer_dropout for stack in stacks):
-            raise GlassformerError(
-                "Layers that are left out at random do not go with scale.tensor."
+            raise UnsupportedError(
+                "Layers that are left out at random do not go with scale.tensor.",
+                field="scale.tensor",
             )
 
 
 def _check_attention(attention: AttentionSpec, block: BlockSpec, degree: int) -> None:
     for heads in (attention.heads, attention.key_heads):
         if heads % degree:
-            raise GlassformerError(
+            raise ConfigError(
                 f"scale.tensor is {degree}, and {heads} heads cannot be shared by so many; choose "
                 "a number that divides them."
             )
     special = attention.score != "dot" or attention.compress or attention.own_global
     fits = block.position is None or isinstance(block.position, FITTING)
     if special or not fits or isinstance(block.pattern, BlockSparsePattern):
-        raise GlassformerError(
+        raise UnsupportedError(
             "This model's attention has weights or patterns that cannot be shared head by head; "
-            'leave scale.tensor at 1 and use scale.parallel = "fsdp".'
+            'leave scale.tensor at 1 and use scale.parallel = "fsdp".',
+            field="scale.tensor",
         )

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -37,19 +37,19 @@ def override(tables: dict[str, Any], word: str) -> None:
     path, equals, text = word.partition("=")
     names = path.strip().split(".")
     if not equals or len(names) < 2:
-        raise GlassformerError(f"A setting is given as section.key=value, not as {word!r}.")
+        raise ConfigError(f"A setting is given as section.key=value, not as {word!r}.")
     place: Any = tables
     for name in names[:-1]:
         if isinstance(place, list):
             if not name.isdigit() or int(name) >= len(place):
-                raise GlassformerError(f"{path}: there are {len(place)} tables, counted from 0.")
+                raise ConfigError(f"{path}: there are {len(place)} tables, counted from 0.")
             place = place[int(name)]
         else:
             place = place.setdefault(name, {})
         if not isinstance(place, dict | list):
-            raise GlassformerError(f"{path}: {name!r} is a value and has no settings of its own.")
+            raise ConfigError(f"{path}: {name!r} is a value and has no settings of its own.")
     if isinstance(place, list):
-        raise GlassformerError(f"{path}: say which of the {len(place)} tables, counted from 0.")
+        raise ConfigError(f"{path}: say which of the {len(place)} tables, counted from 0.")
     place[names[-1]] = value_of(text.strip())
 
 
@@ -96,4 +96,4 @@ def _value(value: Any) -> str:
         return f"{{ {', '.join(inside)} }}" if value else "{}"
     if isinstance(value, Sequence):
         return f"[{', '.join(map(_value, value))}]"
-    raise GlassformerError(f"{value!r} cannot be written in a recipe; use texts and numbers.")
+    raise ConfigError(f"{value!r} cannot be written in a recipe; use texts and numbers.")

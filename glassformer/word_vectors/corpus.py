@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError
 
 LONGEST = 10_000  # words per sentence; a longer line is split
 
@@ -61,11 +61,11 @@ def read_corpus(
     for sentence in sentences(files, lower, watch):
         counter.update(sentence)
     if not counter:
-        raise GlassformerError(f"There are no words in {names(files)}.")
+        raise DataError(f"There are no words in {names(files)}.")
     # equally frequent words are sorted alphabetically, so that the order is deterministic
     kept = sorted((-count, word) for word, count in counter.items() if count >= min_count)
     if len(kept) < 2:
-        raise GlassformerError(
+        raise DataError(
             f"Of {len(counter):,} words in {names(files)}, {len(kept)} occur {min_count} times or "
             "more; lower min_count, or give more text."
         )
@@ -104,9 +104,11 @@ def sentences(files: Sequence[Path], lower: bool, watch: Watch) -> Iterator[list
                     text = line.decode("utf-8")
                     yield (text.lower() if lower else text).split()
         except OSError as error:
-            raise GlassformerError(f"{path} cannot be read: {error.strerror}.") from None
+            raise DataError(f"{path} cannot be read: {error.strerror}.", path=path) from None
         except UnicodeDecodeError:
-            raise GlassformerError(f"{path}:{row} is not UTF-8; convert the file first.") from None
+            raise DataError(
+                f"{path}:{row} is not UTF-8; convert the file first.", path=path, line=row
+            ) from None
     watch(read)
 
 

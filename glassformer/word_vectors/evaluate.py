@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 from glassformer.word_vectors.space import Vectors
 
 FREQUENT = 300_000  # only the first so many words are considered
@@ -81,7 +81,11 @@ def analogies(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> list
         if line.startswith(":"):
             name = line[1:].strip()
         elif len(line.split()) != 4:
-            raise GlassformerError(f"{path}:{row} has {len(line.split())} words; a question has 4.")
+            raise DataError(
+                f"{path}:{row} has {len(line.split())} words; a question has 4.",
+                path=path,
+                line=row,
+            )
         else:
             sections.setdefault(name, []).append(line.split())
     done = [section(known, name, questions) for name, questions in sections.items()]
@@ -117,7 +121,9 @@ def similarities(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> L
             a, b, judged = line.split("\t" if "\t" in line else None)
             value = float(judged)
         except ValueError:
-            raise GlassformerError(f"{path}:{row} is not two words and a number.") from None
+            raise DataError(
+                f"{path}:{row} is not two words and a number.", path=path, line=row
+            ) from None
         places = known.find([a.strip(), b.strip()])
         if places is None:
             unknown += 1
@@ -125,7 +131,9 @@ def similarities(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> L
             ours.append(float(known.unit[places[0]] @ known.unit[places[1]]))
             theirs.append(value)
     if len(ours) < 2:
-        raise GlassformerError(f"Of the pairs in {path}, {len(ours)} have words that are known.")
+        raise DataError(
+            f"Of the pairs in {path}, {len(ours)} have words that are known.", path=path
+        )
     x, y = np.array(ours), np.array(theirs)
     return Likeness(correlation(ranks(x), ranks(y)), correlation(x, y), len(ours), unknown)
 
@@ -135,9 +143,9 @@ def rows(path: Path) -> Iterator[tuple[int, str]]:
     try:
         text = path.read_text("utf-8")
     except OSError as error:
-        raise GlassformerError(f"{path} cannot be read: {error.strerror}.") from None
+        raise DataError(f"{path} cannot be read: {error.strerror}.", path=path) from None
     except UnicodeDecodeError:
-        raise GlassformerError(f"{path} is not UTF-8; convert the file first.") from None
+        raise DataError(f"{path} is not UTF-8; convert the file first.", path=path) from None
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
             yield number, line

@@ -15,7 +15,7 @@ from typing import IO, cast
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import atomic_file
 from glassformer.word_vectors.space import Vectors
 
@@ -44,11 +44,11 @@ def write_vectors(path: str | Path, vectors: Vectors, *, binary: bool | None = N
 def check_target(path: Path) -> None:
     """Raises an error if the file cannot be written, before hours of training rather than after."""
     if path.is_dir():
-        raise GlassformerError(f"{path} is a folder; name a file.")
+        raise LoadError(f"{path} is a folder; name a file.")
     if path.exists() and not path.is_file():
-        raise GlassformerError(f"{path} is no regular file, which could be replaced; name another.")
+        raise LoadError(f"{path} is no regular file, which could be replaced; name another.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise GlassformerError(f"{path} cannot be written: is {path.parent} a folder of yours?")
+        raise LoadError(f"{path} cannot be written: is {path.parent} a folder of yours?")
 
 
 def read_vectors(path: str | Path) -> Vectors:
@@ -65,9 +65,11 @@ def read_vectors(path: str | Path) -> Vectors:
             if is_text(start[header.end() :], size):
                 return text_vectors(path, file, (count, size))
             return binary_vectors(path, file, count, size)
+    except GlassformerError:  # a LoadError is an OSError
+        raise
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise GlassformerError(f"{path} cannot be read: {reason}.") from None
+        raise LoadError(f"{path} cannot be read: {reason}.") from None
 
 
 def is_text(start: bytes, size: int) -> bool:
@@ -95,10 +97,10 @@ def text_vectors(path: Path, file: IO[bytes], sizes: tuple[int, int] | None) -> 
         except ValueError:  # includes UnicodeDecodeError
             parts = []
         if not size or len(parts) != size:
-            raise GlassformerError(f"{path}:{number} is not a word and {size or 'some'} numbers.")
+            raise LoadError(f"{path}:{number} is not a word and {size or 'some'} numbers.")
     if not rows or (sizes is not None and len(rows) != sizes[0]):
         wanted = "some" if sizes is None else f"{sizes[0]:,}"
-        raise GlassformerError(f"{path} has {len(rows):,} vectors instead of {wanted}.")
+        raise LoadError(f"{path} has {len(rows):,} vectors instead of {wanted}.")
     return Vectors(words, np.stack(rows))
 
 
@@ -110,12 +112,12 @@ def binary_vectors(path: Path, file: IO[bytes], count: int, size: int) -> Vector
         while (space := data.find(b" ", at)) < 0 or len(data) < space + 1 + 4 * size:
             more = file.read(PROBE + 4 * size)
             if not more:
-                raise GlassformerError(f"{path} ends after {place:,} of {count:,} vectors.")
+                raise LoadError(f"{path} ends after {place:,} of {count:,} vectors.")
             data, at = data[at:] + more, 0
         try:
             words.append(data[at:space].lstrip(b"\n").decode("utf-8"))
         except UnicodeDecodeError:
-            raise GlassformerError(
+            raise LoadError(
                 f"{path}: word {place + 1:,} is not UTF-8; is it a word2vec file?"
             ) from None
         at = space + 1 + 4 * size

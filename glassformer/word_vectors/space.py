@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.word_vectors.corpus import Floats
 
 
@@ -21,7 +21,7 @@ class Vectors:
 
     def __init__(self, words: Sequence[str], table: Floats) -> None:
         if len(words) != len(table) or table.ndim != 2:
-            raise GlassformerError(f"{len(words):,} words need as many rows, not {table.shape}.")
+            raise InputError(f"{len(words):,} words need as many rows, not {table.shape}.")
         self.words, self.table = list(words), np.ascontiguousarray(table, np.float32)
 
     @property
@@ -55,7 +55,7 @@ class Vectors:
         if found is None:
             near = get_close_matches(word, self.words[:100_000], 1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise GlassformerError(f"{word!r} is not among the {len(self):,} words{hint}")
+            raise InputError(f"{word!r} is not among the {len(self):,} words{hint}")
         return found
 
     def similarity(self, a: str, b: str) -> float:

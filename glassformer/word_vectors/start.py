@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.linear import EmbeddingTable
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError, UnsupportedError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.word_vectors.space import Vectors
@@ -22,14 +22,14 @@ def start_embedding(model: Model, vectors: Vectors) -> int:
         The number of initialized rows.
     """
     if model.tokenizer is None:
-        raise GlassformerError("Vectors go by the text of tokens, and the model has no tokenizer.")
+        raise UnsupportedError("Vectors go by the text of tokens, and the model has no tokenizer.")
     sides = ((model.net.encoder, model.tokenizer), (model.net.decoder, model.tokenizer.target))
     tables: dict[Tensor, Tokenizer] = {}  # a shared table occurs once
     for stack, tokenizer in sides:
         if stack is not None:
             lookup = getattr(stack.embed, "token", None)
             if not isinstance(lookup, EmbeddingTable):
-                raise GlassformerError("This model has no plain table of tokens to start.")
+                raise UnsupportedError("This model has no plain table of tokens to start.")
             tables.setdefault(lookup.weight, tokenizer)
     return sum(started(table, tokenizer, vectors) for table, tokenizer in tables.items())
 
@@ -37,7 +37,7 @@ def start_embedding(model: Model, vectors: Vectors) -> int:
 def started(table: Tensor, tokenizer: Tokenizer, vectors: Vectors) -> int:
     width = table.shape[1]
     if width != vectors.size:
-        raise GlassformerError(
+        raise InputError(
             f"The vectors have {vectors.size} numbers, and the rows of the model's table {width}; "
             f"train vectors of that size (--size {width}) or choose a width of {vectors.size}."
         )

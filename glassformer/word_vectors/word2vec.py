@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.word_vectors.corpus import Corpus, Watch
 from glassformer.word_vectors.kernel import KernelWords, kernel, padded
 from glassformer.word_vectors.space import Vectors
@@ -39,7 +39,7 @@ class Word2Vec:
 
     def __post_init__(self) -> None:
         if self.kind not in ("skip-gram", "cbow"):
-            raise GlassformerError(f"kind is skip-gram or cbow, not {self.kind!r}.")
+            raise ConfigError(f"kind is skip-gram or cbow, not {self.kind!r}.")
         check(self, size=1, window=1, negative=0, epochs=1, sample=0, rate=0, workers=1, seed=0)
 
 
@@ -48,7 +48,7 @@ def check(settings: object, **least: float) -> None:
     for name, limit in least.items():
         if getattr(settings, name) < limit:
             given = getattr(settings, name)
-            raise GlassformerError(f"{name} must be {limit} or more, not {given}.")
+            raise ConfigError(f"{name} must be {limit} or more, not {given}.")
 
 
 def learn_word2vec(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 
 PREFIX = "zoo:"
 HOME = Path(__file__).parent
@@ -56,7 +56,7 @@ def samples_of(name: str) -> list[dict[str, str]]:
     try:
         return [json.loads(line.removeprefix("- ")) for line in lines]
     except ValueError as error:
-        raise GlassformerError(
+        raise LoadError(
             f"The samples in the card of zoo:{name} are not one JSON object a line ({error})."
         ) from None
 
@@ -68,7 +68,7 @@ def folder_of(name: str) -> Path:
         return HOME / name
     near = get_close_matches(name, names(), 1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names())}."
-    raise GlassformerError(f"There is no model {name!r} in the zoo; {hint}")
+    raise LoadError(f"There is no model {name!r} in the zoo; {hint}")
 
 
 def read(name: str) -> ZooModel:

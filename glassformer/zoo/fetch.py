@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, LoadError
 from glassformer.zoo.published import Package, Published, home, published
 
 Progress = Callable[[int], None]  # called with the number of bytes downloaded
@@ -54,11 +54,11 @@ def fetch(name: str, progress: Progress = lambda size: None) -> Path:
         home().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home()) as draft:
             assemble(found, Path(draft), progress).rename(folder)
+    except GlassformerError:  # a LoadError is an OSError
+        raise
     except OSError as error:
         if not (folder / found.path).exists():  # otherwise another process was faster
-            raise GlassformerError(
-                f"{home()} cannot be written: {error.strerror or error}."
-            ) from None
+            raise LoadError(f"{home()} cannot be written: {error.strerror or error}.") from None
     return folder / found.path
 
 
@@ -104,7 +104,7 @@ def download(package: Package, place: Path, progress: Progress) -> Path:
             raise
     found = list(archives.iterdir())
     if client.returncode or len(found) != 1:
-        raise GlassformerError(failure(package, said))
+        raise LoadError(failure(package, said))
     progress(package.size)
     return found[0]
 
@@ -161,7 +161,7 @@ def check(archive: Path, package: Package) -> None:
     with archive.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if found != package.sha256:
-        raise GlassformerError(
+        raise LoadError(
             f"{package.name} {package.version} is not what it was, so it is not used: its sha256 "
             f"is {found}, not {package.sha256}."
         )

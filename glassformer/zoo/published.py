@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from glassformer import native
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.zoo import ZooModel
 
 PREFIX = "real:"
@@ -208,7 +208,7 @@ def published(name: str) -> tuple[str, Published]:
         return name, REAL[name]
     near = get_close_matches(name, REAL, 1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(REAL)}."
-    raise GlassformerError(f"No published weights are known as {name!r}; {hint}")
+    raise LoadError(f"No published weights are known as {name!r}; {hint}")
 
 
 def read(name: str) -> ZooModel:
@@ -246,7 +246,7 @@ def find(name: str) -> Path:
     if path is None:
         name, found = published(name)
         ways = " or ".join(f"`{way}`" for way in ways_to(name, found))
-        raise GlassformerError(
+        raise LoadError(
             f"{PREFIX}{name} is not on this machine; {ways} brings it ({megabytes(found.size)})."
         )
     return path

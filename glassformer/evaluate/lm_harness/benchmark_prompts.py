@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 
 Record = Mapping[str, Any]
 DELIMITER = " "  # between question and answer
@@ -73,7 +73,7 @@ def lambada(record: Record) -> BenchmarkQuestion:
         return BenchmarkQuestion.of_word(context, word.removeprefix(" "))
     before, _, word = text_of(record, "text").rpartition(" ")
     if not before:
-        raise GlassformerError("a passage has a word to guess and others before it")
+        raise DataError("a passage has a word to guess and others before it")
     return BenchmarkQuestion.of_word(before, word)
 
 
@@ -135,7 +135,7 @@ def keyed(record: Record, name: str) -> tuple[str, list[str], int]:
             list(given["label"]).index(record["answerKey"].strip()),
         )
     except (LookupError, TypeError, ValueError, AttributeError):
-        raise GlassformerError(
+        raise DataError(
             "choices with label and text are wanted, and an answerKey that is one of the labels"
         ) from None
 
@@ -158,7 +158,7 @@ def copa(record: Record) -> BenchmarkQuestion:
         return BenchmarkQuestion.of_choices(asked.contexts[0], choices, asked.gold)
     joint = {"cause": "because", "effect": "therefore"}.get(record.get("question", ""))
     if joint is None:
-        raise GlassformerError('question must be "cause" or "effect"')
+        raise DataError('question must be "cause" or "effect"')
     choices = [text_of(record, name) for name in ("choice1", "choice2")]
     context = f"{text_of(record, 'premise').strip()[:-1]} {joint}"
     lowered = [f" {choice[0].lower()}{choice[1:]}" for choice in choices]
@@ -170,7 +170,7 @@ def winogrande(record: Record) -> BenchmarkQuestion:
         return prepared(record)
     before, gap, after = text_of(record, "sentence").partition("_")
     if not gap:
-        raise GlassformerError("the sentence has no _ where an option belongs")
+        raise DataError("the sentence has no _ where an option belongs")
     contexts = [before + text_of(record, name) for name in ("option1", "option2")]
     return BenchmarkQuestion.of_contexts(contexts, after.strip(), number_of(record, "answer") - 1)
 
@@ -219,12 +219,12 @@ def number_of(record: Record, name: str) -> int:
 
 def within(number: int, choices: Sequence[str]) -> int:
     if not 0 <= number < len(choices):
-        raise GlassformerError(f"there is no choice {number} of {len(choices)}, from 0")
+        raise DataError(f"there is no choice {number} of {len(choices)}, from 0")
     return number
 
 
-def missing(record: Record, name: str, wanted: str) -> GlassformerError:
+def missing(record: Record, name: str, wanted: str) -> DataError:
     there = ", ".join(key for key in record if key != "where")
     if name in record:
-        return GlassformerError(f"{name} must be {wanted}, not {str(record[name])[:40]!r}")
-    return GlassformerError(f"there is no {name}, {wanted}, only {there}")
+        return DataError(f"{name} must be {wanted}, not {str(record[name])[:40]!r}")
+    return DataError(f"there is no {name}, {wanted}, only {there}")

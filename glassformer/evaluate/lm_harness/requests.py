@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError, UnsupportedError
 from glassformer.text import Tokenizer
 
 Ids = tuple[int, ...]
@@ -27,7 +27,7 @@ def encode_request(tokenizer: Tokenizer, context: str, continuation: str) -> Lik
         target = tuple(tokenizer.encode(continuation, special=False).ids)
         first = tokenizer.special.get("bos", tokenizer.special.get("eos"))
         if first is None:
-            raise GlassformerError("The tokenizer has no token to begin a text with.")
+            raise UnsupportedError("The tokenizer has no token to begin a text with.")
         return (
             LikelihoodRequest((first,), target)
             if target[:1] != (first,)
@@ -53,11 +53,11 @@ def fitted(request: LikelihoodRequest, limit: int | None) -> LikelihoodRequest:
     """
     context, target = request
     if not target:
-        raise GlassformerError("A continuation has no tokens beside those of its context.")
+        raise InputError("A continuation has no tokens beside those of its context.")
     if limit is None:
         return request
     if len(target) > limit:
-        raise GlassformerError(
+        raise InputError(
             f"A continuation has {len(target)} tokens, and the model's context {limit}."
         )
     room = limit + 1 - len(target)

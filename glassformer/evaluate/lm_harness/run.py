@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.evaluate.evaluator import Evaluator
 from glassformer.evaluate.lm_harness.benchmark_prompts import BenchmarkQuestion, Record
 from glassformer.evaluate.lm_harness.benchmarks import Benchmark
@@ -76,7 +76,7 @@ def with_examples(
     given = questions if pool is None else pool
     most = len(given) - (pool is None)
     if not 0 < shots <= most:
-        raise GlassformerError(f"{shots} examples cannot be drawn from {most} records.")
+        raise ConfigError(f"{shots} examples cannot be drawn from {most} records.")
     rng = random.Random(seed)
     told = []
     for question in questions:
@@ -111,8 +111,10 @@ class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
         lines = [line for line in record["text"].split("\n") if line.strip()]
         starts = range(0, len(lines), plain.lines)
         if len(lines) % plain.lines:
-            raise GlassformerError(
-                f"{place} has {len(lines)} lines, which are no records of {plain.lines} lines each."
+            raise DataError(
+                f"{place} has {len(lines)} lines, which are no records of {plain.lines} lines "
+                "each.",
+                path=place,
             )
         return [
             {**plain.record(lines[i : i + plain.lines]), "where": f"{place}:{i + 1}"}
@@ -177,7 +179,7 @@ def require_language_model(model: TaskModel) -> None:
         or spec.encoder is not None
         or not any(h.name == "lm" for h in spec.heads)
     ):
-        raise GlassformerError(
+        raise UnsupportedError(
             "Benchmarks by log-probability need a model that writes on from a text (a decoder with "
             f"a head for the vocabulary); {model.architecture} is {purpose(model)}."
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside import StackView, View
 from glassformer.inside.explain.attention_neurons import attention_neurons
 from glassformer.inside.explain.head_types import head_types
@@ -30,7 +30,7 @@ def attention(session: Session, asked: RequestArgs) -> BinaryResponse:
 def side(view: View, sight: str) -> StackView:
     found: StackView = getattr(view, sight)
     if not found.spec.attention_blocks:
-        raise GlassformerError(f"{view.model.architecture} has no attention in its {sight}.")
+        raise UnsupportedError(f"{view.model.architecture} has no attention in its {sight}.")
     return found
 
 
@@ -63,7 +63,7 @@ def one_layer(seen: StackView, asked: RequestArgs) -> BinaryResponse:
 
 def check_heads(heads: Any, count: int) -> None:
     if not heads or not all(isinstance(h, int) and 0 <= h < count for h in heads):
-        raise GlassformerError(f"heads is a list of numbers from 0 to {count - 1}.")
+        raise ConfigError(f"heads is a list of numbers from 0 to {count - 1}.")
 
 
 def one_row(seen: StackView, asked: RequestArgs) -> BinaryResponse:
@@ -92,7 +92,7 @@ def span(asked: RequestArgs, name: str, size: int) -> slice:
             return slice(None)
         case [int(first), int(end)] if 0 <= first < end <= size:
             return slice(first, end)
-    raise GlassformerError(f"{name} are [from, to) of the {size} there are.")
+    raise ConfigError(f"{name} are [from, to) of the {size} there are.")
 
 
 def one_neuron(seen: StackView, asked: RequestArgs) -> BinaryResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.inside.attribute.predicted import Predicted
 from glassformer.inside.compare import compare as compare_models
 from glassformer.inside.intervene.choices import choices
@@ -23,7 +23,7 @@ def compare(session: Session, asked: RequestArgs) -> BinaryResponse:
     """Returns the changes between models `a` and `b` on one text."""
     first, second = (session.model(asked.text(name)) for name in ("a", "b"))
     if first is second:
-        raise GlassformerError("A model is the same as itself; choose two, or two steps of a run.")
+        raise ConfigError("A model is the same as itself; choose two, or two steps of a run.")
     session.check_texts(asked.text("a"), asked.given)
     text, target = paired(asked, "text"), session.target(asked, "a")
     heads = {head.name for model in (first, second) for head in model.spec.heads}

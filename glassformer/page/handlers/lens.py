@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.inside import View
 from glassformer.inside.attribute.predicted import Predicted
 from glassformer.inside.intervene.choices import stage_choice
@@ -51,7 +51,7 @@ def check_lens(view: View) -> Predicted:
     """Returns the predictions of the view; raises if its head has no lens."""
     said = Predicted(view)
     if not said.by.lens:
-        raise GlassformerError(
+        raise UnsupportedError(
             "This model's head says nothing at a single position, so there is no logit lens: no "
             "layer's stream there could be read as if it were the last."
         )
@@ -133,7 +133,7 @@ def logit_of(said: Predicted, asked: RequestArgs) -> dict[str, Any]:
     if "against" not in asked:
         return found
     if said.what == "span":
-        raise GlassformerError("Where an answer starts or ends is asked of one place at a time.")
+        raise UnsupportedError("Where an answer starts or ends is asked of one place at a time.")
     return {**found, "versus": asked.index("against")}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError
 from glassformer.inside import max_activating as find_strongest
 from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import LETTERS, Session
@@ -20,9 +20,9 @@ def strongest(session: Session, asked: RequestArgs) -> dict[str, Any]:
     """
     id, texts = asked.text("model"), list(asked.list("texts") or [])
     if not all(isinstance(text, str) for text in texts):
-        raise GlassformerError("Texts are a list of them.")
+        raise InputError("Texts are a list of them.")
     if len(texts) > MOST or sum(map(len, texts)) > 8 * LETTERS:
-        raise GlassformerError(
+        raise InputError(
             f"{len(texts):,} texts are more than the page reads at once: {MOST:,}, with "
             f"{8 * LETTERS:,} characters. In Python, inside.max_activating reads any number."
         )

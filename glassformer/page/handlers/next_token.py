@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import InputError, UnsupportedError
 from glassformer.inside import View
 from glassformer.inside.attribute.predicted import Predicted, mask_token
 from glassformer.inside.generation_trace import beam_tree, cache_size, generation_trace
@@ -43,7 +43,7 @@ def tokens_of(view: View) -> Predicted:
     """Returns the predictions of the view; raises if they are not tokens of the vocabulary."""
     said = Predicted(view)
     if not said.by.tokens:
-        raise GlassformerError(
+        raise UnsupportedError(
             "This model has no head for the vocabulary, so no token can follow or fill a gap."
         )
     return said
@@ -76,7 +76,7 @@ def continued(session: Session, asked: RequestArgs) -> dict[str, Any]:
 def filled(view: View, asked: RequestArgs, place: int, word: str) -> dict[str, Any]:
     masks = [i for i, token in enumerate(view.tokens) if token.id == mask_token(view)]
     if place not in masks:
-        raise GlassformerError(f"The token at {place} is no mask, so nothing is missing there.")
+        raise InputError(f"The token at {place} is no mask, so nothing is missing there.")
     number, mask = masks.index(place), view.tokens[place].text
     texts = {"text": asked.text("text"), "pair": asked.text("pair", "")}
     for name, text in texts.items():
@@ -87,7 +87,7 @@ def filled(view: View, asked: RequestArgs, place: int, word: str) -> dict[str, A
                 before, word = before.rstrip(), word.removeprefix("##")
             return {**texts, name: before + word + after}
         number -= len(parts) - 1
-    raise GlassformerError(f"The mask at {place} is not written as {mask!r} in the text.")
+    raise InputError(f"The mask at {place} is not written as {mask!r} in the text.")
 
 
 def beams(session: Session, asked: RequestArgs) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.inside import NamedTensor, View
 from glassformer.inside.capture.model_inputs import InputToken, token_text
 from glassformer.inside.explain.recompute import array as named_array
@@ -57,7 +57,7 @@ def array(session: Session, asked: RequestArgs) -> BinaryResponse:
     part = cut(found, asked.table("at"))
     values = part.array.float()
     if not values.numel():
-        raise GlassformerError(f"Nothing of {name!r} stands there; its shape is {found.shape}.")
+        raise ConfigError(f"Nothing of {name!r} stands there; its shape is {found.shape}.")
     facts |= {"min": float(values.min()), "max": float(values.max())}
     by = asked.choice("shrink_by", ("mean", "max", "absmax"), "mean")
     for axis, most in asked.table("shrink").items():
@@ -77,19 +77,19 @@ def cut(named: NamedTensor, at: Any) -> NamedTensor:
     for axis, where in at.items():
         match where:
             case bool():
-                raise GlassformerError(f"at.{axis} is an index or [from, to), not {where!r}.")
+                raise ConfigError(f"at.{axis} is an index or [from, to), not {where!r}.")
             case int():
                 index[axis_of(named, axis)] = where
             case [int(first), int(end)] if 0 <= first < end:
                 index[axis_of(named, axis)] = slice(first, end)
             case _:
-                raise GlassformerError(f"at.{axis} is an index or [from, to), not {where!r:.40}.")
+                raise ConfigError(f"at.{axis} is an index or [from, to), not {where!r:.40}.")
     return named[tuple(index)]
 
 
 def axis_of(named: NamedTensor, axis: str) -> int:
     if axis not in named.axes:
-        raise GlassformerError(f"There is no axis {axis!r:.40}, only {', '.join(named.axes)}.")
+        raise ConfigError(f"There is no axis {axis!r:.40}, only {', '.join(named.axes)}.")
     return named.axes.index(axis)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 Format = Literal["text", "jsonl", "csv", "tsv", "conll", "squad", "parallel", "parquet", "tokens"]
 Arrangement = Literal["stream", "varying", "pack", "single", "buckets"]
@@ -41,23 +41,21 @@ class DataSettings:
 
     def __post_init__(self) -> None:
         if self.arrange == "buckets" and self.tokens is None:
-            raise GlassformerError(
+            raise ConfigError(
                 'data.arrange = "buckets" needs data.tokens, the number of tokens of a batch.'
             )
         if self.shapes is not None and self.arrange != "buckets":
-            raise GlassformerError('data.shapes is for batches of data.arrange = "buckets".')
+            raise ConfigError('data.shapes is for batches of data.arrange = "buckets".')
         for name in ("length", "tokens", "shapes", "processes"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise GlassformerError(f"data.{name} must be at least 1, not {value}.")
+                raise ConfigError(f"data.{name} must be at least 1, not {value}.")
         try:
             plain = "\n".encode(self.encoding) == b"\n"
         except LookupError:
-            raise GlassformerError(
-                f"There is no encoding {self.encoding!r} (data.encoding)."
-            ) from None
+            raise ConfigError(f"There is no encoding {self.encoding!r} (data.encoding).") from None
         if not plain:
-            raise GlassformerError(
+            raise ConfigError(
                 f"Lines of {self.encoding} cannot be told apart byte by byte; convert the files "
                 "to UTF-8 (data.encoding)."
             )

@@ -13,13 +13,13 @@ from glob import glob
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 
 PIECE = 2**16
 """Maximum number of characters of a piece; a longer text is read in pieces."""
 
 
-class RecordError(GlassformerError):
+class RecordError(DataError):
     """A malformed record and its location; the reader continues after it.
 
     `advice` about recipe settings is separate, because code that reads without a recipe needs other
@@ -27,17 +27,29 @@ class RecordError(GlassformerError):
     """
 
     def __init__(self, where: str, wrong: str, advice: str = "") -> None:
-        super().__init__(where, wrong, advice)
+        path, line = path_and_line(where)
+        super().__init__(wrong, path=path, line=line)
+        self.args = (where, wrong, advice)  # what unpickling passes to the constructor
         self.where, self.wrong = where, wrong
         self.advice = f" ({advice})" if advice else ""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.wrong}{self.advice}."
 
-    def refused(self) -> GlassformerError:
+    def refused(self) -> DataError:
         """Returns the error to raise if malformed records are not skipped."""
         why = str(self).rstrip(".")
-        return GlassformerError(f'{why}; mend it, or leave it out with data.on_error = "skip".')
+        return DataError(
+            f'{why}; mend it, or leave it out with data.on_error = "skip".',
+            path=self.path,
+            line=self.line,
+        )
+
+
+def path_and_line(where: str) -> tuple[str | None, int | None]:
+    """Returns the parts of a location such as "a.jsonl:3", or None for both if it is another."""
+    path, _, line = where.rpartition(":")
+    return (path, int(line)) if path and line.isdecimal() else (None, None)
 
 
 def find_files(patterns: Sequence[str]) -> list[Path]:
@@ -52,7 +64,7 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
         if not matches:
             what = "is a folder" if Path(pattern).is_dir() else "does not exist"
             hint = f'; "{pattern}/*" are the files in it' if Path(pattern).is_dir() else ""
-            raise GlassformerError(f"The data file {pattern} {what}{hint}.")
+            raise DataError(f"The data file {pattern} {what}{hint}.", path=pattern)
         found += matches
     return found
 
@@ -76,13 +88,17 @@ class TextFileReader:
         try:
             raw = cast(BinaryIO, path.open("rb"))
         except OSError as error:
-            raise GlassformerError(f"The file {path} cannot be read: {error.strerror}.") from None
+            raise DataError(
+                f"The file {path} cannot be read: {error.strerror}.", path=path
+            ) from None
         with raw:
             self._open.append(raw)
             try:
                 yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if path.suffix == ".gz" else raw
             except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-                raise GlassformerError(f"The file {path} cannot be unpacked: {error}.") from None
+                raise DataError(
+                    f"The file {path} cannot be unpacked: {error}.", path=path
+                ) from None
             finally:
                 self._open.remove(raw)
                 self._closed += path.stat().st_size

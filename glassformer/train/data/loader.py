@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.train.data.data_config import DataSettings
 from glassformer.train.data.memmap_dataset import MemmapDataset
 from glassformer.train.data.mixing import Shared
@@ -86,7 +86,7 @@ class Loader:
         Every process gets the same number of batches.
         """
         if self.rows.all < world:
-            raise GlassformerError(
+            raise DataError(
                 f"{world} processes cannot share {self.rows.all} rows of data; add some, or use "
                 "fewer processes."
             )
@@ -143,7 +143,7 @@ class Loader:
 
 def _share(rows: int, rank: int, world: int) -> slice:
     if rows < world:
-        raise GlassformerError(
+        raise ConfigError(
             f"A batch of {rows} rows cannot be shared by {world} processes; raise train.batch (or "
             "data.tokens), or use fewer."
         )
@@ -212,7 +212,7 @@ def arranged(
     if arrange in ("single", "buckets"):
         return SingleRows(store)
     if length is None:
-        raise GlassformerError(
+        raise ConfigError(
             f'data.arrange = "{arrange}" needs a length of rows, and this model has no limit of '
             "its own; say data.length."
         )

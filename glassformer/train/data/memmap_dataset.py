@@ -18,7 +18,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, LoadError
 from glassformer.train.data.sampler import Numbers
 from glassformer.train.objectives.objective import Example
 
@@ -175,7 +175,7 @@ def _as(name: str, array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:
         return array.astype(kind)
     limits = np.iinfo(kind) if issubclass(kind, np.integer) else None
     if limits and (array.min() < limits.min or array.max() > limits.max):
-        raise GlassformerError(
+        raise DataError(
             f"The field {name!r} is stored as {np.dtype(kind).name}, and {array.min()} to "
             f"{array.max()} do not fit that; its objective must declare a wider one."
         )
@@ -195,7 +195,7 @@ def _mapped(path: Path, dtype: DTypeLike) -> NDArray[Any]:
     """Maps a file as a plain array, because slices of a `memmap` are slow to create."""
     kind = np.dtype(dtype)
     if kind.kind not in "biuf" or path.stat().st_size % kind.itemsize:
-        raise GlassformerError(
+        raise LoadError(
             f"{path} does not hold {kind.name} numbers; remove {path.parent}, and the data are "
             "prepared anew."
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.train.data.memmap_dataset import MemmapDataset
 from glassformer.train.data.sampler import Numbers, Shuffle
 from glassformer.train.objectives.objective import Example
@@ -82,9 +82,7 @@ class StreamRows(RowSource):
         _check_parallel(store, "stream")
         total = store.size
         if total <= beyond:
-            raise GlassformerError(
-                f"The data has {total} tokens in all, too few to learn from; add text."
-            )
+            raise DataError(f"The data has {total} tokens in all, too few to learn from; add text.")
         self.store, self.seed = store, seed
         self.length = min(length, total - beyond)
         self.beyond, self.before = beyond, before
@@ -188,7 +186,7 @@ class PackedRows(RowSource):
         starts, ends = store.edges[:-1], store.edges[1:]
         longest = int((ends - starts).max(initial=0))
         if longest > room and not cut:
-            raise GlassformerError(
+            raise ConfigError(
                 f"An example of {longest:,} tokens does not fit rows of {room:,}; raise "
                 "data.length, or let the objective cut texts shorter."
             )
@@ -262,7 +260,7 @@ def _joined(parts: list[Example]) -> Example:
 
 def _check_parallel(store: MemmapDataset, arrangement: str) -> None:
     if not store.parallel:
-        raise GlassformerError(
+        raise ConfigError(
             f'data.arrange = "{arrangement}" joins examples token by token, and this objective has '
             'several lengths in one; choose "single" or "buckets".'
         )

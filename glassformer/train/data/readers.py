@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.train.data.data_config import DataSettings
 from glassformer.train.data.files import PIECE, RecordError, TextFileReader
 from glassformer.train.data.tables import read_csv, read_parquet, read_tsv
@@ -157,9 +157,10 @@ def read_squad(shelf: TextFileReader, path: Path, settings: DataSettings) -> Fou
                 for j, paragraph in enumerate(article["paragraphs"])
             ]
         except (ValueError, LookupError, TypeError) as error:
-            raise GlassformerError(
+            raise DataError(
                 f"{path} is no SQuAD file, which has questions as data[].paragraphs[].qas[]: "
-                f"{type(error).__name__} {error}."
+                f"{type(error).__name__} {error}.",
+                path=path,
             ) from None
     for place, paragraph in paragraphs:
         try:
@@ -200,7 +201,7 @@ def read_parallel(shelf: TextFileReader, files: list[list[Path]], settings: Data
             yield from _both_in_one(shelf, path, settings.encoding)
         return
     if len(files) != 2 or len(files[0]) != len(files[1]):
-        raise GlassformerError(
+        raise ConfigError(
             'Parallel files are one of each language (train = ["train.de", "train.en"]), or one '
             f"of both with tabs; here are {' and '.join(str(len(paths)) for paths in files)} files."
         )
@@ -240,9 +241,10 @@ def _side_by_side(shelf: TextFileReader, one: Path, other: Path, encoding: str) 
         raise _uneven(one, read, other, read + rest)
 
 
-def _uneven(one: Path, lines: int, other: Path, others: int) -> GlassformerError:
-    return GlassformerError(
-        f"{one} has {lines:,} lines and {other} {others:,}; parallel files need equally many."
+def _uneven(one: Path, lines: int, other: Path, others: int) -> DataError:
+    return DataError(
+        f"{one} has {lines:,} lines and {other} {others:,}; parallel files need equally many.",
+        path=one,
     )
 
 
@@ -255,14 +257,15 @@ def read_tokens(shelf: TextFileReader, path: Path, settings: DataSettings) -> Fo
         except ValueError:
             version, shape, kind = (0, 0), (), np.dtype(object)
         if version != (1, 0) or len(shape) != 1 or kind.kind not in "iu":
-            raise GlassformerError(
-                f"{path} is no list of token ids; save a flat array of whole numbers by np.save."
+            raise DataError(
+                f"{path} is no list of token ids; save a flat array of whole numbers by np.save.",
+                path=path,
             )
         for first in range(0, shape[0], PIECE):
             count = min(PIECE, shape[0] - first)
             data = stream.read(count * kind.itemsize)
             if len(data) < count * kind.itemsize:
-                raise GlassformerError(f"{path} breaks off before token {shape[0]:,}.")
+                raise DataError(f"{path} breaks off before token {shape[0]:,}.", path=path)
             yield {
                 "tokens": np.frombuffer(data, kind),
                 "begins": first == 0,

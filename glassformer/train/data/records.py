@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.train.data.data_config import DataSettings
 from glassformer.train.data.files import RecordError, TextFileReader, find_files
 from glassformer.train.data.readers import READERS, Found, read_parallel
@@ -19,7 +19,7 @@ class Records:
         self.settings, self.split = settings, split
         patterns = getattr(settings, split)
         if not patterns:
-            raise GlassformerError(f"The recipe names no files to read; say data.{split}.")
+            raise ConfigError(f"The recipe names no files to read; say data.{split}.")
         self.files = [find_files([pattern]) for pattern in patterns]
         self.shelf = TextFileReader([path for paths in self.files for path in paths])
 
@@ -58,11 +58,11 @@ class Records:
         if not used:
             raise self.useless(skipped, reasons)
 
-    def useless(self, skipped: int, reasons: list[str]) -> GlassformerError:
+    def useless(self, skipped: int, reasons: list[str]) -> DataError:
         """Returns the error for a split without usable records."""
         why = f" None of {skipped} could be used; the first: {reasons[0]}" if reasons else ""
-        return GlassformerError(
-            f"There are no records in data.{self.split} ({self.paths[0]}).{why}"
+        return DataError(
+            f"There are no records in data.{self.split} ({self.paths[0]}).{why}", path=self.paths[0]
         )
 
     def _read(self) -> Found:

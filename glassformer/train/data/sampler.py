@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 
 Numbers = NDArray[np.int64]
 Place = tuple[int, int]
@@ -243,7 +243,7 @@ def _cut(sizes: Numbers, bins: Numbers, tokens: int, longest: int) -> Numbers:
     A batch has as many rows as fit if all are as long as its longest.
     """
     if longest > tokens:
-        raise GlassformerError(
+        raise ConfigError(
             f"An example of {longest:,} tokens does not fit a batch of data.tokens = {tokens:,}; "
             "raise it, or let the objective cut texts shorter."
         )

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError
 from glassformer.train.data.data_config import DataSettings
 from glassformer.train.data.files import RecordError, TextFileReader
 from glassformer.train.objectives.objective import Record
@@ -47,9 +47,11 @@ def _table(
         elif not names:
             names = row
             if len(set(names)) < len(names):
-                raise GlassformerError(
+                raise DataError(
                     f"{where}: the header names a column twice ({', '.join(names)}); name all "
-                    "columns in data.names if this is no header."
+                    "columns in data.names if this is no header.",
+                    path=path,
+                    line=number,
                 )
         elif len(row) != len(names):
             yield RecordError(
@@ -120,7 +122,7 @@ def read_parquet(
         try:
             batches = parquet.ParquetFile(stream).iter_batches(batch_size=1000)
         except Exception as error:
-            raise GlassformerError(f"{path} is no Parquet file: {error}") from None
+            raise DataError(f"{path} is no Parquet file: {error}", path=path) from None
         number = 0
         for batch in batches:
             for row in batch.to_pylist():

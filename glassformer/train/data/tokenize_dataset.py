@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LoadError
 from glassformer.storage.folders import atomic_folder
 from glassformer.train.data.data_config import DataSettings
 from glassformer.train.data.files import RecordError
@@ -186,7 +186,7 @@ def _alone(folder: Path) -> Iterator[None]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = (folder.parent / f"{folder.name}.lock").open("wb")
     except OSError as error:
-        raise GlassformerError(
+        raise LoadError(
             f"Prepared data cannot be kept in {folder.parent} ({error.strerror}); name another "
             "folder as data.cache."
         ) from None

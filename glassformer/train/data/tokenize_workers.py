@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
-from glassformer.train.data.files import RecordError
+from glassformer.errors import DataError, GlassformerError
+from glassformer.train.data.files import RecordError, path_and_line
 from glassformer.train.data.memmap_dataset import ExampleBlock, block_of
 from glassformer.train.objectives.objective import Example, Objective, Record
 
@@ -60,10 +60,12 @@ def prepared(
     return block_of(examples, begins, skipped, objective.fields)
 
 
-def _placed(error: GlassformerError, record: Record) -> GlassformerError:
-    """Returns the error with the record's location added if its message lacks it."""
+def _placed(error: GlassformerError, record: Record) -> DataError:
+    """Returns the error as one of the record, whose location is added to a message without it."""
     where = str(record.get("where", "A record"))
-    return error if where in str(error) else GlassformerError(f"{where}: {error}")
+    path, line = path_and_line(where)
+    said = str(error) if where in str(error) else f"{where}: {error}"
+    return DataError(said, path=path, line=line)
 
 
 class TokenizeWorker:
@@ -97,8 +99,7 @@ class TokenizeWorker:
             ) from None
         if isinstance(answer, ExampleBlock):
             return answer
-        kind, said = answer
-        raise GlassformerError(said) if kind == "said" else RuntimeError(said)
+        raise answer if isinstance(answer, GlassformerError) else RuntimeError(answer)
 
     def kill(self) -> None:
         self._process.kill()
@@ -149,12 +150,12 @@ def serve() -> None:
             records, skip = pickle.load(source)
         except EOFError:
             return
-        answer: ExampleBlock | tuple[str, str]
+        answer: ExampleBlock | GlassformerError | str
         try:
             answer = prepared(objective, records, skip)
         except GlassformerError as error:
-            answer = "said", str(error)
+            answer = error
         except Exception:
-            answer = "raised", traceback.format_exc()
+            answer = traceback.format_exc()
         pickle.dump(answer, sink)
         sink.flush()

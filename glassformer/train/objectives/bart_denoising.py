@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
@@ -64,10 +64,10 @@ class Denoising(Objective):
         shares = {"permute": permute, "rotate": rotate, "delete": delete, "infill": infill}
         for name, share in {**shares, "mask": mask}.items():
             if not 0 <= share <= 1:
-                raise GlassformerError(f"{name} = {share} must lie between 0 and 1.")
+                raise ConfigError(f"{name} = {share} must lie between 0 and 1.")
         special = self.frame.tokenizer.special
         if (mask or infill) and "mask" not in special:
-            raise GlassformerError(
+            raise UnsupportedError(
                 "The tokenizer has no mask token; give it one, or set infill and mask to 0."
             )
         self.mask_token = special.get("mask", 0)

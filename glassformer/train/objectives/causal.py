@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.core import Cache
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, UnsupportedError
 from glassformer.model import Model
 from glassformer.spec import HeadSpec, ModelSpec, RecurrentSpec
 from glassformer.train.data.collate import pad_rows
@@ -65,9 +65,10 @@ class CausalLM(Objective):
         self.weights |= self.calm
         self.width = model.spec.last_stack.out_width
         if self.calm and not isinstance(model.spec.last_stack.blocks[-1], RecurrentSpec):
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"objective.{next(iter(self.calm))} is for recurrent layers, such as AWD-LSTM's; "
-                "leave it out."
+                "leave it out.",
+                field=f"objective.{next(iter(self.calm))}",
             )
         self.advance(0.0)
 
@@ -91,7 +92,7 @@ class CausalLM(Objective):
     def _known(self, tokens: NDArray[Any]) -> NDArray[np.int32]:
         size = self.frame.tokenizer.size
         if not len(tokens) or tokens.min() < 0 or tokens.max() >= size:
-            raise GlassformerError(f"these are no tokens of a vocabulary of {size:,}")
+            raise DataError(f"these are no tokens of a vocabulary of {size:,}")
         return tokens.astype(np.int32)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
@@ -179,7 +180,7 @@ def heads_of(model: Model) -> tuple[HeadSpec, ...]:
     spec: ModelSpec = model.spec
     found = tuple(head for head in spec.heads if head.name == "lm" or head.auxiliary)
     if spec.decoder is None or spec.encoder is not None or not found:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"{model.architecture} is no decoder with a head that predicts tokens, which causal-lm "
             "needs; choose a class such as GPT2LMHeadModel, or another objective."
         )

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 from glassformer.metrics.classification import accuracy, f1, matthews
 from glassformer.model import Model
 from glassformer.tasks.classify import SEVERAL, SINGLE
@@ -73,7 +73,7 @@ class ClassificationObjective(SequenceLevelObjective):
     def prepare(self, record: Record) -> Iterable[Example]:
         names = named(record)
         if not self.several and len(names) != 1:
-            raise GlassformerError(
+            raise DataError(
                 f"{record.get('where', 'A record')} has {len(names)} labels where one is wanted; "
                 "say objective.several = true if a text may have any number."
             )

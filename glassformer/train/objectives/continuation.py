@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError, UnsupportedError
 from glassformer.metrics.regression import perplexity
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
@@ -64,7 +64,7 @@ class Continuation(SequenceLevelObjective):
         super().__init__()
         require_head(model, head, "continuation", "a class such as GPT2LMHeadModel")
         if model.spec.decoder is None or model.spec.encoder is not None:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"continuation needs a decoder alone, and {model.architecture} is none; choose the "
                 "objective sequence-to-sequence, or another class."
             )
@@ -105,7 +105,7 @@ class Continuation(SequenceLevelObjective):
         for text in targets_of(record):
             target = [*self.ids(text), *self.end]
             if not target:
-                raise GlassformerError(f"{record.get('where', 'A record')} has an empty target.")
+                raise DataError(f"{record.get('where', 'A record')} has an empty target.")
             target = target[: self.length - frame]
             read = source[max(0, len(source) + frame + len(target) - self.length) :]
             before = [*self.start, *read, *self.separator]

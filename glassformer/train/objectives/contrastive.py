@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.tasks.embed import require_text, states_of
 from glassformer.tasks.pooling import Pooling
@@ -57,7 +57,7 @@ class Contrastive(SequenceLevelObjective):
     ) -> None:
         super().__init__()
         if temperature <= 0:
-            raise GlassformerError(f"The temperature must be above 0, not {temperature}.")
+            raise ConfigError(f"The temperature must be above 0, not {temperature}.")
         require_text(model)
         self.texts = TextEncoder(model, length)
         self.temperature, self.symmetric = temperature, symmetric

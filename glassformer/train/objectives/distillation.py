@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from glassformer.core import ModelOutput, Transformer
 from glassformer.core.hooks import Tap
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.loading import load
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import by_rows, exact, head_of, output
@@ -63,14 +63,14 @@ class Distillation(SequenceLevelObjective):
     ) -> None:
         super().__init__()
         if until is not None and not 0 < until <= 1:
-            raise GlassformerError(f"objective.until is a share of training, not {until}.")
+            raise ConfigError(f"objective.until is a share of training, not {until}.")
         if loss not in ("kl", "cross-entropy"):
-            raise GlassformerError(f'objective.loss is "kl" or "cross-entropy", not {loss!r}.')
+            raise ConfigError(f'objective.loss is "kl" or "cross-entropy", not {loss!r}.')
         if layers not in ("last", "all"):
-            raise GlassformerError(f'objective.layers is "last" or "all", not {layers!r}.')
+            raise ConfigError(f'objective.layers is "last" or "all", not {layers!r}.')
         self.task = make_objective(task, model, settings or {}, length)
         if self.task.before:
-            raise GlassformerError("A teacher has no memory of the row before; leave it out.")
+            raise ConfigError("A teacher has no memory of the row before; leave it out.")
         self.arrange, self.beyond = self.task.arrange, self.task.beyond
         self.others = self.task.others
         self.head = next(iter(self.task.weights))  # loss parts are named by their heads
@@ -318,13 +318,13 @@ def _check(model: Model, teacher: Transformer, head: str) -> None:
         for net in (model.net, teacher)
     ]
     if sizes[0] != sizes[1]:
-        raise GlassformerError(
+        raise ConfigError(
             f"The teacher has {sizes[1] or 'no'} outputs of the head {head!r} and the student "
             f"{sizes[0] or 'none'}; a student needs a teacher of the same vocabulary or labels."
         )
     words = [net.spec.last_stack.embed.vocabulary for net in (model.net, teacher)]
     if words[0] > words[1]:
-        raise GlassformerError(
+        raise ConfigError(
             f"The teacher reads {words[1]} different tokens and the student {words[0]}; both need "
             "the same tokenizer."
         )

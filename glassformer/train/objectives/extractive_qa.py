@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError
 from glassformer.metrics.squad import exact_match, right_answers, word_f1
 from glassformer.model import Model
 from glassformer.tasks.answer import best_spans
@@ -104,12 +104,12 @@ class ExtractiveQA(SequenceLevelObjective):
         question, context = (column(record, name) for name in ("question", "context"))
         for name, text in (("question", question), ("context", context)):
             if not isinstance(text, str):
-                raise GlassformerError(f"{where} has {text!r:.40} as its {name}, and not a text.")
+                raise DataError(f"{where} has {text!r:.40} as its {name}, and not a text.")
         whole = self.texts.ahead.encode(question.strip(), context)
         before, inside, behind = parts(whole, 1, self.question)
         room = self.texts.length - len(before) - len(behind)
         if not inside or room < 1:
-            raise GlassformerError(f"{where} leaves no room for the context; raise the length.")
+            raise DataError(f"{where} leaves no room for the context; raise the length.")
         answers = placed(record, context)
         found = tokens_of(whole, inside, *answers[0]) if answers else None
         about = {
@@ -223,13 +223,13 @@ def placed(record: Record, context: str) -> list[tuple[str, int]]:
         pairs = zip(texts, starts, strict=True) if texts else ()
         found = [(text, int(start)) for text, start in pairs]
     except (GlassformerError, LookupError, TypeError, ValueError):
-        raise GlassformerError(
+        raise DataError(
             f"{where} has answers that cannot be learned: they are a list of objects with a text "
             "and an answer_start, or one object with a list of each, equally long."
         ) from None
     text, start = found[0] if found else ("", 0)
     if found and (not text or start < 0 or not context.startswith(text, start)):
-        raise GlassformerError(
+        raise DataError(
             f"{where} has the answer {text!r}, which does not stand at letter {start} of its "
             "context."
         )

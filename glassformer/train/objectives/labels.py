@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.tasks.model_protocol import keep_settings
 from glassformer.train.objectives.objective import Record
@@ -47,7 +47,7 @@ class Labels:
         self.names: Sequence[str] = tuple(given) or model.spec.labels
         outputs = next(one.outputs for one in model.spec.heads if one.name == head)
         if len(self.names) != outputs:
-            raise GlassformerError(
+            raise ConfigError(
                 f"The head {head!r} of {model.architecture} has {outputs} outputs and there "
                 f"are {len(self.names)} labels; name as many in the recipe (model.labels)."
             )
@@ -65,7 +65,7 @@ class Labels:
             near = get_close_matches(name, self.names, 1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             some = ", ".join(self.names[:20]) + (", ..." if len(self.names) > 20 else "")
-            raise GlassformerError(
+            raise DataError(
                 f"{record.get('where', 'A record')} has the label {name!r}{hint}, which is none of "
                 f"the model's: {some}. Mend it, name all labels in model.labels, or leave such "
                 'records out with data.on_error = "skip".'

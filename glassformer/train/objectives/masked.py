@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 from glassformer.train.data.collate import pad
 from glassformer.train.fused_cross_entropy import token_loss
@@ -44,7 +44,7 @@ class MaskedLM(Objective):
         super().__init__()
         require_head(model, "lm", "masked-lm", "a class such as BertForMaskedLM")
         if model.spec.decoder is not None:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"{model.architecture} has a decoder, which does not see what stands behind a "
                 "token; masks are for encoders such as BertForMaskedLM."
             )

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.text import Tokenizer
 from glassformer.train.objectives.text_inputs import IGNORED, Ids
 from glassformer.train.objectives.whole_words import Vocabulary
@@ -35,7 +35,7 @@ class Masks:
     def __post_init__(self) -> None:
         shares = (self.masked, self.random)
         if not 0 < self.probability < 1 or min(shares) < 0 or sum(shares) > 1:
-            raise GlassformerError(
+            raise ConfigError(
                 f"probability = {self.probability} must lie between 0 and 1, and masked = "
                 f"{self.masked} and random = {self.random} be shares that are at most 1 together."
             )
@@ -49,7 +49,7 @@ class Masking:
 
     def __init__(self, tokenizer: Tokenizer, masks: Masks) -> None:
         if "mask" not in tokenizer.special:
-            raise GlassformerError(
+            raise UnsupportedError(
                 "The tokenizer has no mask token; give it one, or choose another objective."
             )
         self.mask = tokenizer.special["mask"]

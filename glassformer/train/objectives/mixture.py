@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.train.objectives.mixture_parts import part_names
 from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
@@ -44,7 +44,7 @@ class Mixture(SequenceLevelObjective):
     ) -> None:
         super().__init__()
         if not parts:
-            raise GlassformerError("A mixture needs parts, each with the name of an objective.")
+            raise ConfigError("A mixture needs parts, each with the name of an objective.")
         made: dict[str, Objective] = {}
         rates: list[float] = []
         self.weights = {}
@@ -55,7 +55,7 @@ class Mixture(SequenceLevelObjective):
             made[key] = make_objective(name, model, options, length)
             self.weights |= {f"{key}{AT}{p}": weight * w for p, w in made[key].weights.items()}
         if min(rates) < 0 or not sum(rates):
-            raise GlassformerError("The rates of a mixture are 0 or more, and not all 0.")
+            raise ConfigError("The rates of a mixture are 0 or more, and not all 0.")
         self.parts: dict[str, Any] = nn.ModuleDict(made)  # type: ignore[assignment]
         self.learning: Mapping[str, Any] = dict(made)  # the same, perhaps compiled
         self.names = [*made]
@@ -67,7 +67,7 @@ class Mixture(SequenceLevelObjective):
         }
         self.others = max(part.others for part in made.values())
         if any(part.before for part in made.values()):
-            raise GlassformerError("The rows of a mixture have no memory of the row before.")
+            raise ConfigError("The rows of a mixture have no memory of the row before.")
         self.rates = np.array(rates) / sum(rates)
         self._shares: dict[tuple[str, ...], NDArray[np.float64]] = {}
         self.length = length_of(model, length)
@@ -89,7 +89,7 @@ class Mixture(SequenceLevelObjective):
         """Yields combined examples with one of every part; a part with fewer repeats them."""
         own = [name for name in self.names if record.get("objective", name) == name]
         if not own:
-            raise GlassformerError(
+            raise DataError(
                 f"{record.get('where', 'A record')} is for the objective {record['objective']!r}, "
                 f"which is none of the mixture's: {', '.join(self.names)}."
             )

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.families._shared import heads
 from glassformer.loading import extended
 from glassformer.model import Model
@@ -95,7 +95,7 @@ def _usual_head(model: Model, kind: str, count: int) -> HeadSpec:
     """Returns BERT's head for an encoder, GPT's for a decoder."""
     spec, dropout = model.spec, model.spec.last_stack.embed.dropout
     if kind not in ("classify", "choose", "tag", "span") or (spec.encoder and spec.decoder):
-        raise GlassformerError(
+        raise UnsupportedError(
             f"{model.architecture} has no head {kind!r}, and none can be put on it; choose a class "
             "that has one."
         )

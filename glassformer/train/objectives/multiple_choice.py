@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 from glassformer.metrics.classification import accuracy
 from glassformer.model import Model
 from glassformer.train.data import collate
@@ -117,7 +117,7 @@ def number_of(label: Any, choices: Sequence[str], record: Record) -> int:
     if len(word) == 1 and word.isalpha():
         number = ord(word.upper()) - ord("A")
     if not 0 <= number < len(choices):
-        raise GlassformerError(
+        raise DataError(
             f"{record.get('where', 'A record')} has the label {label!r} and {len(choices)} "
             "choices; it must be the right one's number from 0, its letter from A, or its text."
         )

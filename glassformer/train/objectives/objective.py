@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 
 Record = Mapping[str, Any]
@@ -89,8 +89,9 @@ class Objective(nn.Module, ABC):
         Each field is padded to the given number of slots, and optional inputs such as a mask are
         always present.
         """
-        raise GlassformerError(
-            f"{type(self).__name__} has no batches of few shapes; leave data.shapes out."
+        raise UnsupportedError(
+            f"{type(self).__name__} has no batches of few shapes; leave data.shapes out.",
+            field="data.shapes",
         )
 
     def kinds(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import Permutation
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.train.data.collate import pad_rows
 from glassformer.train.fused_cross_entropy import token_loss
@@ -60,12 +60,12 @@ class PermutationLM(Objective):
         super().__init__()
         require_head(model, "lm", "permutation-lm", "XLNetLMHeadModel")
         if not model.spec.last_stack.embed.asks:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"{model.architecture} has no stream of queries, which permutation-lm needs; "
                 "choose XLNetLMHeadModel, or another objective."
             )
         if partial < 1 or spans < 1:
-            raise GlassformerError(f"partial = {partial} and spans = {spans} must be at least 1.")
+            raise ConfigError(f"partial = {partial} and spans = {spans} must be at least 1.")
         self.frame = TextFrame(tokenizer_of(model))
         self.vocabulary = Vocabulary(self.frame.tokenizer)
         self.length = length_of(model, length)

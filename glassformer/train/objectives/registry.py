@@ -12,7 +12,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.train.objectives.objective import Objective
 
@@ -52,7 +52,7 @@ def options_of(name: str) -> dict[str, Option]:
     options.
     """
     if name not in objectives():
-        raise GlassformerError(
+        raise ConfigError(
             f"There is no objective {name!r}; {_nearest(name, objectives())} There are: "
             f"{', '.join(sorted(objectives()))}."
         )
@@ -80,7 +80,7 @@ def check_options(name: str, given: Iterable[str]) -> dict[str, Option]:
     known = options_of(name)
     for key in given:
         if key not in known:
-            raise GlassformerError(
+            raise ConfigError(
                 f"The objective {name!r} has no option {key!r}; {_nearest(key, known)} It has: "
                 f"{', '.join(known) or 'none'}."
             )
@@ -104,7 +104,7 @@ def make_objective(
         options = {**options, "length": length}
     for key, argument in known.items():
         if argument.default is Parameter.empty and key not in options:
-            raise GlassformerError(f"The objective {name!r} needs the option {key!r}.")
+            raise ConfigError(f"The objective {name!r} needs the option {key!r}.")
     words = dict(options)
     for key, default in _defaults(name).items():
         if is_dataclass(default) and not isinstance(default, type):

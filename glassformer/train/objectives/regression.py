@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, UnsupportedError
 from glassformer.metrics.regression import pearson, spearman
 from glassformer.model import Model
 from glassformer.train.data.collate import pad
@@ -67,7 +67,7 @@ class Regression(SequenceLevelObjective):
             numbers = np.array([np.nan])
         if numbers.shape != (self.outputs,) or not np.isfinite(numbers).all():
             wanted = "a number" if self.outputs == 1 else f"{self.outputs} numbers"
-            raise GlassformerError(
+            raise DataError(
                 f"{record.get('where', 'A record')} has the value {value!r}; {wanted} must stand "
                 "there, one for every output of the head (model.labels)."
             )
@@ -85,7 +85,9 @@ class Regression(SequenceLevelObjective):
         return {self.head: each.mean(-1).sum()}
 
     def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
-        raise GlassformerError("Numbers do not compete; distill a regression with soft = 0.")
+        raise UnsupportedError(
+            "Numbers do not compete; distill a regression with soft = 0.", field="soft"
+        )
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         found = said(net, batch, self.head).tolist()

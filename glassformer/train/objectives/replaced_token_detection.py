@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.families import find_family, native, spec_from_config
 from glassformer.families._shared import heads
 from glassformer.loading import create
@@ -136,7 +136,7 @@ def narrowed(model: ModelSpec, size: float) -> ModelSpec:
     """
     stack = model.encoder
     if stack is None or model.decoder is not None or not stack.attention_blocks:
-        raise GlassformerError("replaced-token needs an encoder alone, of blocks of attention.")
+        raise UnsupportedError("replaced-token needs an encoder alone, of blocks of attention.")
     before = stack.attention_blocks[0].attention.heads
     after = max(1, round(before * size))
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.text.encoding import shares
@@ -65,7 +65,7 @@ class SegmentPairs(Objective):
         names = [head.name for head in model.spec.heads]
         found = [head for head in model.spec.heads if head.name in PAIRED and head.outputs == 2]
         if not found:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"{model.architecture} has no head of two outputs that judges pairs; choose a "
                 "class such as BertForPreTraining or AlbertForPreTraining."
             )

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.metrics.regression import perplexity
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout
@@ -79,12 +79,12 @@ class SequenceToSequence(SequenceLevelObjective):
         such = "a class such as BartForConditionalGeneration"
         require_head(model, head, "sequence-to-sequence", such)
         if spec.encoder is None or spec.decoder is None:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"sequence-to-sequence needs an encoder and a decoder, and {model.architecture} "
                 "has one stack; choose the objective continuation."
             )
         if loss not in ("cross-entropy", "kl"):
-            raise GlassformerError(f'objective.loss is "cross-entropy" or "kl", not {loss!r}.')
+            raise ConfigError(f'objective.loss is "cross-entropy" or "kl", not {loss!r}.')
         self.tokenizer = tokenizer_of(model)
         self.tokenizers: dict[tuple[str | None, str | None], tuple[Tokenizer, str]] = {}
         self.ahead: dict[Tokenizer, PrefetchEncoder] = {}
@@ -134,7 +134,7 @@ class SequenceToSequence(SequenceLevelObjective):
         for text in targets_of(record):
             target = ended(self.ahead_of(tokenizer.target), text, self.target_length)
             if not source or not target:
-                raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
+                raise DataError(f"{record.get('where', 'A record')} has an empty side.")
             tokens = np.array(target)
             yield {
                 "source": np.array(source, dtype=np.int32),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from glassformer.core.shift import shifted_right
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.train.data.collate import pad
@@ -24,7 +24,7 @@ class Start:
 
     def __init__(self, model: Model) -> None:
         if model.spec.encoder is None or model.spec.decoder is None:
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"{model.architecture} has no encoder and decoder, which this objective needs; "
                 "choose a class such as T5ForConditionalGeneration or BartForConditionalGeneration."
             )
@@ -37,7 +37,7 @@ class Start:
         if target[-1] == language:
             return target[-1:]
         if self.usual is None:
-            raise GlassformerError(
+            raise ConfigError(
                 "The model's config has no decoder_start_token_id, which its decoder starts from; "
                 "name one in model.settings."
             )
@@ -46,7 +46,7 @@ class Start:
 
 def end_of(tokenizer: Tokenizer) -> int:
     if "eos" not in tokenizer.special:
-        raise GlassformerError("The tokenizer has no end token, which a written text needs.")
+        raise UnsupportedError("The tokenizer has no end token, which a written text needs.")
     return tokenizer.special["eos"]
 
 

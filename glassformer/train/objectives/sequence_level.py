@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 from glassformer.model import Model
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.data.collate import even, pad
@@ -82,12 +82,10 @@ class TextEncoder:
     def example(self, record: Record, text: Any, pair: Any = None) -> Example:
         for value in (text, pair):
             if not isinstance(value, str | None):
-                raise GlassformerError(
-                    f"{record.get('where', 'A record')} has {value!r} as a text."
-                )
+                raise DataError(f"{record.get('where', 'A record')} has {value!r} as a text.")
         encoded = self.ahead.encode(text, pair, max_length=self.length)
         if not encoded.ids:
-            raise GlassformerError(f"{record.get('where', 'A record')} has an empty text.")
+            raise DataError(f"{record.get('where', 'A record')} has an empty text.")
         return {
             "tokens": np.array(encoded.ids, dtype=np.int32),
             "segments": np.array(encoded.segments, dtype=np.uint8),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
@@ -52,7 +52,7 @@ class SpanCorruption(Objective):
         self.frame = TextFrame(tokenizer_of(model))
         self.end = end_of(self.frame.tokenizer)
         if not 0 < density < 1 or mean < 1:
-            raise GlassformerError(
+            raise ConfigError(
                 f"density = {density} must lie between 0 and 1, and mean = {mean} be at least 1."
             )
         self.density, self.mean = density, mean
@@ -61,7 +61,7 @@ class SpanCorruption(Objective):
         self.sentinels = sentinels_of(self.frame)
         _, spans = noise_sizes(length + self.beyond, density, mean)
         if spans > len(self.sentinels):
-            raise GlassformerError(
+            raise ConfigError(
                 f"Rows of {length} tokens have {spans} spans, and the tokenizer "
                 f"{len(self.sentinels)} sentinels ({SENTINEL.format(0)}, ...); lower length, or "
                 "raise mean."

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.model import Model
 from glassformer.tasks import windows
 from glassformer.text import Tokenizer
@@ -28,10 +28,10 @@ USUAL_LENGTH = 512  # for a model without a maximum length
 def tokenizer_of(model: Model) -> Tokenizer:
     """Returns the model's tokenizer; raises an error if it does not fit the embeddings."""
     if model.tokenizer is None:
-        raise GlassformerError("The model has no tokenizer; name one in the recipe's [tokenizer].")
+        raise ConfigError("The model has no tokenizer; name one in the recipe's [tokenizer].")
     stack = model.spec.encoder or model.spec.last_stack
     if model.tokenizer.size > stack.embed.vocabulary:
-        raise GlassformerError(
+        raise ConfigError(
             f"The tokenizer has {model.tokenizer.size} tokens and the model's embedding "
             f"{stack.embed.vocabulary}; make the model with as many, or choose another tokenizer."
         )
@@ -46,7 +46,7 @@ def length_of(model: Model, asked: int | None) -> int:
     stack = model.spec.encoder or model.spec.last_stack
     longest = stack.context_length
     if asked is not None and longest is not None and asked > longest:
-        raise GlassformerError(
+        raise ConfigError(
             f"A length of {asked} is more than the {longest} positions of {model.architecture}."
         )
     table = stack.embed.position
@@ -64,7 +64,7 @@ def require_head(model: Model, name: str, objective: str, such: str) -> None:
         such: Suggested classes, for the message.
     """
     if all(head.name != name for head in model.spec.heads):
-        raise GlassformerError(
+        raise UnsupportedError(
             f"{objective} needs the head {name!r}, and {model.architecture} has "
             f"{', '.join(head.name for head in model.spec.heads) or 'none'}; choose {such}."
         )
@@ -73,7 +73,7 @@ def require_head(model: Model, name: str, objective: str, such: str) -> None:
 def column(record: Record, name: str) -> Any:
     """Returns a column of a record; raises an error if it is missing."""
     if name not in record:
-        raise GlassformerError(
+        raise DataError(
             f"{record.get('where', 'A record')} has no column {name!r}, only "
             f"{', '.join(sorted(set(record) - OURS)) or 'none'}; say in [data.columns] which one "
             "it is."
@@ -99,7 +99,7 @@ def _is_list(value: Any) -> bool:
 
 def _text(record: Record, name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise GlassformerError(
+        raise DataError(
             f"{record.get('where', 'A record')} has {str(value)[:40]!r} as its {name}, and not a "
             "text, or a list of texts."
         )
@@ -131,7 +131,7 @@ class TextFrame:
         """Returns the number of text tokens that fit next to the special tokens."""
         room = length - (self.size if size is None else size)
         if room < 1:
-            raise GlassformerError(f"A length of {length} leaves no room for text; raise it.")
+            raise ConfigError(f"A length of {length} leaves no room for text; raise it.")
         return room
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.classification import accuracy
 from glassformer.metrics.ner import entity_scores, names_entities
 from glassformer.model import Model
@@ -69,7 +69,7 @@ class Tagging(SequenceLevelObjective):
         if length is not None:
             keep_settings(model, head, length=length)
         if split not in SPLITS:
-            raise GlassformerError(f"split is {', '.join(SPLITS)}, not {split!r}.")
+            raise ConfigError(f"split is {', '.join(SPLITS)}, not {split!r}.")
         keep_settings(model, head, split=split)
 
     @staticmethod
@@ -84,7 +84,7 @@ class Tagging(SequenceLevelObjective):
     def prepare(self, record: Record) -> Iterable[Example]:
         words, tags = column(record, "words"), column(record, "tags")
         if len(words) != len(tags):
-            raise GlassformerError(
+            raise DataError(
                 f"{record.get('where', 'A record')} has {len(words)} words and {len(tags)} tags."
             )
         numbers = [self.labels.id(tag, record) for tag in tags]

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.train.data.collate import pad
 from glassformer.train.objectives.masked import MaskedLM
@@ -59,7 +59,7 @@ class TranslationLM(MaskedLM):
         self.named = bool(model.spec.last_stack.embed.languages)
         self.given = {"source": source_language, "target": target_language}
         if self.named and not self.languages:
-            raise GlassformerError(
+            raise ConfigError(
                 f"{model.architecture} has vectors for languages, and its config no lang2id that "
                 "names them; add it."
             )
@@ -81,7 +81,7 @@ class TranslationLM(MaskedLM):
             return 0
         name = record.get(f"{side}_language", self.given[side])
         if name not in self.languages:
-            raise GlassformerError(
+            raise DataError(
                 f"{record.get('where', 'A record')} has the {side} language {name!r}; the model "
                 f"knows {', '.join(self.languages)}."
             )

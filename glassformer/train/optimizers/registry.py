@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.train.optimizers.adafactor import Adafactor
 from glassformer.train.optimizers.adamw import make_adamw
 from glassformer.train.optimizers.muon import Muon
@@ -49,7 +49,7 @@ def make_optimizer(task: nn.Module, settings: OptimizerSettings) -> torch.optim.
     make = OPTIMIZERS.get(settings.optimizer)
     if make is None:
         near = get_close_matches(settings.optimizer, OPTIMIZERS, 1) or ["adamw"]
-        raise GlassformerError(
+        raise ConfigError(
             f"There is no optimizer {settings.optimizer!r}; did you mean {near[0]!r}? "
             f"There are: {', '.join(OPTIMIZERS)}."
         )
@@ -97,7 +97,7 @@ def sgd(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.o
 
 def _pair(settings: OptimizerSettings) -> tuple[float, float]:
     if len(settings.betas) != 2 or not all(0 <= beta < 1 for beta in settings.betas):
-        raise GlassformerError(
+        raise ConfigError(
             f"betas are two numbers from 0 to below 1, such as [0.9, 0.95], not "
             f"{list(settings.betas)}."
         )
