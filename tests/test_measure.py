@@ -55,6 +55,7 @@ def test_what_was_measured_in_a_crowd_is_left(measure, tmp_path):
         assert [key for key, _ in one.left(3)] == left
 
 
+@pytest.mark.slow
 def test_a_trial_in_two_processes(tmp_path):
     """Results are where the tables are made from."""
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes", ignore=lambda *_: ["results"])

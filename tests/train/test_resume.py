@@ -140,11 +140,12 @@ def assert_same_run(one: Path, other: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory) -> Path:
-    """A folder with a run of every kind that was killed again and again."""
+def killed(tmp_path_factory, pytestconfig) -> Path:
+    """A folder with a run of every kind, or without --all of one, that was killed repeatedly."""
     folder = tmp_path_factory.mktemp("killed")
-    moments = {kind: MOMENTS if kind == "full" else FEW for kind in RUNS}
-    runs = [(recipe(folder / kind, kind), moments[kind]) for kind in RUNS]
+    kinds = RUNS if pytestconfig.getoption("all") else ("full",)
+    moments = {kind: MOMENTS if kind == "full" else FEW for kind in kinds}
+    runs = [(recipe(folder / kind, kind), moments[kind]) for kind in kinds]
     (folder / "runs.json").write_text(json.dumps(runs))
     done = subprocess.run(
         [sys.executable, Path(__file__).parent / "killed.py", folder / "runs.json"],
@@ -156,7 +157,10 @@ def killed(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize(
+    "kind", ["full", *(pytest.param(k, marks=pytest.mark.slow) for k in RUNS if k != "full")]
+)
+@pytest.mark.xdist_group("killed")
 def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_bits(killed, kind):
     whole = killed / f"whole-{kind}"
     gf.train(recipe(whole, kind))

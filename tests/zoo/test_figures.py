@@ -35,7 +35,15 @@ def test_every_model_names_its_commands():
     assert set(COMMANDS.values()) == set(zoo.names())
 
 
-@pytest.mark.parametrize("line", COMMANDS, ids=lambda line: line.removeprefix("evaluate "))
+def commands():
+    """The whole text of the encoder and three of the translator's four directions are slow."""
+    for line, name in COMMANDS.items():
+        slow = name == "encoder" or (name == "translator" and "source=fr" not in line)
+        marks = pytest.mark.slow if slow else ()
+        yield pytest.param(line, marks=marks, id=line.removeprefix("evaluate "))
+
+
+@pytest.mark.parametrize("line", list(commands()))
 def test_the_figures_are_reproduced(line, glassformer, monkeypatch):
     monkeypatch.chdir(ROOT)
     code, shown, said = glassformer(*line.split(), "--json", "--draws", "0")
