@@ -40,6 +40,7 @@ from glassformer.weights.folder_kind import (
     holds_adapter,
     published,
 )
+from glassformer.weights.hub_cache import find_in_cache, is_repository, snapshot_of
 from glassformer.weights.initialize import initial_value
 from glassformer.weights.load import (
     LoadOptions,
@@ -80,7 +81,9 @@ def load(
             file of a Whisper model, the folder of a training run (which stands for the model that
             it published), or an adapter's folder (which also loads its base). "zoo:NAME" is a model
             that ships with Glassformer; so is "NAME" if no file or folder has that name.
-            "real:NAME" are published weights that `glassformer zoo` lists.
+            "real:NAME" are published weights that `glassformer zoo` lists. "bert-base-uncased",
+            "org/name" and "org/name@revision" are models in the Hugging Face hub's cache on this
+            machine; nothing is downloaded.
         device: Device of the weights.
         dtype: None keeps the dtype of the file, or the one that the adapter was trained in; GGUF
             files, zoo models and, on a CPU, OpenAI files are loaded as float32.
@@ -252,7 +255,7 @@ def find_base(adapter: Path) -> str:
     """Returns where the base model of an adapter's folder is found on this machine."""
     told = read_description(adapter)
     for place in told.places:
-        if is_named(place) or Path(place).exists():
+        if is_named(place) or Path(place).exists() or find_in_cache(place) is not None:
             return place
     why = "does not say for which model it is"
     if told.base is not None:
@@ -378,7 +381,10 @@ def absolute(source: str) -> str:
 
 
 def find_folder(source: str | Path) -> Path:
-    """Returns the path of a source. Files on disk take precedence over zoo names without "zoo:"."""
+    """Returns the path of a source.
+
+    Files on disk take precedence over zoo names without "zoo:", and those over the hub's cache.
+    """
     folder, name = Path(source), str(source)
     if name.startswith(real.PREFIX):
         return real.find(name)
@@ -386,6 +392,10 @@ def find_folder(source: str | Path) -> Path:
         return folder_of(name)
     if is_single(folder):
         return folder
+    if not folder.exists() and (cached := find_in_cache(name)) is not None:
+        return cached
+    if is_repository(folder):
+        return snapshot_of(folder)
     if not folder.is_dir():
         kind = "file" if folder.suffix in SINGLE else "folder"
         known = dict.fromkeys(names(), PREFIX) | dict.fromkeys(real.REAL, real.PREFIX)
