@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HINT = (
     "Each line is a prompt (\\n in it is a new line); + at its beginning goes on from all that was "
-    "said. /set knob=value, /knobs, /reset; Ctrl-C stops a text, Ctrl-D leaves."
+    "said. /set option=value, /options, /reset; Ctrl-C stops a text, Ctrl-D leaves."
 )
 
 
@@ -64,10 +64,10 @@ def command(
         writer.knobs(turned)  # raises an error if they are invalid
     elif verb == "/reset":
         turned = given
-    elif verb != "/knobs":
-        raise ConfigError(f"There is no {verb}; there are /set knob=value, /knobs and /reset.")
+    elif verb != "/options":
+        raise ConfigError(f"There is no {verb}; there are /set option=value, /options and /reset.")
     shown = ", ".join(f"{name}={value!r}" for name, value in turned.items())
-    console.print(shown or "all knobs at their defaults", style="dim", markup=False)
+    console.print(shown or "all options at their defaults", style="dim", markup=False)
     return turned
 
 

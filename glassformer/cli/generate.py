@@ -81,7 +81,7 @@ def generate(
         bool | None,
         typer.Option(
             "--do-sample/--no-sample",
-            help="Draw tokens by their probability; a knob below asks for it, too.",
+            help="Draw tokens by their probability; so does any sampling option below.",
             rich_help_panel=CHOICE,
         ),
     ] = None,
@@ -148,12 +148,12 @@ def generate(
     sets: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="Any further knob, as name=value (JSON).", rich_help_panel=BEAMS
+            "--set", help="Any further option, as name=value (JSON).", rich_help_panel=BEAMS
         ),
     ] = None,
     batch: Annotated[
         Path | None,
-        typer.Option(help="JSON lines: texts, or {prompt, id, knobs}.", rich_help_panel=FILES),
+        typer.Option(help="JSON lines: texts, or {prompt, id, options}.", rich_help_panel=FILES),
     ] = None,
     out: Annotated[
         Path | None,

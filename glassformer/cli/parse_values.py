@@ -38,7 +38,7 @@ def knobs_of(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            raise ConfigError(f"A knob is set by name=value, not by {word!r}.")
+            raise ConfigError(f"An option is set by name=value, not by {word!r}.")
         found[name.strip().replace("-", "_")] = value_of(value.strip())
     return found
 

@@ -43,7 +43,9 @@ class Seq2SeqOptions:
     ] = None
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any knob of generate, as name=value.", rich_help_panel=SEARCH),
+        typer.Option(
+            "--set", help="Any option of generate, as name=value.", rich_help_panel=SEARCH
+        ),
     ] = None
     length: Annotated[
         int | None,

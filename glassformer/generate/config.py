@@ -253,7 +253,7 @@ def make_generation_config(saved: Mapping[str, Any], given: Mapping[str, Any]) -
         if name not in KINDS and not (name in REFUSED and value is None):
             near = get_close_matches(name, KINDS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}."
-            raise ConfigError(f"There is no knob {name!r}; {hint}")
+            raise ConfigError(f"There is no option {name!r}; {hint}")
     values = {name: value for name, value in saved.items() if name in KINDS and value is not None}
     if "max_new_tokens" in given or "max_length" in given:  # override both saved limits
         values = {k: v for k, v in values.items() if k not in ("max_new_tokens", "max_length")}

@@ -86,7 +86,7 @@ def filler(
             )
         return Seq2SeqFiller(model, top, max(beam, top), knobs)
     if knobs:
-        raise ConfigError(f"{next(iter(knobs))!r} is a knob of encoder-decoders alone.")
+        raise ConfigError(f"{next(iter(knobs))!r} is an option of encoder-decoders only.")
     return MaskedFiller(model, top, tokens, among, max(beam, top))
 
 

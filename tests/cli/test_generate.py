@@ -139,7 +139,7 @@ def test_a_model_without_a_tokenizer_shows_ids(glassformer, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("hi", "--set", "temprature=1"), "no knob 'temprature'; did you mean temperature?"),
+        (("hi", "--set", "temprature=1"), "no option 'temprature'; did you mean temperature?"),
         (("hi", "--set", "temperature"), "set by name=value, not by 'temperature'"),
         (
             ("hi", "--temperature", "0.5", "--no-sample"),

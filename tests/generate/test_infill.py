@@ -64,7 +64,7 @@ def bart(tmp_path_factory):
 
 
 def forced(model, said):
-    """The knob that makes a model say this."""
+    """The option that makes a model say this."""
     ids = model.tokenizer.encode(said, special=False).ids
     end = model.tokenizer.special["eos"]
     prompt = 1

@@ -1,4 +1,4 @@
-"""Knobs: what is wrong with them is said in one sentence before anything is computed."""
+"""Options: what is wrong with them is said in one sentence before anything is computed."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ def test_contrastive_search_is_not_sampled():
 
 
 def test_an_unknown_name_gets_the_nearest():
-    with pytest.raises(GlassformerError, match="no knob 'temprature'; did you mean temperature"):
+    with pytest.raises(GlassformerError, match="no option 'temprature'; did you mean temperature"):
         make_generation_config({}, {"temprature": 1.0})
-    with pytest.raises(GlassformerError, match="no knob 'xyzzy'; there are max_new_tokens, "):
+    with pytest.raises(GlassformerError, match="no option 'xyzzy'; there are max_new_tokens, "):
         make_generation_config({}, {"xyzzy": 1.0})
 
 

@@ -24,7 +24,7 @@ def chi_square(counts: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def exact(knobs: GenerationConfig) -> torch.Tensor:
-    """The definition of each knob, written out."""
+    """The definition of each option, written out."""
     p = (SCORES[0] / knobs.temperature).double().softmax(-1)
     order = p.argsort(descending=True).tolist()
     keep = set(order)

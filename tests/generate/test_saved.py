@@ -48,10 +48,11 @@ def test_every_setting_of_the_reference_is_accounted_for():
 
 def test_what_the_reference_assumes_is_neutral():
     defaults = transformers.GenerationConfig._get_default_generation_params()
-    for sampled in (False, True):
-        make_generation_config({**defaults, "do_sample": sampled}, {})
-    make_generation_config(transformers.GenerationConfig().to_dict(), {})
-    make_generation_config(dict.fromkeys(REFUSED), {})
+    assert not make_generation_config({**defaults, "do_sample": False}, {}).do_sample
+    assert make_generation_config({**defaults, "do_sample": True}, {}).do_sample
+    plain = make_generation_config({}, {})
+    assert make_generation_config(transformers.GenerationConfig().to_dict(), {}) == plain
+    assert make_generation_config(dict.fromkeys(REFUSED), {}) == plain
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -63,7 +64,7 @@ def test_what_would_change_the_text_is_refused(name):
     make_generation_config(saved, {**given, name: None})
     if given:
         make_generation_config(saved, {})
-    with pytest.raises(GlassformerError, match=f"There is no knob '{name}'"):
+    with pytest.raises(GlassformerError, match=f"There is no option '{name}'"):
         make_generation_config({}, {name: EFFECTIVE[name]})
 
 

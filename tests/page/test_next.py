@@ -1,4 +1,4 @@
-"""The next-token panel: probabilities, knobs, beams and steps are those of the model."""
+"""The next-token panel: probabilities, options, beams and steps are those of the model."""
 
 from __future__ import annotations
 

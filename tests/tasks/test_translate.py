@@ -131,7 +131,7 @@ def small_t5():
 
 
 def test_the_prefix_of_a_task_is_read_from_the_config():
-    """As T5's config.json has it: prefix and knobs for every pair of languages."""
+    """As T5's config.json has it: prefix and options for every pair of languages."""
     t5 = small_t5()
     for pair, prefix in (("en_to_de", "to German: "), ("en_to_fr", "to French: ")):
         keep_settings(t5, f"translation_{pair}", prefix=prefix, num_beams=2, max_length=7)

@@ -81,7 +81,7 @@ MACHINES = {
 @pytest.fixture(params=MACHINES.values(), ids=MACHINES)
 def machine(request, monkeypatch):
     if request.param and not torch.cpu._is_avx2_supported():
-        pytest.skip("this machine has not what it should do without")
+        pytest.skip("the CPU has no AVX2, so there is nothing to switch off")
     for name, value in request.param.items():
         monkeypatch.setenv(name, value)
     native.library.cache_clear()
