@@ -143,7 +143,7 @@ def transformer_xl(old: str, rounds: int) -> list[dict[str, Any]]:
             sides: dict[str, Callable[[], Any]] = {"transformers 4.35": lambda n=name: ask(n)}
             with torch.inference_mode():
                 for label, model in (("glassformer", plain), ("glassformer, packed", packed)):
-                    memory = model.net.remember()
+                    memory = model.net.new_cache()
                     model.net(tokens, cache=memory)
 
                     def forward(

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from glassformer import adapters
 from glassformer.adapters import AdaLoRA, BitFit, LoRA
+from glassformer.core.input_rules import input_name
 from glassformer.core.shift import shifted_right
 from glassformer.errors import GlassformerError, LoadError, UnsupportedError
 from glassformer.gguf import is_gguf
@@ -106,7 +107,7 @@ def check(
 
     model = ours(torch.float32)
     folder = find_folder(source)
-    if adapters.active(model.net) is None:
+    if adapters.active(model) is None:
         theirs = load_reference(transformers, folder, model.architecture)
     else:
         theirs = load_adapted_reference(transformers, model)
@@ -170,7 +171,7 @@ def load_reference(transformers: Any, folder: Path, architecture: str, **more: A
 def load_adapted_reference(transformers: Any, model: Model) -> Any:
     """Loads the base in the reference implementation, and merges the adapter into it with peft."""
     assert model.base is not None and model.source is not None
-    on = adapters.active(model.net)
+    on = adapters.active(model)
     if on is None or not isinstance(on.settings, LoRA | AdaLoRA | BitFit):
         raise UnsupportedError(
             "The reference has no such adapter in its weights; LoRA, AdaLoRA and BitFit can be "
@@ -273,51 +274,51 @@ def compare(
     if any(head.choices for head in spec.heads):  # the texts become the choices of one example
         tokens, mask = tokens[None], mask[None]
     given: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask.long()}
-    ours: dict[str, Any] = {"tokens": tokens, "mask": mask}
+    ours: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask}
     if spec.encoder is not None and spec.decoder is not None and not spec.shift_text:
         target = shifted_right(tokens, mask, spec.tokens.start or 0)
         given |= {"decoder_input_ids": target, "decoder_attention_mask": mask.long()}
-        ours = {"tokens": target, "mask": mask, "source": tokens, "source_mask": mask}
+        ours |= {"decoder_input_ids": target, "decoder_attention_mask": mask}
     if signal is not None:
-        given["input_features" if signal.ndim == 3 else "pixel_values"] = signal.to(theirs.dtype)
-        for key in ("input_ids", "attention_mask"):
-            del given[key]
-        signal = signal.to(next(model.net.parameters()).dtype)
-        ours |= {"source": signal, "source_mask": None}
-        if spec.decoder is None:
-            ours = {"tokens": signal}
+        for inputs, dtype in ((given, theirs.dtype), (ours, model.dtype)):
+            inputs[input_name(spec)] = signal.to(dtype)
+            del inputs["input_ids"], inputs["attention_mask"]
+            if spec.decoder is None:
+                inputs.pop("decoder_input_ids", None)
     if model.architecture.endswith("DoubleHeadsModel"):  # it takes no mask of the choices
         given = {"input_ids": tokens, "mc_token_ids": mask.sum(-1) - 1}
     if any(head.beam is not None for head in spec.heads):  # otherwise it attends to padding too
         given |= {"p_mask": (~mask).float(), "cls_index": mask.sum(-1) - 1}
     if spec.global_tokens in ("question", "answers"):  # random ids have no question and answers
-        ours["global_tokens"] = torch.arange(tokens.shape[-1]).expand_as(tokens) < 2
-        given["global_attention_mask"] = ours["global_tokens"].long()
-    out = model.net(**ours)
+        ours["global_attention_mask"] = torch.arange(tokens.shape[-1]).expand_as(tokens) < 2
+        given["global_attention_mask"] = ours["global_attention_mask"].long()
+    out = model(**ours)
     if hasattr(theirs.base_model, "set_attention_type"):  # a short text may have changed it
         theirs.base_model.set_attention_type(theirs.config.attention_type)
     if spec.decoder is None and signal is not None:
-        mask = mask.expand(-1, out.hidden.shape[1])
+        mask = mask.expand(-1, out.last_hidden_state.shape[1])
     if hasattr(theirs.config, "use_cache"):  # FSMT is causal only without a cache
         given["use_cache"] = False
     reference = theirs(**given, output_hidden_states=True)
     results = {REFERENCE_NAMES[k]: v for k, v in reference.items() if k in REFERENCE_NAMES}
     if "start_logits" in reference:
         results["span"] = torch.stack((reference["start_logits"], reference["end_logits"]), -1)
-    named = {**out.heads, "logits": out.logits}
+    named = {**out.head_outputs, "logits": out.logits}
     states = reference.get("last_hidden_state")
     if states is None:
         layers = reference.get("decoder_hidden_states") or reference.get("hidden_states")
         states = None if layers is None else layers[-1]
-        if states is not None and model.net.encoder is not None and "pixel_values" in given:
-            states = states.to(out.hidden.dtype)
-            states = model.net.encoder.norm(states)  # unnormed in the reference, for images
-    elif states.shape[-1] != out.hidden.shape[-1]:  # FSMT's bare model returns logits
+        if states is not None and model.encoder is not None and "pixel_values" in given:
+            states = states.to(out.last_hidden_state.dtype)
+            states = model.encoder.norm(states)  # unnormed in the reference, for images
+    elif states.shape[-1] != out.last_hidden_state.shape[-1]:  # FSMT's bare model returns logits
         results["logits"], states = states, None
     differences = [largest(named[name], value, mask) for name, value in results.items()]
     hidden = None
     if states is not None:
-        hidden = largest(out.hidden.reshape(states.shape), states, mask.view(states.shape[:-1]))
+        hidden = largest(
+            out.last_hidden_state.reshape(states.shape), states, mask.view(states.shape[:-1])
+        )
     return max(differences, default=None), hidden
 
 

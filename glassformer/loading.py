@@ -61,8 +61,8 @@ def load(
     dtype: torch.dtype | str | None = None,
     *,
     architecture: str | None = None,
-    make: str | Sequence[str] = (),
-    drop: str | Sequence[str] = (),
+    init_missing: str | Sequence[str] = (),
+    ignore_unexpected: str | Sequence[str] = (),
     labels: Sequence[str] | None = None,
     seed: int = 0,
     quantize: str | None = None,
@@ -71,10 +71,10 @@ def load(
     """Loads a model.
 
     The model computes the same function as the published class, in evaluation mode. Tensors in the
-    file that are known to have no effect are ignored; `Model.report` lists them with the reason.
-    Any other mismatch between config.json and the tensors is an error, unless `architecture`,
-    `make` or `drop` allows it by name. The model class is the one that config.json names, or else
-    the one that fits the tensors.
+    file that are known to have no effect are ignored; `Model.load_report` lists them with the
+    reason. Any other mismatch between config.json and the tensors is an error, unless
+    `architecture`, `init_missing` or `ignore_unexpected` allows it by name. The model class is the
+    one that config.json names, or else the one that fits the tensors.
 
     Args:
         source: A folder in the published layout, a GGUF file, a llama2.c .bin file, an OpenAI .pt
@@ -88,16 +88,16 @@ def load(
         dtype: None keeps the dtype of the file, or the one that the adapter was trained in; GGUF
             files, zoo models and, on a CPU, OpenAI files are loaded as float32.
         architecture: Another class of the model's family than config.json names.
-        make: Name prefixes of tensors that the file lacks, to initialize them.
-        drop: Name prefixes of tensors in the file to ignore.
+        init_missing: Name prefixes of tensors that the file lacks, to initialize them.
+        ignore_unexpected: Name prefixes of tensors in the file to ignore.
         labels: Class labels of a new classification head.
         seed: Seed of newly initialized tensors.
         quantize: "int8" or "int4"; see `Model.quantize`.
         adapter: An adapter's folder, or the folder of a run that trained one. It determines the
             class, head and labels of the base, unless these are given.
 
-    >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
-    ...         drop="cls", labels=["bad", "good"])
+    >>> gf.load(folder, architecture="BertForSequenceClassification", init_missing="classifier",
+    ...         ignore_unexpected="cls", labels=["bad", "good"])
     """
     checkpoints = has_checkpoints_alone(Path(source))
     folder = Path(source) if checkpoints else find_folder(source)
@@ -107,8 +107,8 @@ def load(
         source=lasting_name(source, folder),
         folder=os.path.abspath(folder),
         architecture=architecture,
-        make=(make,) if isinstance(make, str) else tuple(make),
-        drop=(drop,) if isinstance(drop, str) else tuple(drop),
+        init_missing=_listed(init_missing),
+        ignore_unexpected=_listed(ignore_unexpected),
         labels=None if labels is None else tuple(labels),
     )
     if not (checkpoints or holds_adapter(folder)):
@@ -127,7 +127,7 @@ def load(
     else:
         below = find_base(folder)
         model = load(below, device, dtype, seed=seed, quantize=quantize, adapter=folder)
-    if adapter is not None and active(model.net) is not None:
+    if adapter is not None and active(model) is not None:
         model = merged(model)
     if quantize is not None and not holds_adapter(folder):
         model.quantize(quantize)
@@ -135,13 +135,17 @@ def load(
         return model
     if told.config is not None and told.architecture != model.architecture:
         model = _with_more_heads(model, told)
-    if quantize is not None and model.report.made:
+    if quantize is not None and model.load_report.made:
         raise UnsupportedError(
             f"The adapter {adapter} holds weights that its base lacks; load it without quantize, "
-            "merge it (merge_adapter(forget=True)) and quantize then.",
+            "merge it (adapters.merge(forget=True)) and quantize then.",
             field="quantize",
         )
-    return model.load_adapter(adapter)
+    return model.adapters.load(adapter)
+
+
+def _listed(prefixes: str | Sequence[str]) -> tuple[str, ...]:
+    return (prefixes,) if isinstance(prefixes, str) else tuple(prefixes)
 
 
 def _load_whole(
@@ -170,25 +174,25 @@ def _load_whole(
             device=place,
             dtype=as_dtype(dtype),
             architecture=base.architecture,
-            make=base.make,
-            drop=base.drop,
+            init_missing=base.init_missing,
+            ignore_unexpected=base.ignore_unexpected,
             seed=seed,
         )
         loaded = load_transformer(folder, config, request)
         generation = read_generation(folder)
     model = Model(
-        net=loaded.net,
-        config=config,
-        architecture=loaded.architecture,
+        loaded.transformer,
+        config,
+        loaded.architecture,
         tokenizer=folder,
-        reader=folder,
+        processor=folder,
         pooling=folder,
-        report=loaded.report,
-        generation=generation,
+        load_report=loaded.report,
+        generation_config=generation,
     )
     model.source, model.base = folder, base
     if is_openai(folder) and model.tokenizer is not None:
-        model.generation = generation_of(model.tokenizer, config["max_target_positions"])
+        model.generation_config = generation_of(model.tokenizer, config["max_target_positions"])
     return model
 
 
@@ -200,7 +204,7 @@ def _newest_checkpoint(
     `glassformer.train` imports this module, so its checkpoint reader is imported by name here.
     """
     model: Model = import_module("glassformer.train.saved_steps").snapshots(run)[-1].load()
-    model.net.to(device=as_device(device), dtype=as_dtype(dtype)).eval()
+    model.to(device=as_device(device), dtype=as_dtype(dtype)).eval()
     model.source = run
     return model
 
@@ -212,7 +216,7 @@ def merged(model: Model) -> Model:
     """
     assert model.source is not None
     folder = os.path.abspath(model.source)
-    model.merge_adapter(forget=True)
+    model.adapters.merge(forget=True)
     model.base = AdapterBase(source=folder, folder=folder)
     return model
 
@@ -224,10 +228,10 @@ def extended(model: Model, described: ModelSpec, seed: int = 0) -> Model:
     config.
     """
     made = create(described, seed, tokenizer=model.tokenizer)
-    weights = model.net.state_dict()
-    made.net.load_state_dict(weights, strict=False)
-    more = [name for name, *_ in tied_names(made.net) if name not in weights]
-    made.report.made = [*model.report.made, *more]
+    weights = model.state_dict()
+    made.load_state_dict(weights, strict=False)
+    more = [name for name, *_ in tied_names(made) if name not in weights]
+    made.load_report.made = [*model.load_report.made, *more]
     made.source, made.base = model.source, model.base
     return made
 
@@ -307,7 +311,7 @@ def create(
     for name, *_ in tied_names(net):
         assign_tensor(net, name, initial_value(net, name, seed))
     tie_weights(net)
-    return Model(net=net, config=config, architecture=architecture, tokenizer=tokenizer)
+    return Model(net, config, architecture, tokenizer=tokenizer)
 
 
 def describe(

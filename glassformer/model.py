@@ -1,133 +1,209 @@
-"""The `Model` class: a network with its config, tokenizer, task methods and load report."""
+"""The `Model` class: a Transformer with its config, tokenizer, task methods and load report."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, Unpack, overload
 
 import torch
+from torch import Tensor, nn
 
-from glassformer import adapters
-from glassformer.adapters.base_model import (
-    AdapterBase,
-    AdapterDescription,
-    read_description,
-    write_description,
-)
+from glassformer.adapters.base_model import AdapterBase
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError, LoadError, UnsupportedError
-from glassformer.families import find_family, spec_from_config
-from glassformer.generate import (
-    GenerationChunk,
-    GenerationOutput,
-    Generator,
-    QuantizationCost,
-    Score,
-)
-from glassformer.generate.infill import infill
+from glassformer.core.checkpointing import GradientCheckpointing
+from glassformer.core.stack import Stack
+from glassformer.errors import InputError, LoadError
+from glassformer.generate import GenerationChunk, GenerationOutput, Generator, Score
+from glassformer.generate.options import GenerationOptions
 from glassformer.generate.prefix import PrefixCache
 from glassformer.generate.prompt import Prompt
+from glassformer.generate.token_ids import generate_ids
 from glassformer.inside.capture.look import look
 from glassformer.inside.capture.view import View
 from glassformer.inside.intervene.edit import Edit
 from glassformer.inside.intervene.editing import edit
+from glassformer.model_adapters import ModelAdapters
+from glassformer.model_files import save_model
 from glassformer.signals.audio_features import AudioProcessor
 from glassformer.signals.image_processor import ImageProcessor
-from glassformer.spec import AudioFramesSpec, ModelSpec, PatchEmbeddingSpec
-from glassformer.storage.files import write_json
-from glassformer.storage.folders import atomic_folder, complete_pending_save
+from glassformer.spec import AudioFramesSpec, PatchEmbeddingSpec
 from glassformer.tasks.answer import answer
 from glassformer.tasks.classify import classify
-from glassformer.tasks.embed import Vector, embed, states_width
+from glassformer.tasks.embed import Vector, embed
 from glassformer.tasks.fill import fill
 from glassformer.tasks.fill_types import Filled
-from glassformer.tasks.model_protocol import keep_settings
-from glassformer.tasks.monitor.monitor import Monitor, watch
-from glassformer.tasks.pooling import Pooling, read_pooling, write_pooling
+from glassformer.tasks.model_protocol import TaskModel
+from glassformer.tasks.pooling import Pooling, read_pooling
 from glassformer.tasks.summarize import summarize
 from glassformer.tasks.tag import tag
-from glassformer.tasks.translate import translate as translate_texts
+from glassformer.tasks.translate import translate
 from glassformer.text import Tokenizer
 from glassformer.text.backends.whisper import without_words
-from glassformer.text.loading.files import copy_reader, holds_reader
+from glassformer.text.loading.files import holds_reader
 from glassformer.text.loading.load import holds_tokenizer
-from glassformer.weights.dtypes import as_dtype
-from glassformer.weights.folder_kind import ADAPTER_CONFIG, published
 from glassformer.weights.load_report import LoadReport
 from glassformer.weights.quantization import count_parameters, quantize
-from glassformer.weights.save import (
-    CONFIG,
-    SHARD_BYTES,
-    WEIGHT_KEYS,
-    dtype_of,
-    old_weights,
-    save_transformer,
-)
+from glassformer.weights.resize import resize_token_embeddings
+from glassformer.weights.save import SHARD_BYTES
 from glassformer.weights.tensor_files import is_openai
 
 
-class Model:
-    """A loaded or newly created model.
+class Model(TaskModel):
+    """A loaded or newly created model: a `torch.nn.Module` that is called on token ids.
 
     Attributes:
-        net: The `torch.nn.Module`.
-        spec: The architecture of `net`.
+        spec: The architecture.
         config: The contents of config.json.
         architecture: The name of the published model class.
-        report: What happened to each tensor when the model was loaded.
-        generation: The contents of generation_config.json, or None.
+        load_report: What happened to each tensor when the model was loaded.
+        generation_config: The contents of generation_config.json, or None.
         source: The folder or file that the model was loaded from, or None.
+        base: How an adapter's folder refers to this model, or None.
+
+    >>> model = gf.Model.from_pretrained("zoo:stories")
+    >>> model(**model.tokenizer("Once upon a time", return_tensors="pt")).logits.shape
     """
 
     def __init__(
         self,
-        net: Transformer,
+        transformer: Transformer,
         config: dict[str, Any],
         architecture: str,
         *,
         tokenizer: Tokenizer | Path | None = None,
-        reader: Path | None = None,
+        processor: Path | None = None,
         pooling: Pooling | Path | None = None,
-        report: LoadReport | None = None,
-        generation: dict[str, Any] | None = None,
+        load_report: LoadReport | None = None,
+        generation_config: dict[str, Any] | None = None,
     ) -> None:
-        self.net = net
+        """Takes over the modules of a transformer.
+
+        Args:
+            transformer: The network with its weights.
+            config: The contents of config.json.
+            architecture: The name of the published model class.
+            tokenizer: The tokenizer, or the folder that it is read from on first access.
+            processor: The folder with the settings of an audio or image processor.
+            pooling: How `embed` pools hidden states, or the folder that says so.
+            load_report: What happened to each tensor when the model was loaded.
+            generation_config: The contents of generation_config.json.
+        """
+        nn.Module.__init__(self)
+        self.spec = transformer.spec
+        self.encoder, self.decoder = transformer.encoder, transformer.decoder
+        self.heads = transformer.heads
+        self.train(transformer.training)
         self.config = config
         self.architecture = architecture
-        self.report = report or LoadReport()
-        self.generation = generation
+        self.load_report = load_report or LoadReport()
+        self.generation_config = generation_config
+        self.source: Path | None = None
+        self.base: AdapterBase | None = None
         self._tokenizer = tokenizer
         self._pooling = pooling
+        self.processor_source = (
+            processor if processor is not None and holds_reader(processor) else None
+        )
         self._recorded: dict[Any, Any] = {}
-        self.source: Path | None = None  # folder or file it was loaded from
-        self.base: AdapterBase | None = None  # how an adapter's folder refers to this model
-        self._shelf = PrefixCache()
-        self._reader = reader if reader is not None and holds_reader(reader) else None
+        self._prefix_cache = PrefixCache()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | Path,
+        *,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype | str | None = None,
+        architecture: str | None = None,
+        init_missing: str | Sequence[str] = (),
+        ignore_unexpected: str | Sequence[str] = (),
+        labels: Sequence[str] | None = None,
+        seed: int = 0,
+        quantize: str | None = None,
+        adapter: str | Path | None = None,
+        revision: str | None = None,
+    ) -> Model:
+        """Loads a model; `glassformer.load` is the short form and describes the arguments.
+
+        Args:
+            name_or_path: As `source` in `glassformer.load`.
+            revision: A branch, tag or commit of a model in the hub's cache, as in
+                "org/name@revision".
+        """
+        from glassformer.loading import load  # it imports this module
+
+        source = name_or_path if revision is None else f"{name_or_path}@{revision}"
+        return load(
+            source,
+            device,
+            dtype,
+            architecture=architecture,
+            init_missing=init_missing,
+            ignore_unexpected=ignore_unexpected,
+            labels=labels,
+            seed=seed,
+            quantize=quantize,
+            adapter=adapter,
+        )
+
+    def save_pretrained(
+        self,
+        folder: str | Path,
+        *,
+        dtype: torch.dtype | str | None = None,
+        shard_bytes: int = SHARD_BYTES,
+    ) -> None:
+        """Saves the model to a folder that `load` and the reference implementation can read.
+
+        Only `load` reads the folder of a quantized model. An adapter is not saved with the weights:
+        see `adapters.save` and `adapters.merge`. If the adapter holds a head that the weights lack,
+        it must be merged first. A model that is already in the folder is replaced completely or not
+        at all; other files in the folder stay.
+
+        Args:
+            folder: Target folder.
+            dtype: Dtype of the saved weights ("float16"), if it differs from the model's.
+            shard_bytes: Maximum size of one weights file.
+        """
+        save_model(self, Path(folder), dtype, shard_bytes)
+
+    save = save_pretrained
+
+    # --- parts -----------------------------------------------------------------------------------
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """The tokenizer, read from the model's folder on first access; None if there is none."""
-        folder = self._tokenizer
-        if not isinstance(folder, Path):
-            return folder
+        folder = self.tokenizer_source
+        if folder is None:
+            assert not isinstance(self._tokenizer, Path)
+            return self._tokenizer
         if not holds_tokenizer(folder):
             return None
         return Tokenizer.load(folder, size=self.config.get("vocab_size"))
 
+    @property
+    def tokenizer_source(self) -> Path | None:
+        """The folder that the tokenizer is read from; None if it was given as an object."""
+        return self._tokenizer if isinstance(self._tokenizer, Path) else None
+
+    def read_tokenizer(self, folder: Path) -> None:
+        """Makes the tokenizer in a folder the model's."""
+        self._tokenizer = folder
+        self.__dict__.pop("tokenizer", None)
+
     @cached_property
-    def reader(self) -> AudioProcessor | ImageProcessor | None:
+    def processor(self) -> AudioProcessor | ImageProcessor | None:
         """The audio or image processor; None if the model reads text only.
 
         Its settings come from the model's folder, or else are the defaults for a model of this
         size.
         """
         embed = None if self.spec.encoder is None else self.spec.encoder.embed
-        folder = self._reader  # holds its settings
+        folder = self.processor_source
         if isinstance(embed, AudioFramesSpec):
             return AudioProcessor.of(embed) if folder is None else AudioProcessor.load(folder)
         if isinstance(embed, PatchEmbeddingSpec):
@@ -146,72 +222,104 @@ class Model:
         return self._pooling
 
     @property
-    def spec(self) -> ModelSpec:
-        """The architecture of the model."""
-        return self.net.spec
+    def adapters(self) -> ModelAdapters:
+        """Adds, loads, activates, merges and saves adapters, such as LoRA."""
+        return ModelAdapters(self)
 
-    def save(
-        self,
-        folder: str | Path,
-        *,
-        dtype: torch.dtype | str | None = None,
-        shard_bytes: int = SHARD_BYTES,
-    ) -> None:
-        """Saves the model to a folder that `load` and the reference implementation can read.
+    @property
+    def generator(self) -> Generator:
+        """The text generator of this model.
 
-        Only `load` reads the folder of a quantized model. An adapter is not saved with the weights:
-        see `save_adapter` and `merge_adapter`. If the adapter holds a head that the weights lack,
-        it must be merged first. A model that is already in the folder is replaced completely or not
-        at all; other files in the folder stay.
+        Its saved settings are generation_config.json, or config.json in folders from before 2023.
+        """
+        saved = self.config if self.generation_config is None else self.generation_config
+        if self.tokenizer is None and self.source is not None and is_openai(self.source):
+            why = without_words(self.source, self.config["vocab_size"])
+            raise LoadError(f"The model's vocabulary is missing; {why}")
+        return Generator(self, self.tokenizer, saved, self._recorded, self._prefix_cache)
+
+    # --- torch.nn.Module -------------------------------------------------------------------------
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the weights."""
+        return next(self.parameters()).dtype
+
+    @property
+    def problem_type(self) -> str | None:  # type: ignore[override]
+        """What the labels of a classification head mean, if config.json says so."""
+        found: str | None = self.config.get("problem_type")
+        return found
+
+    def num_parameters(self, only_trainable: bool = False) -> int:
+        """Counts the parameters; tied ones count once, quantized ones by what they represent."""
+        if only_trainable:
+            return sum(p.numel() for p in self.parameters() if p.requires_grad)
+        return count_parameters(self)
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Returns the token table of the stack that reads `input_ids`."""
+        stack = self.encoder or self.decoder
+        assert stack is not None
+        found: nn.Module = stack.embed.get_submodule("token")
+        return found
+
+    def resize_token_embeddings(self, size: int, *, seed: int = 0) -> Model:
+        """Changes the size of the vocabulary; existing tokens keep their vectors.
 
         Args:
-            folder: Target folder.
-            dtype: Dtype of the saved weights ("float16"), if it differs from the model's.
-            shard_bytes: Maximum size of one weights file.
+            size: The new number of tokens, such as `len(tokenizer)`.
+            seed: Seed of the new vectors.
         """
-        on = adapters.active(self.net)
-        if on is not None and not set(self.report.made).isdisjoint(on.own):
-            raise UnsupportedError(
-                f"The adapter {on.name!r} holds weights that the model lacks; write them with "
-                "save_adapter, or merge_adapter(forget=True) before save."
-            )
-        stored = as_dtype(dtype)
-        if stored is not None and "quantization" in self.config:
-            raise UnsupportedError(
-                "Quantized weights are saved as they are; leave `dtype` out.", field="dtype"
-            )
-        config = {
-            **self.config,
-            "architectures": [self.architecture],
-            "dtype": dtype_of(self.net, stored),
-        }
-        config.pop("torch_dtype", None)
-        with atomic_folder(Path(folder), keys=WEIGHT_KEYS, obsolete=old_weights) as draft:
-            family = find_family(config)
-            with adapters.switched_off(self.net):
-                save_transformer(
-                    draft, self.net, family, config, self.architecture, shard_bytes, stored
-                )
-            if self.tokenizer is not None:
-                self.tokenizer.save(draft)
-            if self._reader is not None:
-                copy_reader(self._reader, draft)
-            elif self.reader is not None:
-                self.reader.save(draft)
-            if self.pooling is not None:
-                write_pooling(self.pooling, draft, states_width(self))
-            if self.generation is not None:
-                write_json(draft / "generation_config.json", self.generation)
+        resize_token_embeddings(self, size, seed)
+        return self.invalidate()
 
-    def pack(self) -> Model:
-        """Packs the linear layers for faster inference on a CPU; see `Transformer.pack`."""
-        self.net.pack()
+    def gradient_checkpointing_enable(self) -> None:
+        """Recomputes layers in the backward pass: training takes less memory and more time."""
+        for stack in self.stacks:
+            stack.checkpointing = GradientCheckpointing()
+
+    def gradient_checkpointing_disable(self) -> None:
+        """Keeps the activations of all layers for the backward pass, as by default."""
+        for stack in self.stacks:
+            stack.checkpointing = None
+
+    @property
+    def stacks(self) -> list[Stack]:
+        """The encoder and the decoder, as far as the model has them."""
+        return [stack for stack in (self.encoder, self.decoder) if stack is not None]
+
+    def invalidate(self) -> Model:
+        """Discards recorded decoding steps and cached prompts, which belong to other weights."""
+        self._recorded.clear()
+        self._prefix_cache.forget()
         return self
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.invalidate()
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Omits recorded decoding steps and cached prompts from copies."""
+        return {**self.__dict__, "_recorded": {}, "_prefix_cache": PrefixCache()}
+
+    def _get_name(self) -> str:
+        return self.architecture
+
+    def extra_repr(self) -> str:
+        kind = self.config.get("quantization")
+        return f"{self.num_parameters():,} parameters{f' in {kind}' if kind else ''}"
 
     def quantize(self, kind: str) -> Model:
         """Quantizes the weights of the linear layers, for inference.
 
-        `quantization_cost` measures what this costs on a text.
+        `evaluate.quantization_cost` measures what this costs on a text.
 
         Args:
             kind: "int8" or "int4".
@@ -219,223 +327,173 @@ class Model:
         Returns:
             The model itself.
         """
-        quantize(self.net, kind)
-        self._shelf.forget()  # it keeps the old weights alive
+        quantize(self, kind)
         self.config["quantization"] = kind
-        return self
+        return self.invalidate()
 
-    def add_adapter(
-        self, settings: adapters.AdapterConfig, name: str = "default", *, seed: int = 0
-    ) -> Model:
-        """Adds an adapter and activates it: from then on only the adapter is trained.
+    # --- generation ------------------------------------------------------------------------------
 
-        Args:
-            settings: LoRA, AdaLoRA, bottleneck, prefix, prompt or BitFit settings.
-            name: Name of the adapter.
-            seed: Seed of its initial weights.
-
-        Returns:
-            The model itself.
-
-        >>> model.add_adapter(adapters.LoRA(rank=8, targets=("q_proj", "v_proj")))
-        """
-        adapters.add(self, settings, name, seed=seed)
-        return self._changed()
-
-    def load_adapter(self, folder: str | Path, name: str = "default") -> Model:
-        """Loads an adapter, with the labels and task settings that are stored with it.
-
-        Args:
-            folder: A folder written by `save_adapter` or by the peft library, or the folder of a
-                training run that trained an adapter.
-            name: Name of the adapter in this model.
-
-        Returns:
-            The model itself.
-        """
-        place = published(Path(folder))
-        has_config = (place / ADAPTER_CONFIG).is_file()
-        told = read_description(place) if has_config else AdapterDescription(base=None)
-        if told.architecture not in (None, self.architecture):
-            raise LoadError(
-                f"The adapter {folder} is for {told.architecture}, and this model is "
-                f"{self.architecture}; gf.load({str(folder)!r}) loads both as they were."
-            )
-        adapters.load_adapter(self, place, name)
-        if told.config is not None:
-            held = {k: v for k, v in self.config.items() if k == "quantization"}
-            self.config = {**told.config, **held}
-            labels = spec_from_config(told.config, self.architecture).labels
-            self.net.spec = replace(self.net.spec, labels=labels)
-        self.pooling = read_pooling(place) or self.pooling
-        if holds_tokenizer(place):
-            self._tokenizer = place
-            self.__dict__.pop("tokenizer", None)
-        self.source = place
-        return self._changed()
-
-    def save_adapter(self, folder: str | Path, *, base: str | None = None) -> None:
-        """Saves the active adapter in the layout of the peft library.
-
-        Other files in the folder stay, so it may be the model's own folder.
-
-        Args:
-            folder: Target folder.
-            base: The base model that the adapter refers to, if it is not the folder that this model
-                was loaded from.
-        """
-        adapter = adapters.active(self.net)
-        if adapter is None:
-            raise GlassformerError("The model has no adapter that is on; add or switch to one.")
-        told = self.base
-        if base is not None:
-            told = replace(told or AdapterBase(source=base), source=base, folder=base)
-        target = Path(folder)
-        complete_pending_save(target)
-        beside = (target / CONFIG).is_file()  # holds a model, whose tokenizer and pooling stay
-        own_tokenizer = self.tokenizer is not None and not self._reads_as_base
-        if beside and (own_tokenizer or read_pooling(target) != self.pooling):
-            raise LoadError(
-                f"{folder} holds a model with another tokenizer or pooling; save the adapter in "
-                "its own folder."
-            )
-        with atomic_folder(target, keys=(ADAPTER_CONFIG,)) as draft:
-            adapters.write_adapter(self, adapter, draft, None if told is None else told.folder)
-            write_description(draft, target, told, self)
-            if self.tokenizer is not None and own_tokenizer:
-                self.tokenizer.save(draft)
-            if self.pooling is not None and not beside:
-                write_pooling(self.pooling, draft, states_width(self))
-
-    @property
-    def _reads_as_base(self) -> bool:
-        """Whether the tokenizer is the one in the base model's folder."""
-        there, own = None if self.base is None else self.base.folder, self._tokenizer
-        return there is not None and isinstance(own, Path) and os.path.abspath(own) == there
-
-    def switch_adapter(self, name: str | None) -> Model:
-        """Activates one adapter and deactivates the others.
-
-        Args:
-            name: The adapter. None deactivates all, and makes the model's own weights trainable.
-
-        Returns:
-            The model itself.
-        """
-        adapters.switch(self.net, name)
-        return self._changed()
-
-    def remove_adapter(self, name: str = "default") -> Model:
-        """Removes an adapter; the model's own weights are unchanged."""
-        adapters.remove(self.net, name)
-        return self._changed()
-
-    def merge_adapter(self, name: str = "default", *, forget: bool = False) -> Model:
-        """Merges a low-rank adapter into the weights, which removes its cost at inference.
-
-        Args:
-            name: The adapter.
-            forget: Discards the original weights, so that `unmerge_adapter` is no longer possible.
-
-        Returns:
-            The model itself.
-        """
-        held = adapters.adapters_of(self.net).get(name)
-        adapters.merge(self.net, name, forget=forget)
-        if forget and held is not None:
-            self.report.made = [made for made in self.report.made if made not in held.own]
-            self.base = None  # no folder contains the merged weights
-        return self._changed()
-
-    def unmerge_adapter(self, name: str = "default") -> Model:
-        """Restores the exact weights from before `merge_adapter`."""
-        adapters.unmerge(self.net, name)
-        return self._changed()
-
-    def _changed(self) -> Model:
-        """Discards the recorded decoding steps, which belong to the network before the change."""
-        self._recorded.clear()
-        return self
-
-    def quantization_cost(
+    @overload
+    def generate(
         self,
-        kind: str,
-        text: Prompt,
-        target: Prompt | None = None,
+        prompt: str | list[int] | None = None,
         *,
-        window: int | None = None,
-        stride: int | None = None,
-    ) -> QuantizationCost:
-        """Quantizes the model and measures how much worse it predicts a text afterward.
+        assistant_model: Model | None = None,
+        **options: Unpack[GenerationOptions],
+    ) -> GenerationOutput: ...
 
-        Args:
-            kind: "int8" or "int4".
-            text, target, window, stride: As in `score`.
+    @overload
+    def generate(
+        self,
+        prompt: list[str] | list[list[int]] | tuple[str, ...] | list[Tensor],
+        *,
+        assistant_model: Model | None = None,
+        **options: Unpack[GenerationOptions],
+    ) -> list[GenerationOutput]: ...
 
-        Returns:
-            The scores of the text before and after quantization.
+    @overload
+    def generate(
+        self,
+        prompt: Tensor,
+        *,
+        assistant_model: Model | None = None,
+        **options: Unpack[GenerationOptions],
+    ) -> GenerationOutput | list[GenerationOutput]: ...
 
-        >>> print(gf.load("shakespeare").quantization_cost("int4", "To be, or not to be"))
-        """
-        before = self.score(text, target, window=window, stride=stride)
-        after = self.quantize(kind).score(text, target, window=window, stride=stride)
-        return QuantizationCost(kind, before, after)
+    @overload
+    def generate(
+        self,
+        *,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        assistant_model: Model | None = None,
+        **options: Unpack[GenerationOptions],
+    ) -> Tensor: ...
 
     def generate(
         self,
         prompt: Prompt | Sequence[Prompt] | None = None,
         *,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        input_features: Tensor | None = None,
         assistant_model: Model | None = None,
-        **knobs: Any,
-    ) -> GenerationOutput | list[GenerationOutput]:
+        **options: Unpack[GenerationOptions],
+    ) -> GenerationOutput | list[GenerationOutput] | Tensor:
         """Generates text from a prompt.
-
-        Further keyword arguments are the fields of `generate.config.GenerationConfig`, named as in
-        transformers.
 
         Args:
             prompt: A text, a list of token ids, or a list of either. None starts from the start
                 token. For an encoder-decoder the prompt is the encoder's input; for a model that
-                reads audio it is a spectrogram: `model.generate(model.reader("hello.wav"))`.
+                reads audio it is a spectrogram: `model.generate(model.processor("hello.wav"))`.
+            input_ids: Token ids of [row, position] instead of a prompt, as a tokenizer returns
+                them: `model.generate(**tokenizer("To be", return_tensors="pt"))`.
+            attention_mask: Nonzero at real tokens of `input_ids`.
+            token_type_ids: Accepted beside `input_ids`; generation does not read it.
+            input_features: A spectrogram or several, instead of a prompt.
             assistant_model: A smaller draft model for speculative decoding: faster, with the same
                 result.
+            **options: The fields of `generate.config.GenerationConfig`, named as in transformers.
 
         Returns:
-            One `GenerationOutput`, or a list of them for a list of prompts.
+            One `GenerationOutput`, or a list of them for a list of prompts. For `input_ids`, a
+            tensor of token ids as in transformers; see `generate.token_ids.generate_ids`.
 
         >>> model.generate("To be, or", max_new_tokens=20, do_sample=True, top_k=40).text
         """
-        return self.writer.generate(prompt, knobs, _net_of(assistant_model))
+        given = [x for x in (prompt, input_ids, input_features) if x is not None]
+        if len(given) > 1:
+            raise InputError("Give one of prompt, input_ids and input_features.")
+        if input_ids is not None:
+            return generate_ids(self.generator, input_ids, attention_mask, options, assistant_model)
+        if attention_mask is not None or token_type_ids is not None:
+            raise InputError("attention_mask and token_type_ids go with input_ids; leave them out.")
+        return self.generator.generate(given[0] if given else None, options, assistant_model)
 
     def stream(
         self,
         prompt: Prompt | None = None,
         *,
         assistant_model: Model | None = None,
-        **knobs: Any,
+        **options: Unpack[GenerationOptions],
     ) -> Iterator[GenerationChunk]:
         """Generates like `generate`, and yields tokens as they are produced.
 
         >>> for piece in model.stream("To be, or"): print(piece.text, end="")
         """
-        return self.writer.stream(prompt, knobs, _net_of(assistant_model))
+        return self.generator.stream(prompt, options, assistant_model)
 
-    def infill(
-        self, text: str, *, assistant_model: Model | None = None, **knobs: Any
-    ) -> GenerationOutput:
-        """Fills the gaps of a text by generation.
+    def score(
+        self,
+        text: Prompt,
+        target: Prompt | None = None,
+        *,
+        window: int | None = None,
+        stride: int | None = None,
+    ) -> Score:
+        """Computes the log-probability of each token of a text, and the perplexity.
+
+        A text longer than the model's context is read in overlapping windows. Each window advances
+        by `stride` tokens and scores those, with the rest of the window as their context: the
+        smaller the stride, the more context.
 
         Args:
-            text: A text whose gaps are marked by `___` or by the tokenizer's own mask or sentinel
-                tokens.
-            assistant_model: As in `generate`, like the further keyword arguments.
+            text: The text, or the encoder's input for an encoder-decoder.
+            target: For an encoder-decoder, the text to score.
+            window: Window length in tokens. Default: the model's context length.
+            stride: Tokens scored per window. Default: half the window.
+        """
+        return self.generator.score(text, target, window, stride)
+
+    # --- tasks -----------------------------------------------------------------------------------
+
+    def classify(self, texts: Any, **options: Any) -> Any:
+        """Classifies texts.
+
+        Args:
+            texts: A text, a tuple of two texts, a list of either, or an iterator.
+            **options: Arguments of `tasks.classify.Classifier`.
 
         Returns:
-            An output whose `text` is the whole text and whose `spans` are the generated pieces.
+            A `Classification`, a list for a list, an iterator for an iterator.
 
-        >>> t5.infill("The ___ walks in ___ park.").spans
+        >>> model.classify(["A moving film.", "A bore."], threshold=0.7)
         """
-        return infill(self.writer, text, knobs, _net_of(assistant_model))
+        return classify(self, texts, **options)
+
+    def tag(self, texts: Any, **options: Any) -> Any:
+        """Tags the words of texts of any length and extracts entities with their positions.
+
+        Args:
+            texts: A text, a list of texts or of lists of words, or an iterator.
+            **options: Arguments of `tasks.tag.Tagger`.
+
+        Returns:
+            A `Tagged`, a list for a list, an iterator for an iterator.
+
+        >>> for entity in model.tag("Ada Lovelace was born in London.").entities: print(entity)
+        """
+        return tag(self, texts, **options)
+
+    def answer(
+        self, question: str | Iterable[str], context: str | Iterable[str], **options: Any
+    ) -> Any:
+        """Extracts the answer to a question from a context of any length.
+
+        Args:
+            question: A question, a list of questions, or an iterator.
+            context: The context of each question, in the same form.
+            **options: Arguments of `tasks.answer.Answerer`.
+
+        Returns:
+            An `Answer` with its position in the context, a list for lists, an iterator for
+            iterators.
+
+        >>> model.answer("Where was she born?", "Ada Lovelace was born in London.").text
+        """
+        return answer(self, question, context, **options)
 
     def fill(
         self, texts: str | Sequence[str] | Iterator[str], **how: Any
@@ -485,7 +543,7 @@ class Model:
 
         >>> m2m.translate("Guten Morgen.", source_language="de", target_language="en").text
         """
-        return translate_texts(self, texts, **options)
+        return translate(self, texts, **options)
 
     def summarize(self, texts: str | Iterable[str], **options: Any) -> Any:
         """Summarizes texts.
@@ -503,86 +561,7 @@ class Model:
         """
         return summarize(self, texts, **options)
 
-    def score(
-        self,
-        text: Prompt,
-        target: Prompt | None = None,
-        *,
-        window: int | None = None,
-        stride: int | None = None,
-    ) -> Score:
-        """Computes the log-probability of each token of a text, and the perplexity.
-
-        A text longer than the model's context is read in overlapping windows. Each window advances
-        by `stride` tokens and scores those, with the rest of the window as their context: the
-        smaller the stride, the more context.
-
-        Args:
-            text: The text, or the encoder's input for an encoder-decoder.
-            target: For an encoder-decoder, the text to score.
-            window: Window length in tokens. Default: the model's context length.
-            stride: Tokens scored per window. Default: half the window.
-        """
-        return self.writer.score(text, target, window, stride)
-
-    def classify(self, texts: Any, **options: Any) -> Any:
-        """Classifies texts.
-
-        Args:
-            texts: A text, a tuple of two texts, a list of either, or an iterator.
-            **options: Arguments of `tasks.classify.Classifier`.
-
-        Returns:
-            A `Classification`, a list for a list, an iterator for an iterator.
-
-        >>> model.classify(["A moving film.", "A bore."], threshold=0.7)
-        """
-        return classify(self, texts, **options)
-
-    def tag(self, texts: Any, **options: Any) -> Any:
-        """Tags the words of texts of any length and extracts entities with their positions.
-
-        Args:
-            texts: A text, a list of texts or of lists of words, or an iterator.
-            **options: Arguments of `tasks.tag.Tagger`.
-
-        Returns:
-            A `Tagged`, a list for a list, an iterator for an iterator.
-
-        >>> for entity in model.tag("Ada Lovelace was born in London.").entities: print(entity)
-        """
-        return tag(self, texts, **options)
-
-    def answer(
-        self, question: str | Iterable[str], context: str | Iterable[str], **options: Any
-    ) -> Any:
-        """Extracts the answer to a question from a context of any length.
-
-        Args:
-            question: A question, a list of questions, or an iterator.
-            context: The context of each question, in the same form.
-            **options: Arguments of `tasks.answer.Answerer`.
-
-        Returns:
-            An `Answer` with its position in the context, a list for lists, an iterator for
-            iterators.
-
-        >>> model.answer("Where was she born?", "Ada Lovelace was born in London.").text
-        """
-        return answer(self, question, context, **options)
-
-    def watch(self, records: Iterable[Mapping[str, Any]], **options: Any) -> Monitor:
-        """Classifies dated texts, counts labels per period, and detects jumps in their shares.
-
-        A period is an hour, a day or a week.
-
-        Args:
-            records: Mappings with a `date` and a `text`.
-            **options: Arguments of `tasks.monitor.monitor.watch`.
-
-        >>> model.watch([{"date": "2026-11-15", "text": "A moving film."}]).alerts
-        """
-        return watch(records, self, **options)
+    # --- inspection ------------------------------------------------------------------------------
 
     def look(self, text: Any, target: Any = None, at: str | Iterable[str] = (), **how: Any) -> View:
         """Gives access to the activations of a forward pass over a text.
@@ -603,39 +582,3 @@ class Model:
         >>> with model.edit(inside.ablate_heads(3, [1, 2])): model.generate("To be, or")
         """
         return edit(self, edits)
-
-    def keep(self, task: str, **settings: Any) -> Model:
-        """Stores task settings in config.json, so that they are saved with the model.
-
-        Args:
-            task: The name of a task, or of one of several heads, which has its own settings.
-            **settings: The settings; None deletes one.
-
-        Returns:
-            The model itself.
-
-        >>> model.keep("classify", threshold={"spam": 0.9}).save(folder)
-        """
-        keep_settings(self, task, **settings)
-        return self
-
-    @property
-    def writer(self) -> Generator:
-        """The text generator of this model.
-
-        Its saved settings are generation_config.json, or config.json in folders from before 2023.
-        """
-        saved = self.config if self.generation is None else self.generation
-        if self.tokenizer is None and self.source is not None and is_openai(self.source):
-            said = without_words(self.source, self.config["vocab_size"])
-            raise LoadError(f"The model's words are missing; {said}")
-        return Generator(self.net, self.tokenizer, saved, self._recorded, self._shelf)
-
-    def __repr__(self) -> str:
-        kind = self.config.get("quantization")
-        held = f" in {kind}" if kind else ""
-        return f"<{self.architecture}: {count_parameters(self.net):,} parameters{held}>"
-
-
-def _net_of(model: Model | None) -> Transformer | None:
-    return None if model is None else model.net

@@ -23,7 +23,6 @@ from glassformer.adapters.settings import (
     nearest,
 )
 from glassformer.adapters.target_modules import (
-    Host,
     TargetModule,
     choose,
     ends,
@@ -35,9 +34,12 @@ from glassformer.core.block import Block
 from glassformer.core.linear import Linear
 from glassformer.errors import ConfigError, InputError, UnsupportedError
 from glassformer.weights.mapping import tied_names
+from glassformer.weights.pretrained import PretrainedTransformer
 
 
-def add(model: Host, settings: AdapterConfig, name: str = DEFAULT, *, seed: int = 0) -> Adapter:
+def add(
+    model: PretrainedTransformer, settings: AdapterConfig, name: str = DEFAULT, *, seed: int = 0
+) -> Adapter:
     """Adds an adapter and turns it on, and all others off; only the adapter is trainable then.
 
     Args:
@@ -52,7 +54,7 @@ def add(model: Host, settings: AdapterConfig, name: str = DEFAULT, *, seed: int 
 
     >>> add(model, LoRA(rank=4, targets=("q_proj", "v_proj")))
     """
-    net, adapter = model.net, begin(model, settings, name)
+    net, adapter = model, begin(model, settings, name)
     if isinstance(settings, LoRA | AdaLoRA):
         _add_ranks(adapter, model, settings, seed)
     elif isinstance(settings, Bottleneck):
@@ -69,18 +71,18 @@ def add(model: Host, settings: AdapterConfig, name: str = DEFAULT, *, seed: int 
     return adapter
 
 
-def begin(model: Host, settings: AdapterConfig, name: str) -> Adapter:
+def begin(model: PretrainedTransformer, settings: AdapterConfig, name: str) -> Adapter:
     """Creates an empty adapter after checking its name."""
-    if name in adapters_of(model.net):
+    if name in adapters_of(model):
         raise ConfigError(f"The model has an adapter {name!r} already; give another name.")
     if not name.isidentifier() or hasattr(nn.ModuleDict, name):
         raise ConfigError(f"{name!r} cannot be an adapter's name; use letters and digits.")
     return Adapter(name, settings)
 
 
-def finish(model: Host, adapter: Adapter) -> None:
+def finish(model: PretrainedTransformer, adapter: Adapter) -> None:
     """Installs the adapter in the model and turns it on. Up to this call the model is unchanged."""
-    net, whole = model.net, _whole_names(model, adapter.settings, adapter)
+    net, whole = model, _whole_names(model, adapter.settings, adapter)
     switch(net, None)  # so that the model's own parameters are copied
     adapter.take_over(net, whole)
     for linear, part in adapter.beside:
@@ -92,7 +94,9 @@ def finish(model: Host, adapter: Adapter) -> None:
     switch(net, adapter.name)
 
 
-def _add_ranks(adapter: Adapter, model: Host, settings: LoRA | AdaLoRA, seed: int) -> None:
+def _add_ranks(
+    adapter: Adapter, model: PretrainedTransformer, settings: LoRA | AdaLoRA, seed: int
+) -> None:
     """Adds low-rank updates to the target layers."""
     chosen, fresh = choose(find_target_modules(model), settings.targets), fresh_names(model)
     adapter.places = {p.published: p for p in chosen if f"{p.module}.weight" not in fresh}
@@ -132,10 +136,12 @@ def gather(adapter: Adapter) -> None:
     adapter.beside = list(groups.items())
 
 
-def _add_necks(adapter: Adapter, model: Host, settings: Bottleneck, seed: int) -> None:
+def _add_necks(
+    adapter: Adapter, model: PretrainedTransformer, settings: Bottleneck, seed: int
+) -> None:
     """Adds bottleneck modules to all blocks."""
     places = {p.linear: name for name, p in find_target_modules(model).items()}
-    for module in model.net.modules():
+    for module in model.modules():
         if isinstance(module, Block):
             behind = [module.attention.out] if settings.places == "both" else []
             for linear in (*behind, module.ffn.down):
@@ -146,12 +152,14 @@ def _add_necks(adapter: Adapter, model: Host, settings: Bottleneck, seed: int) -
                 adapter.beside.append((linear, neck))
 
 
-def _whole_names(model: Host, settings: AdapterConfig, adapter: Adapter) -> list[str]:
+def _whole_names(
+    model: PretrainedTransformer, settings: AdapterConfig, adapter: Adapter
+) -> list[str]:
     """Returns our names of the parameters that are trained in full.
 
     These are biases, newly initialized parameters, and the modules in `settings.also`.
     """
-    net, fresh = model.net, fresh_names(model)
+    net, fresh = model, fresh_names(model)
     parameters = dict(net.named_parameters(remove_duplicate=False))
     groups = [group for group in tied_names(net) if group[0] in parameters]
     names = [name for name, *_ in groups]
@@ -188,7 +196,7 @@ def within(tensor: str, module: str) -> bool:
     return any(ends(path[: found.end()], module) for found in re.finditer(r"[^.]+", path))
 
 
-def _first_tokens(model: Host, settings: Prompt, words: int, seed: int) -> Tensor:
+def _first_tokens(model: PretrainedTransformer, settings: Prompt, words: int, seed: int) -> Tensor:
     """Returns the token ids whose embeddings initialize the prompt."""
     if settings.text is None:
         return torch.randint(words, (settings.tokens,), generator=_drawn(seed, "prompt"))

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.adapters.target_modules import Host
 from glassformer.errors import LoadError
 from glassformer.storage.files import write_json
 from glassformer.weights.folder_kind import ADAPTER_CONFIG
+from glassformer.weights.pretrained import PretrainedTransformer
 from glassformer.weights.save import dtype_of
 
 DESCRIPTION = "glassformer.json"
@@ -30,15 +30,15 @@ class AdapterBase:
     Attributes:
         source: A path, zoo:NAME or real:NAME.
         folder: The local folder of `source`.
-        architecture: As in `LoadOptions`, like `make` and `drop`.
+        architecture: As in `LoadOptions`, like `init_missing` and `ignore_unexpected`.
         labels: The labels of the classification head.
     """
 
     source: str
     folder: str | None = None
     architecture: str | None = None
-    make: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
+    init_missing: tuple[str, ...] = ()
+    ignore_unexpected: tuple[str, ...] = ()
     labels: tuple[str, ...] | None = None
 
     def or_else(self, other: AdapterBase) -> AdapterBase:
@@ -46,15 +46,15 @@ class AdapterBase:
         return replace(
             self,
             architecture=self.architecture or other.architecture,
-            make=self.make or other.make,
-            drop=self.drop or other.drop,
+            init_missing=self.init_missing or other.init_missing,
+            ignore_unexpected=self.ignore_unexpected or other.ignore_unexpected,
             labels=self.labels or other.labels,
         )
 
     @property
     def as_it_is(self) -> bool:
         """Whether the model is loaded exactly as its config.json describes it."""
-        return not (self.architecture or self.make or self.drop or self.labels)
+        return not (self.architecture or self.init_missing or self.ignore_unexpected or self.labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,9 @@ class AdapterDescription:
     dtype: str | None = None
 
 
-def write_description(draft: Path, folder: Path, base: AdapterBase | None, model: Host) -> None:
+def write_description(
+    draft: Path, folder: Path, base: AdapterBase | None, model: PretrainedTransformer
+) -> None:
     """Writes `glassformer.json`.
 
     Args:
@@ -95,7 +97,7 @@ def write_description(draft: Path, folder: Path, base: AdapterBase | None, model
     described = {
         "base": told,
         "architecture": model.architecture,
-        "dtype": dtype_of(model.net),
+        "dtype": dtype_of(model),
         "config": {**config, "architectures": [model.architecture]},
     }
     write_json(draft / DESCRIPTION, described)
@@ -121,7 +123,7 @@ def read_description(folder: Path) -> AdapterDescription:
         if told is None:
             return AdapterDescription(base=None, **said)
         known = {field.name: told.get(field.name) for field in fields(AdapterBase)}
-        lists = {name: tuple(told[name] or ()) for name in ("make", "drop")}
+        lists = {name: tuple(told[name] or ()) for name in ("init_missing", "ignore_unexpected")}
         labels = None if told["labels"] is None else tuple(told["labels"])
         base = AdapterBase(**{**known, **lists, "labels": labels})
         places = [base.source]

@@ -59,8 +59,8 @@ def guessed(base: AdapterBase, adapter: Path, config: Mapping[str, Any]) -> Adap
         source=base.source,
         folder=base.folder,
         architecture=architecture,
-        make=tuple(shapes),
-        drop=("",),
+        init_missing=tuple(shapes),
+        ignore_unexpected=("",),
         labels=labels,
     )
 

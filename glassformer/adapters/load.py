@@ -30,11 +30,16 @@ from glassformer.adapters.settings import (
     Prompt,
     scale_of,
 )
-from glassformer.adapters.target_modules import Host, find_target_modules, fresh_names, matcher
+from glassformer.adapters.target_modules import (
+    find_target_modules,
+    fresh_names,
+    matcher,
+)
 from glassformer.errors import GlassformerError, LoadError, UnsupportedError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 from glassformer.weights.mapping import parts_of
+from glassformer.weights.pretrained import PretrainedTransformer
 
 RANKS = re.compile(r"(.+)\.lora_([ABE])(?:\.weight)?")
 UNKNOWN = (  # peft LoRA features that change the computation and are not supported
@@ -44,7 +49,7 @@ UNKNOWN = (  # peft LoRA features that change the computation and are not suppor
 )  # fmt: skip
 
 
-def load_adapter(model: Host, folder: str | Path, name: str = DEFAULT) -> Adapter:
+def load_adapter(model: PretrainedTransformer, folder: str | Path, name: str = DEFAULT) -> Adapter:
     """Loads an adapter into a model and turns it on.
 
     Args:
@@ -67,7 +72,11 @@ def load_adapter(model: Host, folder: str | Path, name: str = DEFAULT) -> Adapte
 
 
 def _load(
-    model: Host, config: dict[str, Any], tensors: dict[str, Tensor], folder: Path, name: str
+    model: PretrainedTransformer,
+    config: dict[str, Any],
+    tensors: dict[str, Tensor],
+    folder: Path,
+    name: str,
 ) -> Adapter:
     kind = config.get("peft_type")
     listed = config.get("modules_to_save") or ()  # peft also lists nonexistent modules
@@ -94,7 +103,10 @@ def _load(
 
 
 def _fill_named(
-    adapter: Adapter, model: Host, config: Mapping[str, Any], tensors: dict[str, Tensor]
+    adapter: Adapter,
+    model: PretrainedTransformer,
+    config: Mapping[str, Any],
+    tensors: dict[str, Tensor],
 ) -> None:
     """Loads bottleneck, prefix or prompt tensors, and the parameters trained in full."""
     targets: dict[str, Tensor] = {
@@ -112,7 +124,7 @@ def _fill_named(
 
 
 def _load_ranks(
-    model: Host,
+    model: PretrainedTransformer,
     config: dict[str, Any],
     tensors: dict[str, Tensor],
     name: str,
@@ -189,12 +201,12 @@ def _load_ranks(
 
 
 @contextmanager
-def _whole_or_not(model: Host, adapter: Adapter) -> Iterator[None]:
+def _whole_or_not(model: PretrainedTransformer, adapter: Adapter) -> Iterator[None]:
     """Removes the adapter again if the rest of its file does not fit the model."""
     try:
         yield
     except GlassformerError:
-        remove(model.net, adapter.name)
+        remove(model, adapter.name)
         raise
 
 
@@ -228,7 +240,10 @@ def _settings(
 
 
 def _fill(
-    adapter: Adapter, model: Host, tensors: dict[str, Tensor], targets: Mapping[str, Tensor]
+    adapter: Adapter,
+    model: PretrainedTransformer,
+    tensors: dict[str, Tensor],
+    targets: Mapping[str, Tensor],
 ) -> None:
     """Copies the remaining tensors of the file into the adapter.
 
@@ -249,7 +264,7 @@ def _fill(
             target.copy_(found)
     find, fresh, unsaid = matcher(model), fresh_names(model), []
     for ours, tensor in adapter.own.items():
-        where, parts = find(ours), parts_of(model.net, ours)
+        where, parts = find(ours), parts_of(model, ours)
         pieces = dict(zip(where.theirs, where.rule.op.write(tensor.detach(), parts), strict=True))
         given = {their: tensors.pop(their) for their in pieces if their in tensors}
         if ours in fresh and len(given) < len(pieces):
@@ -272,7 +287,7 @@ def _fill(
                 )
         with torch.no_grad():
             tensor.copy_(where.rule.op.read(list((pieces | given).values())))
-    adapter.give_back(model.net, unsaid)
+    adapter.give_back(model, unsaid)
     if tensors:
         raise LoadError(
             f"The adapter's file has {next(iter(tensors))}, for which this model has no place; "

@@ -19,7 +19,6 @@ from glassformer.adapters.low_rank import BottleneckAdapter, LowRank
 from glassformer.adapters.prompt_tuning import PrefixKeys, PromptTokens
 from glassformer.adapters.settings import AdaLoRA, BitFit, Bottleneck, LoRA
 from glassformer.adapters.target_modules import (
-    Host,
     TargetModule,
     choose,
     find_target_modules,
@@ -30,13 +29,16 @@ from glassformer.spec import ModelSpec
 from glassformer.storage.files import write_json
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 from glassformer.weights.mapping import ADDED, parts_of
+from glassformer.weights.pretrained import PretrainedTransformer
 
 # prefixes from peft's wrappers around a model, and around one with only a prefix or prompt
 FRONT = "base_model.model."
 FRONT_OF_PROMPTED = "base_model."
 
 
-def write_adapter(model: Host, adapter: Adapter, folder: Path, base: str | None) -> None:
+def write_adapter(
+    model: PretrainedTransformer, adapter: Adapter, folder: Path, base: str | None
+) -> None:
     """Writes an adapter into an existing folder.
 
     Args:
@@ -56,7 +58,7 @@ def write_adapter(model: Host, adapter: Adapter, folder: Path, base: str | None)
     write_json(folder / ADAPTER_CONFIG, config)
 
 
-def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
+def _described(model: PretrainedTransformer, adapter: Adapter) -> dict[str, Any]:
     """Returns the contents of adapter_config.json."""
     settings = adapter.settings
     whole = _whole_modules(model, adapter)
@@ -113,16 +115,16 @@ def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
         }
     around = adapter.around
     assert around is not None
-    common |= {"num_virtual_tokens": len(around.weight), "task_type": task_of(model.net.spec)}
-    both = model.net.spec.encoder is not None and model.net.spec.decoder is not None
+    common |= {"num_virtual_tokens": len(around.weight), "task_type": task_of(model.spec)}
+    both = model.spec.encoder is not None and model.spec.decoder is not None
     if isinstance(around, PromptTokens):
-        blocks = model.net.spec.last_stack.attention_blocks
+        blocks = model.spec.last_stack.attention_blocks
         return common | {
             "peft_type": "PROMPT_TUNING",
             "num_transformer_submodules": 1,
             "token_dim": around.weight.shape[1],
             "num_attention_heads": blocks[0].attention.heads if blocks else 1,
-            "num_layers": len(model.net.spec.last_stack.order),
+            "num_layers": len(model.spec.last_stack.order),
         }
     return common | {
         "peft_type": "PREFIX_TUNING",
@@ -135,7 +137,7 @@ def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
     }
 
 
-def _written(model: Host, adapter: Adapter) -> dict[str, Tensor]:
+def _written(model: PretrainedTransformer, adapter: Adapter) -> dict[str, Tensor]:
     """Returns the adapter's tensors under peft's names."""
     tensors: dict[str, Tensor] = {}
     for name, part in adapter.parts.items():
@@ -172,7 +174,7 @@ def _written(model: Host, adapter: Adapter) -> dict[str, Tensor]:
     return tensors
 
 
-def _whole_tensors(model: Host, adapter: Adapter) -> dict[str, Tensor]:
+def _whole_tensors(model: PretrainedTransformer, adapter: Adapter) -> dict[str, Tensor]:
     """Returns the tensors to save in full, by published names.
 
     These are the tensors that the adapter has its own versions of, and all other tensors of the
@@ -181,7 +183,7 @@ def _whole_tensors(model: Host, adapter: Adapter) -> dict[str, Tensor]:
     """
     find, inside = matcher(model), tuple(f"{name}." for name in _whole_modules(model, adapter))
     tensors: dict[str, Tensor] = {}
-    for ours, tensor in model.net.named_parameters(remove_duplicate=False):
+    for ours, tensor in model.named_parameters(remove_duplicate=False):
         where = find(ours) if ADDED.isdisjoint(ours.split(".")) else None
         if where is None:
             continue
@@ -189,7 +191,7 @@ def _whole_tensors(model: Host, adapter: Adapter) -> dict[str, Tensor]:
         if ours in adapter.own:
             names += where.theirs
         if names:
-            pieces = where.rule.op.write(tensor, parts_of(model.net, ours))
+            pieces = where.rule.op.write(tensor, parts_of(model, ours))
             known = dict(zip(where.theirs, pieces, strict=True)) | dict.fromkeys(
                 where.also, pieces[0]
             )
@@ -197,7 +199,7 @@ def _whole_tensors(model: Host, adapter: Adapter) -> dict[str, Tensor]:
     return tensors
 
 
-def _whole_modules(model: Host, adapter: Adapter) -> list[str]:
+def _whole_modules(model: PretrainedTransformer, adapter: Adapter) -> list[str]:
     """Returns the published modules to list in `modules_to_save`.
 
     These are the modules that the adapter has full versions of, except for biases that peft finds
@@ -221,7 +223,7 @@ def _whole_modules(model: Host, adapter: Adapter) -> list[str]:
     return sorted(m for m in modules if not any(m.startswith(f"{outer}.") for outer in modules))
 
 
-def _still(model: Host) -> TargetModule:
+def _still(model: PretrainedTransformer) -> TargetModule:
     """Returns a layer for the zero update that peft needs to store biases."""
     return choose(find_target_modules(model), None)[0]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,17 +22,8 @@ from glassformer.errors import ConfigError
 from glassformer.families import find_family
 from glassformer.families._shared.weight_rules import WeightMatch, match
 from glassformer.spec import RelativePositionSpec
-from glassformer.weights.load_report import LoadReport
 from glassformer.weights.mapping import tied_names
-
-
-class Host(Protocol):
-    """The model to adapt; implemented by `Model`, which is in a package that imports this one."""
-
-    net: Transformer
-    config: dict[str, Any]
-    architecture: str
-    report: LoadReport
+from glassformer.weights.pretrained import PretrainedTransformer
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +50,13 @@ class TargetModule:
         return ours[self.order.to(ours.device)]
 
 
-def matcher(model: Host) -> Any:
+def matcher(model: PretrainedTransformer) -> Any:
     """Returns a function that finds the published counterparts of our tensor names.
 
     The function returns None for a tensor without counterparts.
     """
     family = find_family(model.config)
-    rules, base = family.weight_rules(model.net.spec), family.CLASSES[model.architecture]
+    rules, base = family.weight_rules(model.spec), family.CLASSES[model.architecture]
 
     def find(name: str) -> WeightMatch | None:
         return match(rules, name, base)
@@ -73,16 +64,16 @@ def matcher(model: Host) -> Any:
     return find
 
 
-def fresh_names(model: Host) -> set[str]:
+def fresh_names(model: PretrainedTransformer) -> set[str]:
     """Returns our names of the parameters that were initialized and not read from a file.
 
     An adapter must train and save them, because otherwise its weights would be loaded together with
     other initial values. Parameters that the family's rules call optional are excluded: they are
     computed, and the same each time.
     """
-    made, find = set(model.report.made), matcher(model)
-    groups = [group for group in tied_names(model.net) if not made.isdisjoint(group)]
-    parameters = dict(model.net.named_parameters(remove_duplicate=False))
+    made, find = set(model.load_report.made), matcher(model)
+    groups = [group for group in tied_names(model) if not made.isdisjoint(group)]
+    parameters = dict(model.named_parameters(remove_duplicate=False))
     return {
         name
         for name in (name for group in groups for name in group)
@@ -90,11 +81,11 @@ def fresh_names(model: Host) -> set[str]:
     }
 
 
-def find_target_modules(model: Host) -> dict[str, TargetModule]:
+def find_target_modules(model: PretrainedTransformer) -> dict[str, TargetModule]:
     """Returns all linear layers that can be adapted, by their published names."""
     found: dict[str, TargetModule] = {}
-    find, unheard = matcher(model), _only_read(model.net)
-    for name, linear in model.net.named_modules():
+    find, unheard = matcher(model), _only_read(model)
+    for name, linear in model.named_modules():
         if not isinstance(linear, Linear) or name in unheard:
             continue
         where = find(f"{name}.weight")

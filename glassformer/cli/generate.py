@@ -189,8 +189,8 @@ def generate(
     if batch is not None and out is not None:
         about = " ".join(filter(None, (chosen.model, chosen.adapter, str(chosen.dtype), quantize)))
         jobs = BatchJob(batch, out, given, about=about)
-    writer = chosen.load(quantize=quantize).writer
-    draft = None if assistant is None else load(assistant, chosen.device, chosen.dtype).net
+    writer = chosen.load(quantize=quantize).generator
+    draft = None if assistant is None else load(assistant, chosen.device, chosen.dtype)
     if jobs is not None:
         run_batch(jobs, writer, draft)
         return

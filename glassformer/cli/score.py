@@ -61,12 +61,14 @@ def score(
     read = text_of(text, file)
     if not read:
         raise InputError("The text is empty; give the model something to read.")
+    from glassformer.evaluate.quantization_cost import quantization_cost
+
     loaded = chosen.load()
     cost = None
     if quantize is None:
         result = loaded.score(read, target, window=window, stride=stride)
     else:
-        cost = loaded.quantization_cost(quantize, read, target, window=window, stride=stride)
+        cost = quantization_cost(loaded, quantize, read, target, window=window, stride=stride)
         result = cost.after
     if as_json:
         said = record(loaded, result)

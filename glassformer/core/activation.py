@@ -11,17 +11,29 @@ from torch import Tensor
 
 from glassformer.spec import Activation
 
+def squared_relu(x: Tensor) -> Tensor:
+    return F.relu(x).square()
+
+
+def sigmoid_gelu(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(1.702 * x)
+
+
+def identity(x: Tensor) -> Tensor:
+    return x
+
+
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
-    "relu2": lambda x: F.relu(x).square(),
+    "relu2": squared_relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x),
+    "gelu_sigmoid": sigmoid_gelu,
     "silu": F.silu,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "mish": F.mish,
-    "linear": lambda x: x,
+    "linear": identity,
 }
 
 # Overwriting a wide tensor that nothing else refers to saves an allocation.

@@ -107,7 +107,8 @@ class PatchEmbedding(SignalEmbedding):
         if ctx.hide is not None:
             if ctx.hide.shape != x.shape[:2]:
                 raise InputError(
-                    f"The image has {x.shape[1]} patches, and `hide` is {list(ctx.hide.shape)}."
+                    f"The image has {x.shape[1]} patches, and bool_masked_pos is "
+                    f"{list(ctx.hide.shape)}."
                 )
             x = torch.where(ctx.hide[..., None].bool(), self.blank, x)
         x = torch.cat((self.first.expand(len(x), -1, -1), x), 1)  # [batch, 1 + patch, width]

@@ -97,8 +97,8 @@ class Embedding(nn.Module):
         segments: Tensor | None = None,
         languages: Tensor | None = None,
     ) -> Tensor:
-        x = self.token(tokens)
-        if self.training and self.spec.word_dropout:
+        x = self.token(tokens) if ctx.inputs_embeds is None else ctx.inputs_embeds
+        if self.training and self.spec.word_dropout and ctx.inputs_embeds is None:
             kept = F.dropout(x.new_ones(self.spec.vocabulary, 1), self.spec.word_dropout)
             x = x * F.embedding(tokens, kept)
         if self.spec.bag is not None:

@@ -39,7 +39,7 @@ class ActivationCapture:
     """A tap that stores the tensors whose names match shell patterns, and changes nothing.
 
     >>> seen = ActivationCapture("decoder.blocks.0.pattern", "*.resid_post")
-    >>> net(tokens, tap=seen); seen["decoder.blocks.0.pattern"]
+    >>> model(input_ids, tap=seen); seen["decoder.blocks.0.pattern"]
     """
 
     def __init__(self, *patterns: str) -> None:
@@ -56,6 +56,35 @@ class ActivationCapture:
 
     def __getitem__(self, name: str) -> Tensor:
         return self.seen[name]
+
+    def matching(self, pattern: str, without: str | None = None) -> tuple[Tensor, ...]:
+        """Returns the tensors whose names match a pattern, in the order of the pass."""
+        return tuple(
+            value
+            for name, value in self.seen.items()
+            if fnmatchcase(name, pattern) and (without is None or without not in name)
+        )
+
+
+class TapChain:
+    """A tap that passes each tensor through several taps, one after the other."""
+
+    def __init__(self, *taps: Tap) -> None:
+        self.taps = taps
+
+    def wants(self, name: str) -> bool:
+        return any(wants(tap, (name,)) for tap in self.taps)
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        for tap in self.taps:
+            if wants(tap, (name,)):
+                value = tap(name, value)
+        return value
+
+
+def chain(first: Tap | None, second: Tap) -> Tap:
+    """Returns a tap that calls both; `first` may be missing."""
+    return second if first is None else TapChain(first, second)
 
 
 def wants(tap: Tap, names: Iterable[str]) -> bool:

@@ -1,15 +1,70 @@
-"""Finds the question in the input of question answering models, and the global tokens."""
+"""Selects the main input of a model, and finds the question and the global tokens in it."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from glassformer.core.cache import Cache
 from glassformer.errors import InputError
-from glassformer.spec import ModelSpec
+from glassformer.spec import AudioFramesSpec, ModelSpec, PatchEmbeddingSpec
 
 OUT_OF_THE_RACE = 1e6  # subtracted from scores, as in the published models
+
+
+def main_input(
+    spec: ModelSpec,
+    input_ids: Tensor | None,
+    inputs_embeds: Tensor | None,
+    pixel_values: Tensor | None,
+    input_features: Tensor | None,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Returns the input of the first stack, and vectors that replace its token table.
+
+    The ids of given vectors are beyond the vocabulary, so that they are no special tokens. Both are
+    None if nothing is given, which an encoder-decoder allows.
+    """
+    stack = spec.encoder or spec.last_stack
+    name = input_name(spec)
+    given = {
+        "input_ids": input_ids,
+        "inputs_embeds": inputs_embeds,
+        "pixel_values": pixel_values,
+        "input_features": input_features,
+    }
+    found = [key for key, value in given.items() if value is not None]
+    fitting = ("input_ids", "inputs_embeds") if name == "input_ids" else (name,)
+    if len(found) > 1 or not set(found) <= set(fitting):
+        raise InputError(
+            f"This model reads {' or '.join(fitting)}, one of them, not {' and '.join(found)}."
+        )
+    if not found:
+        if spec.encoder is not None and spec.decoder is not None:
+            return None, None
+        raise InputError(f"Give the model its input as `{name}`.")
+    if inputs_embeds is None:
+        return given[found[0]], None
+    shape = inputs_embeds.shape[:-1]
+    ids = torch.full(shape, stack.embed.vocabulary, device=inputs_embeds.device)
+    return ids, inputs_embeds
+
+
+def input_name(spec: ModelSpec) -> str:
+    """Returns the name of the first stack's input among the parameters of `forward`."""
+    embed = (spec.encoder or spec.last_stack).embed
+    if isinstance(embed, AudioFramesSpec):
+        return "input_features"
+    return "pixel_values" if isinstance(embed, PatchEmbeddingSpec) else "input_ids"
+
+
+def text_ids(inputs: Mapping[str, Tensor]) -> Tensor:
+    """Returns what the last stack reads among the inputs of `forward`."""
+    for name in ("decoder_input_ids", "input_ids", "pixel_values"):
+        if name in inputs:
+            return inputs[name]
+    return inputs["input_features"]
 
 
 def find_question(spec: ModelSpec, tokens: Tensor, mask: Tensor | None) -> Tensor | None:
@@ -57,7 +112,7 @@ def find_global_tokens(
         raise InputError(
             "This model finds the question in a text by the separator behind it (id "
             f"{spec.tokens.separator}), and a text has none; put it there, or name the global "
-            "tokens as `global_tokens`."
+            "tokens as `global_attention_mask`."
         )
     slots, end = _slots(tokens), _first(ends)[:, None]
     return (slots < end if spec.global_tokens == "question" else slots > end + 1) & real

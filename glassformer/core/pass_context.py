@@ -49,6 +49,7 @@ class PassContext:
     memory_mask: Tensor | None = None  # [batch, key]
     story: Tensor | None = None  # [batch, sentence, word]: word ids that memory hops read
     story_mask: Tensor | None = None  # [batch, sentence, word]
+    inputs_embeds: Tensor | None = None  # [batch, query, width]: in place of the token table's
     hide: Tensor | None = None  # [batch, patch], True at masked image patches
     states: list[Tensor] | None = None  # collects the embedding and layer outputs
     cache: Cache | None = None

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.core.audio_image_embedding import SignalEmbedding, make_embedding
 from glassformer.core.block import Block
+from glassformer.core.checkpointing import GradientCheckpointing
 from glassformer.core.embedding import Embedding, PositionTable
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
@@ -45,6 +46,7 @@ class Stack(nn.Module):
         )
         self.positions = nn.ModuleList()
         self.position_of = self._make_positions()  # per block: index into `positions`, or None
+        self.checkpointing: GradientCheckpointing | None = None
         self.around: Callable[..., Tensor] | None = None  # wraps every pass; see `adapters`
         table = spec.embed.position
         if table is not None and table.every_layer:  # the embedding adds the first layer's
@@ -100,7 +102,11 @@ class Stack(nn.Module):
             if depth > 0 and hasattr(self, "tables"):
                 x = x + self.tables[depth - 1](ctx.q_pos)
             layer = self.blocks[index]
-            x = layer(x, ctx) if place is None else layer(x, ctx, self.positions[place])
+            position = () if place is None else (self.positions[place],)
+            if self.training and self.checkpointing is not None:
+                x = self.checkpointing(layer, x, ctx, *position)
+            else:
+                x = layer(x, ctx, *position)
             if depth == 0 and self.spec.convolution is not None:
                 x = self.convolution(embedded, x, ctx)
         ctx.depth = None

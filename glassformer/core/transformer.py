@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, Self, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -12,38 +11,30 @@ from torch import Tensor, nn
 from glassformer.core.audio_image_embedding import PatchEmbedding, picture
 from glassformer.core.cache import Cache
 from glassformer.core.heads import Head, pick
-from glassformer.core.hooks import Tap
-from glassformer.core.input_rules import find_global_tokens, find_question, without_answers
+from glassformer.core.hooks import ActivationCapture, Tap, chain
+from glassformer.core.input_rules import (
+    find_global_tokens,
+    find_question,
+    main_input,
+    without_answers,
+)
 from glassformer.core.linear import Linear
-from glassformer.core.pass_context import TreeMask
-from glassformer.core.permutation import Permutation
+from glassformer.core.loss import IGNORED, labels_loss
+from glassformer.core.model_output import ModelOutput
+from glassformer.core.pass_options import PassOptions
 from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.core.span_head import SpanHead, make_head
 from glassformer.core.stack import Stack
 from glassformer.core.stack_pass import run
 from glassformer.errors import InputError, UnsupportedError
-from glassformer.spec import ModelSpec, PatchEmbeddingSpec, head_among
-
-
-@dataclass
-class ModelOutput:
-    """The result of a forward pass.
-
-    Attributes:
-        hidden: The last hidden state.
-        logits: The output of the first computed head that has outputs.
-        heads: The output of every computed head, by name.
-        memory: The encoder's output, which a later call accepts instead of the source.
-    """
-
-    hidden: Tensor
-    logits: Tensor | None = None
-    heads: dict[str, Tensor] = field(default_factory=dict)
-    memory: Tensor | None = None
+from glassformer.spec import HeadSpec, ModelSpec, PatchEmbeddingSpec, head_among
 
 
 class Transformer(nn.Module):
     """The network that a `ModelSpec` describes, with its stacks and heads under the same names."""
+
+    problem_type: str | None = None
+    """What the labels of a classification head mean; None: their dtype decides."""
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
@@ -59,138 +50,162 @@ class Transformer(nn.Module):
 
     def forward(
         self,
-        tokens: Tensor,
-        mask: Tensor | None = None,
-        segments: Tensor | None = None,
-        source: Tensor | None = None,
-        source_mask: Tensor | None = None,
-        cache: Cache | None = None,
-        tap: Tap | None = None,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
         *,
-        positions: Tensor | None = None,
-        documents: Tensor | None = None,
-        runs: Tensor | None = None,
-        prefix: Tensor | None = None,
-        languages: Tensor | None = None,
-        permutation: Permutation | None = None,
-        branches: TreeMask | None = None,
-        global_tokens: Tensor | None = None,
-        memory: Tensor | None = None,
-        hide: Tensor | None = None,
-        at: Tensor | None = None,
-        heads: Collection[str] | None = None,
-        project: bool = True,
-        auxiliary: bool = False,
-        tail: int | None = None,
-        eager: bool = False,
+        inputs_embeds: Tensor | None = None,
+        pixel_values: Tensor | None = None,
+        input_features: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        past_key_values: Cache | None = None,
+        labels: Tensor | Mapping[str, Tensor] | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+        logits_to_keep: int | None = None,
+        tap: Tap | None = None,
+        **options: Unpack[PassOptions],
     ) -> ModelOutput:
         """Runs the network.
 
+        An encoder-decoder reads `input_ids` with its encoder and `decoder_input_ids` with its
+        decoder. Any other model reads `input_ids` with its only stack.
+
         Args:
-            tokens: Token ids of [batch, position], or [batch, choice, position] for multiple
-                choice; for models of audio a spectrogram of [batch, band, frame], for models of
-                images [batch, channel, height, width].
-            mask: True at real tokens, [batch, position]. With a cache it covers only the new
-                tokens; for audio and images it covers the embedded vectors.
-            segments: Segment id of each token.
-            source: The encoder's input for an encoder-decoder; the story of [batch, sentence, word]
-                for a memory network.
-            source_mask: True at real elements of `source`.
-            cache: Holds the keys and values of earlier tokens, and is extended.
+            input_ids: Token ids of [batch, position], or [batch, choice, position] for multiple
+                choice.
+            attention_mask: Nonzero at real tokens of `input_ids`. With a cache it covers the new
+                tokens, or the cached ones as well; for audio and images it covers the embedded
+                vectors.
+            token_type_ids: Segment id of each token.
+            position_ids: Position of each token of the last stack, instead of counting them.
+            inputs_embeds: [batch, position, width]: vectors of the token table, instead of
+                `input_ids`.
+            pixel_values: [batch, channel, height, width], for models of images.
+            input_features: Spectrograms of [batch, band, frame], for models of audio.
+            decoder_input_ids: The decoder's token ids, [batch, position].
+            decoder_attention_mask: Nonzero at real tokens of `decoder_input_ids`.
+            encoder_hidden_states: The encoder's output, instead of its input.
+            past_key_values: Holds the keys and values of earlier tokens, and is extended.
+            labels: Targets of the first head, or of several heads by name; see `core.loss`. Those
+                of an encoder-decoder, shifted right, are the decoder's input if none is given.
+            output_hidden_states: Returns the hidden states of every layer.
+            output_attentions: Returns the attention weights of every layer.
+            logits_to_keep: Heads that read every position read only this many last ones.
             tap: Called at every hook point; see `core.hooks`.
-            positions: Position of each token, instead of counting from the mask.
-            documents: Document number of each token. Attention stays within equal numbers, and
-                positions restart in each document.
-            runs: Offsets in the flattened batch at which texts and padding begin; must agree with
-                `mask` and `documents`.
-            prefix: [batch]: number of first tokens of a row that all its tokens attend to.
-            languages: Language id of each token.
-            permutation: The factorization order. If it has targets, hidden states and logits are
-                theirs.
-            branches: The new tokens are alternative continuations, not one text.
-            global_tokens: True at tokens that attend to all and are attended to by all.
-            memory: The encoder's output, instead of `source`.
-            hide: True at image patches to mask.
-            at: [batch]: the position read by heads that read a single one.
-            heads: Names of the only heads to compute.
-            project: If False, each head returns the input of its output layer.
-            auxiliary: Also compute heads that are used only in training.
-            tail: Heads that read every position read only this many last ones.
-            eager: Use plain attention instead of fused kernels.
+            **options: See `PassOptions`.
         """
-        name, stack = self._last
-        lead = tokens.shape[: -stack.embed.axes]
-        tokens = tokens.reshape(-1, *tokens.shape[len(lead) :])
-        mask, segments, documents, languages, global_tokens = (
-            None if x is None else x.reshape(-1, x.shape[-1])
-            for x in (mask, segments, documents, languages, global_tokens)
+        for name in options:
+            if name not in PassOptions.__annotations__:
+                raise TypeError(f"forward() got an unexpected keyword argument {name!r}")
+        cache = past_key_values
+        if cache is None and options.get("use_cache"):
+            cache = self.new_cache()
+        patterns = ActivationCapture("*.pattern") if output_attentions else None
+        shared: dict[str, Any] = {
+            "tap": tap if patterns is None else chain(tap, patterns),
+            "eager": options.get("attn_implementation") == "eager",
+        }
+        tokens, embeds = main_input(
+            self.spec, input_ids, inputs_embeds, pixel_values, input_features
         )
-        mask, source_mask = (None if x is None else x.bool() for x in (mask, source_mask))
-        global_tokens = find_global_tokens(self.spec, tokens, mask, global_tokens, cache)
-        question = find_question(self.spec, tokens, mask)
-        if question is not None and segments is None:
-            segments = (~question).long()
+        mask = None if attention_mask is None else attention_mask.bool()
+        memory, memory_mask = encoder_hidden_states, None
+        encoder_states: list[Tensor] | None = None
         text, text_mask = tokens, mask
-        options = {"tap": tap, "eager": eager}
-        if self.spec.shift_text and source is None and memory is None:
-            source, source_mask = tokens, mask
-            last = last_tokens(tokens, mask) if self.spec.start_from_last else None
-            tokens = shifted_right(tokens, mask, self.spec.tokens.start if last is None else last)
         if self.encoder is not None and self.decoder is not None:
-            if source is not None:
-                memory = self.encode(source, source_mask, **options)
+            memory_mask = mask
+            if tokens is not None:
+                encoder_states = [] if output_hidden_states else None
+                memory = self.encode(
+                    tokens, mask, inputs_embeds=embeds, states=encoder_states, **shared
+                )
             elif memory is None and not (cache is not None and cache.has_memory):
                 raise InputError(
                     "This model has an encoder and a decoder: give the encoder's tokens as "
-                    "`source` and the decoder's as `tokens`."
+                    "`input_ids` and the decoder's as `decoder_input_ids`."
                 )
+            if decoder_input_ids is None:
+                target = labels if isinstance(labels, Tensor) else None
+                decoder_input_ids = self._decoder_input(tokens, mask, target)
+                decoder_attention_mask = mask if self.spec.shift_text else None
+            tokens, embeds = decoder_input_ids, None
+            mask = None if decoder_attention_mask is None else decoder_attention_mask.bool()
+            if not self.spec.shift_text:
+                text, text_mask = tokens, mask
+        assert tokens is not None and text is not None
+        name, stack = self._last
+        axes = stack.embed.axes if embeds is None else 1
+        lead = text.shape[:-axes]
+        tokens, text = (x.reshape(-1, *x.shape[-axes:]) for x in (tokens, text))
+        if embeds is not None:
+            embeds = embeds.reshape(-1, *embeds.shape[-2:])
+        mask, text_mask = _rows(mask), _rows(text_mask)
+        if mask is not None and cache is not None and cache.length:
+            mask = mask[:, -tokens.shape[1] :]  # it may cover the cached tokens, too
+        text_mask = mask if text is tokens else text_mask
+        global_tokens = find_global_tokens(
+            self.spec, text, text_mask, _rows(options.get("global_attention_mask")), cache
+        )
+        question = find_question(self.spec, text, text_mask)
+        segments = _rows(token_type_ids)
+        if question is not None and segments is None:
+            segments = (~question).long()
+        hidden_patches = options.get("bool_masked_pos")
         embed = stack.spec.embed
-        if hide is not None and not (isinstance(embed, PatchEmbeddingSpec) and embed.blank):
-            raise InputError("This model has no vector for hidden patches; leave out `hide`.")
-        asked = [
-            head
-            for head in self.spec.heads
-            if (auxiliary or not head.auxiliary if heads is None else head.name in heads)
-        ]
-        inner = any(head.mixes or head.depth is not None for head in asked)
-        states: list[Tensor] | None = [] if inner else None
+        if hidden_patches is not None and not (
+            isinstance(embed, PatchEmbeddingSpec) and embed.blank
+        ):
+            raise InputError("This model has no vector for masked patches; drop bool_masked_pos.")
+        heads = self._wanted_heads(options)
+        inner = any(head.mixes or head.depth is not None for head in heads)
+        states: list[Tensor] | None = [] if inner or output_hidden_states else None
+        permutation = options.get("permutation")
         hidden = run(
             name,
             stack,
             tokens,
             mask,
+            inputs_embeds=embeds,
             segments=segments,
-            languages=languages,
-            positions=positions,
-            documents=documents,
-            runs=runs,
-            prefix=prefix,
+            languages=_rows(options.get("language_ids")),
+            positions=_rows(position_ids),
+            documents=_rows(options.get("document_ids")),
+            runs=options.get("cu_seqlens"),
+            prefix=options.get("prefix_length"),
             permutation=permutation,
-            branches=branches,
+            branches=options.get("tree_mask"),
             global_tokens=global_tokens,
             memory=memory,
-            memory_mask=source_mask,
-            story=source,
-            story_mask=source_mask,
-            hide=hide,
+            memory_mask=memory_mask,
+            story=options.get("memory_tokens"),
+            story_mask=options.get("memory_tokens_mask"),
+            hide=hidden_patches,
             states=states,
             cache=cache,
-            **options,
+            **shared,
         )
         if stack.spec.embed.bag is not None:  # a text becomes one vector
             text, text_mask = text[:, :1], None
-        results: dict[str, Tensor] = {}
         if permutation is not None and permutation.targets is not None:
             text = permutation.targets
             text_mask = torch.ones_like(text, dtype=torch.bool)
-        for head in asked:
+        results: dict[str, Tensor] = {}
+        project = not options.get("return_features", False)
+        at = options.get("head_positions")
+        for head in heads:
             where = pick(head, hidden, text, text_mask, self.spec.tokens)
             if at is not None and where is not None and where.dtype != torch.bool:
                 where = at.flatten()
             module = self.heads[head.name]
             assert isinstance(module, Head)
             read = hidden if states is None else module.state(hidden, states)
-            read = read if tail is None or where is not None else read[:, -tail:]
+            read = (
+                read if logits_to_keep is None or where is not None else read[:, -logits_to_keep:]
+            )
             if not project:
                 found = module.features(read, where)
                 results[head.name] = found.view(*lead, *found.shape[1:])
@@ -205,14 +220,114 @@ class Transformer(nn.Module):
                 result = picture(result, stack.embed.grid(text), head.pixels)
             shape = lead if head.choices else (*lead, *result.shape[1:])
             results[head.name] = result.view(shape)
-        answered = (results[head.name] for head in asked if project and head.outputs is not None)
-        logits = next(answered, None)
-        return ModelOutput(hidden.view(*lead, *hidden.shape[1:]), logits, results, memory)
+        with_logits = [head for head in heads if project and head.outputs is not None]
+        logits = results[with_logits[0].name] if with_logits else None
+        output = ModelOutput(
+            logits=logits,
+            last_hidden_state=hidden.view(*lead, *hidden.shape[1:]),
+            encoder_last_hidden_state=memory,
+            past_key_values=cache,
+            head_outputs=results,
+        )
+        if labels is not None:
+            output.loss = self._loss(with_logits, results, labels, text_mask)
+        if output_hidden_states:
+            assert states is not None
+            output.hidden_states = (*states[:-1], hidden)
+            if encoder_states is not None and memory is not None:
+                output.encoder_hidden_states = (*encoder_states[:-1], memory)
+        if patterns is not None:
+            output.attentions = patterns.matching(f"{name}.blocks.*.pattern", ".cross.")
+            output.cross_attentions = patterns.matching("decoder.blocks.*.cross.pattern") or None
+            if memory is not None:
+                output.encoder_attentions = patterns.matching("encoder.blocks.*.pattern")
+        return output
+
+    def _wanted_heads(self, options: PassOptions) -> list[HeadSpec]:
+        names = options.get("heads")
+        if names is not None:
+            return [head for head in self.spec.heads if head.name in names]
+        auxiliary = options.get("auxiliary_heads", False)
+        return [head for head in self.spec.heads if auxiliary or not head.auxiliary]
+
+    def _decoder_input(
+        self, tokens: Tensor | None, mask: Tensor | None, labels: Tensor | None
+    ) -> Tensor:
+        """Returns the decoder's input where none was given: the text or the labels, shifted."""
+        start: int | Tensor | None = self.spec.tokens.start
+        if self.spec.shift_text and tokens is not None:
+            if self.spec.start_from_last:
+                start = last_tokens(tokens, mask)
+            return shifted_right(tokens, mask, start)
+        if labels is None:
+            raise InputError(
+                "This model has an encoder and a decoder: give the decoder's tokens as "
+                "`decoder_input_ids`, or the `labels`."
+            )
+        pad = self.spec.tokens.pad
+        known = labels.masked_fill(labels == IGNORED, 0 if pad is None else pad)
+        if self.spec.start_from_last:
+            start = last_tokens(known, labels != IGNORED)
+        return shifted_right(known, None, start)
+
+    def _loss(
+        self,
+        heads: list[HeadSpec],
+        results: Mapping[str, Tensor],
+        labels: Tensor | Mapping[str, Tensor],
+        mask: Tensor | None,
+    ) -> Tensor:
+        """Computes the loss of the first head, or the weighted sum over the named heads."""
+        if not heads:
+            raise UnsupportedError(
+                "This model has no head with outputs, so that labels have no loss; load a class "
+                "that has one.",
+                field="labels",
+            )
+        named = labels if isinstance(labels, Mapping) else {heads[0].name: labels}
+        losses = []
+        for name, target in named.items():
+            head = head_among(heads, name, " with outputs")
+            loss = labels_loss(self.spec, head, results[name], target, mask, self.problem_type)
+            losses.append(loss if len(named) == 1 else loss * head.weight)
+        return torch.stack(losses).sum()
 
     def encode(self, source: Tensor, source_mask: Tensor | None = None, **options: Any) -> Tensor:
         """Runs the encoder alone, and returns the hidden states that cross-attention reads."""
         assert self.encoder is not None
         return run("encoder", self.encoder, source, source_mask, **options)
+
+    def decode(
+        self,
+        tokens: Tensor,
+        mask: Tensor | None = None,
+        *,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: Cache | None = None,
+        **options: Any,
+    ) -> ModelOutput:
+        """Runs the last stack: the decoder of an encoder-decoder, or the only stack.
+
+        Args:
+            tokens: Token ids of [batch, position].
+            mask: True at real tokens.
+            memory: The encoder's output.
+            memory_mask: True at real positions of `memory`.
+            cache: Holds the keys and values of earlier tokens, and is extended.
+            **options: Further arguments of `forward`.
+        """
+        if self.encoder is None or self.decoder is None:
+            inputs: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask}
+        else:
+            inputs = {
+                "attention_mask": memory_mask,
+                "decoder_input_ids": tokens,
+                "decoder_attention_mask": mask,
+                "encoder_hidden_states": memory,
+            }
+        output: ModelOutput = self(**inputs, past_key_values=cache, **options)
+        return output
 
     def readout(self, residual: Tensor, head: str | None = None) -> Tensor:
         """Applies the final norm and a head to the residual stream of any layer (logit lens).
@@ -234,7 +349,7 @@ class Transformer(nn.Module):
         logits: Tensor = self.heads[name](stack.norm(residual), None)
         return logits
 
-    def remember(self) -> Cache:
+    def new_cache(self) -> Cache:
         """Returns an empty cache with the memory limits of the model's spec."""
         memory = self.spec.last_stack.memory
         return Cache() if memory is None else Cache(memory.limit, memory.reuse)
@@ -255,3 +370,8 @@ class Transformer(nn.Module):
             return "decoder", self.decoder
         assert self.encoder is not None
         return "encoder", self.encoder
+
+
+def _rows(x: Tensor | None) -> Tensor | None:
+    """Joins the axes before the last, so that the choices of an example become rows."""
+    return None if x is None else x.reshape(-1, x.shape[-1])

@@ -91,8 +91,8 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
     @torch.inference_mode()
     def _told(self, pieces: Sequence[MaskedPiece]) -> list[Hits]:
         inputs = read_inputs([{"tokens": piece.shown} for piece in pieces])
-        device = device_of(self.model.net)
-        said = self.model.net(**{name: value.to(device) for name, value in inputs.items()})
+        device = device_of(self.model)
+        said = self.model(**{name: value.to(device) for name, value in inputs.items()})
         found: list[Hits] = []
         for piece, logits in zip(pieces, said.logits, strict=True):
             at = np.flatnonzero(piece.wanted != IGNORED)

@@ -41,12 +41,12 @@ class ObjectiveEvaluator(Evaluator[Example, Answer]):
                 rows = order[start : start + SIDE_BY_SIDE]
                 batch = self._moved(self.objective.collate([pool[i] for i in rows]))
                 with torch.inference_mode():
-                    said = self.objective.answers(self.model.net, batch)
+                    said = self.objective.answers(self.model, batch)
                 found |= zip(rows, said, strict=True)
             yield from (found[i] for i in range(len(pool)))
 
     def _moved(self, batch: TrainingBatch) -> TrainingBatch:
-        device = device_of(self.model.net)
+        device = device_of(self.model)
         inputs, targets = (
             {name: value.to(device) for name, value in side.items()}
             for side in (batch.inputs, batch.targets)

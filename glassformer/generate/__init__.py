@@ -2,7 +2,7 @@
 
 from glassformer.generate.config import GenerationConfig
 from glassformer.generate.result import GenerationChunk, GenerationInterrupted, GenerationOutput
-from glassformer.generate.score import QuantizationCost, Score
+from glassformer.generate.score import Score
 from glassformer.generate.writer import Generator
 
 __all__ = [
@@ -11,6 +11,5 @@ __all__ = [
     "GenerationInterrupted",
     "GenerationOutput",
     "Generator",
-    "QuantizationCost",
     "Score",
 ]

@@ -273,8 +273,11 @@ class RecordedBeamPrefill:
         assert runner.slots is not None
         if self.source.shape[1]:
             memory = net.encode(self.source, self.mask)
-        out = net(self.prompt, memory=memory, source_mask=self.mask, cache=cache, tail=1)
+        out = net.decode(
+            self.prompt, memory=memory, memory_mask=self.mask, cache=cache, logits_to_keep=1
+        )
         runner.slots.lay(cache)
+        assert out.logits is not None
         runner.choose(out.logits[:, -1].repeat_interleave(runner.width, 0))
 
     def __call__(self, requests: Sequence[GenerationRequest]) -> None:

@@ -97,12 +97,13 @@ class BranchRunner(Runner):
         position = self.position.flatten()[parents].view_as(tokens)
         real = torch.ones_like(tokens, dtype=torch.bool) if self.pad is None else tokens != self.pad
         self.position = position + real
-        out = self.net(
+        out = self.net.decode(
             tokens,
             cache=self.cache,
-            positions=torch.where(real, position, -1),
-            branches=TreeMask(self.own, self.slots),
+            position_ids=torch.where(real, position, -1),
+            tree_mask=TreeMask(self.own, self.slots),
         )
+        assert out.logits is not None
         logits: Tensor = out.logits.flatten(0, 1).float()
         return logits
 

@@ -16,7 +16,7 @@ from glassformer.core import Cache
 from glassformer.generate.config import GenerationConfig
 from glassformer.generate.history import SequenceState
 from glassformer.generate.processors import NEVER, Processor
-from glassformer.generate.runner import Runner, joined, padded
+from glassformer.generate.runner import Runner, joined, last_logits, padded
 from glassformer.generate.stops import StoppingCriteria
 from glassformer.generate.strategy import (
     FinishedSequence,
@@ -41,29 +41,29 @@ def run_contrastive(
     net, cache = runner.net, Cache()
     stops.begin([request])
     tokens, _ = padded([request.prompt], runner.device, "left")
-    source = None
+    memory = None
     if request.source is not None:
-        source, _ = joined([request.source], runner.device)
-    out = net(tokens, source=source, cache=cache)
+        memory = net.encode(*joined([request.source], runner.device))
+    out = net.decode(tokens, memory=memory, cache=cache)
     history = SequenceState.of([request.prompt], [request.limit], runner.device)
-    said: Tensor = out.hidden  # [1, position, width]
-    logits: Tensor = out.logits[:, -1].float()
+    said: Tensor = out.last_hidden_state  # [1, position, width]
+    logits = last_logits(out)
     while True:
         scores = processed(processors, history, logits)
         if scores.isneginf().all():
             raise NoTokenLeftError(knobs, request.number, int(history.made))
         share, candidates = scores.softmax(-1).topk(knobs.top_k)
         cache.select(torch.zeros(knobs.top_k, dtype=torch.long, device=runner.device))
-        out = net(candidates.view(-1, 1), cache=cache)
-        likeness = F.cosine_similarity(out.hidden, said, dim=-1).amax(-1)  # [candidate]
+        out = net.decode(candidates.view(-1, 1), cache=cache)
+        likeness = F.cosine_similarity(out.last_hidden_state, said, dim=-1).amax(-1)  # [candidate]
         value = (1 - knobs.penalty_alpha) * share[0] - knobs.penalty_alpha * likeness
         best = value.masked_fill(share[0] == 0, NEVER).argmax()[None]  # never a forbidden token
         cache.select(best)
         token = candidates[0, best]
         logprob = logprobs_of(logits, token)
         history.append(token, logprob)
-        said = torch.cat((said, out.hidden[best]), 1)
-        logits = out.logits[best, -1].float()
+        said = torch.cat((said, out.last_hidden_state[best]), 1)
+        logits = last_logits(out)[best]
         news = StepOutput([GeneratedToken(request.number, 0, int(token), float(logprob))])
         reason = stops.of(history, [request])[0]
         if reason is not None:

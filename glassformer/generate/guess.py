@@ -63,11 +63,11 @@ class DraftModel:
         return guesses
 
     def _next(self, tokens: list[int]) -> int:
-        source = None
+        memory = None
         if self.source is not None and not self.cache.has_memory:
-            source = torch.as_tensor(self.source, device=self.device)[None]
+            memory = self.net.encode(torch.as_tensor(self.source, device=self.device)[None])
         ids = torch.tensor([tokens], device=self.device)
-        out = self.net(ids, source=source, cache=self.cache, tail=1)
+        out = self.net.decode(ids, memory=memory, cache=self.cache, logits_to_keep=1)
         self.read += tokens
         assert out.logits is not None
         return int(out.logits[0, -1].argmax())
@@ -102,6 +102,8 @@ def run_guessing(
         if guesses:
             cache.crop(cache.length - len(guesses) + accepted)
         guesses = guesser.guess(text, min(count, request.limit - made - 1))
-        out = runner.net(torch.tensor([[text[-1], *guesses]], device=runner.device), cache=cache)
+        out = runner.net.decode(
+            torch.tensor([[text[-1], *guesses]], device=runner.device), cache=cache
+        )
         assert out.logits is not None
         logits = out.logits[0].float()

@@ -92,7 +92,7 @@ class RequestBuilder:
             return tuple(self.fitting(ids, self.net.encoder, knobs, new=0))
         if not isinstance(prompt, Tensor):
             raise InputError(
-                "This model writes about sound: give it a spectrogram, as model.reader makes it."
+                "This model writes about sound: give it a spectrogram, as model.processor makes it."
             )
         return prompt
 

@@ -87,6 +87,9 @@ def heard(net: Transformer, start: int, sound: Tensor, languages: Mapping[str, i
     """Detects the spoken language: returns the token of the most probable one."""
     device = next(net.parameters()).device
     ids = torch.tensor(list(languages.values()), device=device)
-    out = net(torch.tensor([[start]], device=device), source=sound[None].to(device))
+    out = net(
+        input_features=sound[None].to(device),
+        decoder_input_ids=torch.tensor([[start]], device=device),
+    )
     assert out.logits is not None
     return int(ids[out.logits[0, -1, ids].argmax()])

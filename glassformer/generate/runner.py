@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core import Cache, Transformer
+from glassformer.core import Cache, ModelOutput, Transformer
 from glassformer.errors import InputError
 from glassformer.generate.prefix import PrefixCache, read_once, taken
 from glassformer.generate.strategy import GenerationRequest
@@ -71,18 +71,17 @@ class Runner:
         out = None
         for start in range(0, length, chunk):
             part = slice(start, start + chunk)
-            out = self.net(
+            out = self.net.decode(
                 tokens[:, part],
                 mask=None if mask is None else mask[:, part],
                 memory=memory if start == 0 else None,
-                source_mask=source_mask,
-                prefix=prefix,
+                memory_mask=source_mask,
+                prefix_length=prefix,
                 cache=cache,
-                tail=1,
+                logits_to_keep=1,
             )
-        assert out is not None and out.logits is not None
-        logits: Tensor = out.logits[:, -1].float()
-        return logits
+        assert out is not None
+        return last_logits(out)
 
     def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
         """Runs one decoding step; returns the next-token logits.
@@ -96,9 +95,8 @@ class Runner:
             parents, torch.arange(len(parents), device=parents.device)
         ):
             self.cache.select(parents)
-        out = self.net(tokens[:, None], cache=self.cache, tail=1)
-        logits: Tensor = out.logits[:, -1].float()
-        return logits
+        out = self.net.decode(tokens[:, None], cache=self.cache, logits_to_keep=1)
+        return last_logits(out)
 
     def forget(self) -> None:
         self.cache = None
@@ -113,6 +111,12 @@ class Runner:
         shelf = self.shelf
         if shelf is not None and len(text) >= shelf.least and shelf.is_of(self.net):
             shelf.keep(taken(self.held(), 0, tuple(text)))
+
+
+def last_logits(out: ModelOutput) -> Tensor:
+    """Returns the logits of the last position of each row, in float32."""
+    assert out.logits is not None
+    return out.logits[:, -1].float()
 
 
 def is_edited(net: Transformer) -> bool:
@@ -130,7 +134,7 @@ def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor
         return padded(sources, device, "right")
     if len({source.shape for source in sources}) > 1:
         raise InputError(
-            "Sounds of different lengths cannot be read side by side; let model.reader pad them."
+            "Sounds of different lengths cannot be read side by side; let model.processor pad them."
         )
     return torch.stack(list(sources)).to(device), None
 

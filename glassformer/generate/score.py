@@ -44,24 +44,6 @@ class Score:
         return math.exp(-self.total / len(self.logprobs))
 
 
-@dataclass(frozen=True)
-class QuantizationCost:
-    """Scores of a text before and after the weights were quantized."""
-
-    kind: str
-    before: Score
-    after: Score
-
-    @property
-    def growth(self) -> float:
-        """Relative increase of the perplexity: 0.01 is one percent."""
-        return self.after.perplexity / self.before.perplexity - 1
-
-    def __str__(self) -> str:
-        before, after = self.before.perplexity, self.after.perplexity
-        return f"{self.kind}: perplexity {before:.4f} -> {after:.4f} ({self.growth:+.2%})"
-
-
 def windows(context: int | None, window: int | None, stride: int | None) -> ScoreWindow:
     """Validates the window for a text that is longer than the context.
 
@@ -123,7 +105,7 @@ def read(net: Transformer, ids: Sequence[int], known: int, source: Source | None
     for start in range(0, len(ids) - 1, CHUNK):
         end = min(start + CHUNK, len(ids) - 1)
         given = memory if start == 0 else None
-        out = net(tokens[:, start:end], memory=given, cache=cache)
+        out = net.decode(tokens[:, start:end], memory=given, cache=cache)
         assert out.logits is not None
         log = out.logits[0].float().log_softmax(-1)
         found += log.gather(1, tokens[0, start + 1 : end + 1, None])[:, 0].tolist()

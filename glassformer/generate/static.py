@@ -19,7 +19,7 @@ from glassformer.core.linear import Linear
 from glassformer.core.pass_context import PassContext
 from glassformer.generate.fused import FusedStep, knows
 from glassformer.generate.kernels import attend_newest, prepare
-from glassformer.generate.runner import Runner, padded
+from glassformer.generate.runner import Runner, last_logits, padded
 from glassformer.generate.slots import PrefillCache, StaticCache, with_room
 from glassformer.generate.strategy import GenerationRequest
 from glassformer.spec import AlibiSpec, AttentionPattern, BlockSpec, RotarySpec, T5BiasSpec
@@ -229,10 +229,9 @@ class RecordedPrefill:
 
     def work(self) -> Tensor:
         cache = PrefillCache(self.slots)
-        out = self.net(self.tokens, mask=self.mask, cache=cache, tail=1)
+        out = self.net.decode(self.tokens, self.mask, cache=cache, logits_to_keep=1)
         cache.settle()
-        logits: Tensor = out.logits[:, -1].float()
-        return logits
+        return last_logits(out)
 
     def __call__(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
         self.tokens.copy_(tokens)

@@ -152,13 +152,13 @@ def compare(
             raise InputError(f"Models are compared: give gf.load({str(one)!r}).")
     there = [head if head in [one.name for one in model.spec.heads] else None for model in (a, b)]
     first, second = there if any(there) else (head, head)  # if neither has it, `look` raises
-    if a is b and adapters.active(a.net) is None:
+    if a is b and adapters.active(a) is None:
         raise InputError(
             "A model beside itself is compared with its adapter off and on, and this one has no "
             "adapter that is on; give two models."
         )
     _check(a, b)
-    with adapters.switched_off(a.net) if a is b else nullcontext():
+    with adapters.switched_off(a) if a is b else nullcontext():
         before = look(a, text, target, at=_wanted(a), head=first)
     after = look(b, text, target, at=_wanted(b), head=second)
     sides = {name: _side(x, y) for name, x, y in _pairs(before, after)}
@@ -166,7 +166,7 @@ def compare(
 
 
 def _wanted(model: TaskModel) -> list[str]:
-    there = model.net.encoder is not None
+    there = model.encoder is not None
     return [
         name
         for name in names_of(model.spec)
@@ -209,7 +209,7 @@ def _pairs(a: View, b: View) -> Iterator[tuple[str, StackView, StackView]]:
     for stack in ("encoder", "decoder"):
         if f"{stack}.blocks.0.attn_out" in names:
             yield stack, StackView(a, stack), StackView(b, stack)
-    both = a.model.net.encoder is not None and a.model.net.decoder is not None
+    both = a.model.encoder is not None and a.model.decoder is not None
     if both and "decoder.blocks.0.cross.attn_out" in names:
         yield "cross", a.cross, b.cross
 
@@ -257,7 +257,7 @@ def _side(a: StackView, b: StackView) -> SideComparison:
 def _written(side: StackView, layer: int) -> Tensor:
     """What each head writes to the residual stream: [head, position, width]."""
     z = side.z[layer].array.float()
-    stack = getattr(side.view.model.net, side.stack)
+    stack = getattr(side.view.model, side.stack)
     assert isinstance(stack, Stack)
     block = stack.blocks[side.spec.order[layer]]
     part: Any = getattr(block, "cross" if side.scope else "attention", None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from glassformer.core.input_rules import input_name, text_ids
 from glassformer.errors import InputError, UnsupportedError
 from glassformer.generate.beam import BeamCandidate
 from glassformer.generate.result import GenerationOutput
@@ -88,13 +89,13 @@ def generation_trace(
         The steps, and the reason generation stopped ("eos" or "length").
     """
     request = _request(view, length)
-    turned = view.model.writer.knobs({"do_sample": sample, "seed": seed, **knobs})
-    runner = Runner(view.model.net)
+    turned = view.model.generator.knobs({"do_sample": sample, "seed": seed, **knobs})
+    runner = Runner(view.model)
     chance = chances(seed, 0, request.limit)
     said = Predicted(view, head_with_outputs(view.model, None).name)  # the head used for generation
     steps: list[GenerationStep] = []
     fresh, reused = len(request.prompt), 0
-    with standing(view.model.net, view.edits, alone=True):
+    with standing(view.model, view.edits, alone=True):
         began = time.perf_counter()
         logits = runner.read([request], 1)
         for number in range(request.limit):
@@ -124,7 +125,7 @@ def cache_size(view: View) -> CacheSize:
         raise UnsupportedError(
             f"{view.model.architecture} keeps no keys and values; its layers have no attention."
         )
-    number = next(view.model.net.parameters()).element_size()
+    number = next(view.model.parameters()).element_size()
     token = sum(2 * number * one.attention.key_heads * one.attention.head_dim for one in blocks)
     cross = sum(2 * number * c.key_heads * c.head_dim for one in blocks if (c := one.cross))
     memory = len(view.reading.encoder) if cross and view.stack == "decoder" else 0
@@ -171,12 +172,12 @@ def beam_tree(
     Returns:
         The nodes, and the results, each with the index of its last node.
     """
-    request, writer = _request(view, length), view.model.writer
+    request, writer = _request(view, length), view.model.generator
     turned = writer.knobs(
         {"num_beams": beams, "num_return_sequences": beams, "tree": True, "do_sample": False}
         | {"graph": False, **knobs}
     )
-    with standing(view.model.net, view.edits, alone=True):
+    with standing(view.model, view.edits, alone=True):
         ((_, best),) = writer.results([request], turned)
     assert best.tree is not None
     nodes: list[Node] = []
@@ -218,8 +219,8 @@ def _request(view: View, length: int) -> GenerationRequest:
     if view.stack != "decoder":
         raise UnsupportedError(f"{view.model.architecture} does not write; it fills gaps.")
     inputs = view.reading.inputs
-    prompt = tuple(inputs["tokens"][0].tolist())
-    source = inputs.get("source")
+    prompt = tuple(text_ids(inputs)[0].tolist())
+    source = inputs[input_name(view.model.spec)] if view.model.spec.is_encoder_decoder else None
     context = view.spec.context_length
     room = length if context is None else min(length, context - len(prompt))
     if room < 1:

@@ -63,7 +63,7 @@ def structure(model: TaskModel, tuned: str | None) -> Facts:
     return {
         "kind": model_kind(spec),
         "architecture": model.architecture,
-        "parameters": count_parameters(model.net),
+        "parameters": count_parameters(model),
         "reads": {"pair": reads_pairs(model), "target": len(there) == 2 and not spec.shift_text},
         "sights": sights(spec),
         "stacks": {name: stack_facts(stack) for name, stack in there.items()},

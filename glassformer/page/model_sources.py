@@ -52,8 +52,8 @@ class ModelSource:
             model = self.snapshot.load()
         else:
             model = load(self.folder, dtype=torch.float32, adapter=self.adapter)
-        model.net.eval()
-        return model.pack() if count_parameters(model.net) < PACKED else model
+        model.eval()
+        return model.pack() if count_parameters(model) < PACKED else model
 
     def describe(self) -> tuple[str, ModelSpec]:
         """Returns the architecture and specification.

@@ -33,7 +33,7 @@ class AudioProcessor:
     Shorter audio is padded with silence; audio longer than `seconds` is cut off.
 
     >>> processor = AudioProcessor()
-    >>> net(tokens, source=processor("hello.wav"))
+    >>> model(input_features=processor("hello.wav"), decoder_input_ids=ids).logits
     """
 
     bands: int = 80

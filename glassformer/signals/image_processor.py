@@ -34,7 +34,7 @@ class ImageProcessor:
     skipped.
 
     >>> processor = ImageProcessor()
-    >>> net(processor("cat.png"))
+    >>> model(pixel_values=processor("cat.png")).logits
     """
 
     size: tuple[int, int] | None = (224, 224)

@@ -169,3 +169,12 @@ class ModelSpec:
         stack = self.encoder if self.decoder is None else self.decoder
         assert stack is not None
         return stack
+
+    @property
+    def is_encoder_decoder(self) -> bool:
+        return self.encoder is not None and self.decoder is not None
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether the model is a decoder alone, which predicts the next token."""
+        return self.encoder is None

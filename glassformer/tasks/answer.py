@@ -169,7 +169,7 @@ class Answerer:
     def _forward(
         self, inputs: dict[str, Tensor], texts: list[TextEncoding]
     ) -> list[QuestionContext]:
-        out = self.model.net(**inputs, heads=(self.head.name,)).heads
+        out = self.model(**inputs, heads=(self.head.name,)).head_outputs
         if self.head.beam is not None:
             found = {
                 key.removeprefix(f"{self.head.name}."): value.float().tolist()

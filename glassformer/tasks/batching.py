@@ -173,7 +173,7 @@ def predict_batched(
         pool: The number of texts in a pool.
         flat: Whether the net skips padding (see `packing.py`), so that any amount of it is allowed.
     """
-    device = device_of(model.net)
+    device = device_of(model)
     room = ROOMS.get(device.type, ROOMS["cuda"])
     room = room if tokens is None else replace(room, tokens=tokens)
     room = replace(room, padding=room.tokens) if flat else room
@@ -226,11 +226,11 @@ def collate(
     batch = BatchEncoding.of(
         list(texts), pad=pad or 0, length=None, side="right", segments=0 if segmented else None
     )
-    inputs = {"tokens": batch.tokens}
+    inputs = {"input_ids": batch.tokens}
     if len(set(map(len, texts))) > 1 or (pad is not None and bool(batch.tokens.eq(pad).any())):
-        inputs["mask"] = batch.mask
+        inputs["attention_mask"] = batch.mask
     if batch.segments is not None:
-        inputs["segments"] = batch.segments
+        inputs["token_type_ids"] = batch.segments
     return {name: value.to(device, non_blocking=True) for name, value in inputs.items()}
 
 

@@ -105,12 +105,12 @@ class Classifier:
     def stream(self, texts: Iterable[Text | Pause]) -> Iterator[Classification | GlassformerError]:
         """Yields results in order; a text that cannot be read yields an error in its place."""
         read = encoded(self.model, texts, max_length=self._max_length, refuse=self._refuse)
-        return predict_batched(self.model, read, self._forward, flat=can_pack(self.model.net))
+        return predict_batched(self.model, read, self._forward, flat=can_pack(self.model))
 
     def _forward(
         self, inputs: dict[str, Tensor], texts: list[TextEncoding]
     ) -> list[Classification]:
-        logits = head_logits(self.model.net, inputs, self.head.name).float()
+        logits = head_logits(self.model, inputs, self.head.name).float()
         chances = logits.sigmoid() if self.several else logits.softmax(-1)  # [text, label]
         return [
             self.judged(row, text.cut) for row, text in zip(chances.tolist(), texts, strict=True)

@@ -116,7 +116,7 @@ class Embedder:
     def __call__(self, texts: Iterable[str | Pause]) -> Iterator[Vector | GlassformerError]:
         """Yields vectors in the order of the texts; a text that cannot be read yields an error."""
         read = encoded(self.model, map(self.prompted, texts), max_length=self.length)
-        return predict_batched(self.model, read, self.vectors, flat=can_pack(self.model.net))
+        return predict_batched(self.model, read, self.vectors, flat=can_pack(self.model))
 
     def prompted(self, text: str | Pause) -> str | Pause:
         """Adds the prompt; an empty text stays empty, so that it is rejected."""
@@ -125,11 +125,11 @@ class Embedder:
     def vectors(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Vector]:
         """Runs the model on a batch and pools the hidden states."""
         self.cut += sum(text.cut > 0 for text in texts)
-        mask = inputs.get("mask")
-        if mask is not None and can_pack(self.model.net):
-            states = states_of_texts(self.model.net, inputs)
+        mask = inputs.get("attention_mask")
+        if mask is not None and can_pack(self.model):
+            states = states_of_texts(self.model, inputs)
         else:
-            states = states_of(self.model.net, **inputs)
+            states = states_of(self.model, **inputs)
         if self.pooling.skip_prompt and self.words:
             if mask is None:
                 mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
@@ -152,19 +152,15 @@ def require_text(model: TaskModel) -> None:
 
 
 def states_of(
-    net: Transformer,
-    tokens: Tensor,
-    mask: Tensor | None = None,
-    segments: Tensor | None = None,
-    **more: Any,
+    net: Transformer, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any
 ) -> Tensor:
     """Returns the last hidden states, [text, position, width].
 
     For an encoder-decoder they are the encoder's.
     """
     if net.spec.encoder is not None and net.spec.decoder is not None:
-        return net.encode(tokens, mask)
-    hidden: Tensor = net(tokens, mask, segments, heads=(), **more).hidden
+        return net.encode(input_ids, attention_mask)
+    hidden: Tensor = net(input_ids, attention_mask, heads=(), **more).last_hidden_state
     return hidden
 
 

@@ -79,7 +79,7 @@ def first_guesses(
     banned: Sequence[int],
 ) -> list[list[list[Guess]]]:
     """Returns the `top` tokens for every mask of every text, with all masks open."""
-    at = inputs["tokens"].eq(mask)
+    at = inputs["input_ids"].eq(mask)
     found = logprobs_at(model, inputs, at)
     found[:, list(banned)] = float("-inf")
     best = found.topk(min(top, found.shape[-1] - len(banned)), -1)
@@ -145,8 +145,8 @@ def surest(
     for start in range(0, len(states), ROWS):
         own = states[start : start + ROWS]
         with torch.inference_mode():
-            inputs = collate(model, [_encoded(state.row) for state in own], device_of(model.net))
-            at = torch.zeros_like(inputs["tokens"], dtype=torch.bool)
+            inputs = collate(model, [_encoded(state.row) for state in own], device_of(model))
+            at = torch.zeros_like(inputs["input_ids"], dtype=torch.bool)
             for number, state in enumerate(own):
                 at[number, list(state.open)] = True
             found = logprobs_at(model, inputs, at)
@@ -163,9 +163,9 @@ def logprobs_at(model: TaskModel, inputs: dict[str, Tensor], at: Tensor) -> Tens
 
     Only these are computed, because the vocabulary is large.
     """
-    hidden: Tensor = model.net(**inputs, heads=()).hidden[at]
+    hidden: Tensor = model(**inputs, heads=()).last_hidden_state[at]
     head = require_head(model, "lm", "fill").name
-    logits: Tensor = model.net.heads[head](hidden, None)
+    logits: Tensor = model.heads[head](hidden, None)
     return logits.float().log_softmax(-1)
 
 

@@ -20,7 +20,7 @@ class Seq2SeqFiller:
     def __init__(self, model: TaskModel, top: int, beam: int, knobs: dict[str, Any]) -> None:
         self.model, self.top = model, top
         try:
-            filler_of(model.writer)
+            filler_of(model.generator)
         except GlassformerError as error:
             said = f"{error} {model.architecture} is {purpose(model)}."
             raise UnsupportedError(said) from None
@@ -38,7 +38,7 @@ class Seq2SeqFiller:
                 yield text
 
     def filled(self, text: str) -> Filled:
-        best = infill(self.model.writer, text, self.knobs)
+        best = infill(self.model.generator, text, self.knobs)
         found = tuple(map(_written, (best, *best.alternatives)))
         return Filled(found[0].text, (), found)
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from glassformer.core import Transformer
 from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
 from glassformer.generate import Generator
 from glassformer.generate.context import context_length
 from glassformer.spec import AudioFramesSpec, HeadSpec, ModelSpec, PatchEmbeddingSpec, head_among
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Tokenizer
+from glassformer.weights.pretrained import PretrainedTransformer
 
 Result = TypeVar("Result")
 SETTINGS = "task_specific_params"  # a key of config.json that transformers keeps and ignores
@@ -31,27 +31,22 @@ WRITERS = {  # tasks whose language modeling head has a training objective of it
 }
 
 
-class TaskModel(Protocol):
+class TaskModel(PretrainedTransformer):
     """The part of `glassformer.Model` that tasks use."""
 
-    net: Transformer
-    config: dict[str, Any]
-    architecture: str
-    generation: dict[str, Any] | None
+    generation_config: dict[str, Any] | None
 
     @property
-    def spec(self) -> ModelSpec: ...
+    def tokenizer(self) -> Tokenizer | None:
+        raise NotImplementedError
 
     @property
-    def tokenizer(self) -> Tokenizer | None: ...
+    def pooling(self) -> Pooling | None:
+        raise NotImplementedError
 
     @property
-    def pooling(self) -> Pooling | None: ...
-
-    @property
-    def writer(self) -> Generator: ...
-
-    def generate(self, prompt: Any = None, **knobs: Any) -> Any: ...
+    def generator(self) -> Generator:
+        raise NotImplementedError
 
 
 def kind_of(head: HeadSpec, spec: ModelSpec) -> str:
@@ -157,7 +152,7 @@ def labels_of(model: TaskModel, head: HeadSpec) -> Sequence[str]:
 
 def text_stack(model: TaskModel) -> Any:
     """Returns the stack of the net that reads text."""
-    net = model.net
+    net = model
     reads = net.encoder is not None and not isinstance(
         net.encoder.spec.embed, AudioFramesSpec | PatchEmbeddingSpec
     )

@@ -47,12 +47,12 @@ def states_of_texts(net: Transformer, inputs: dict[str, Tensor]) -> Tensor:
 
     `inputs` must have an attention mask.
     """
-    mask = inputs["mask"]
+    mask = inputs["attention_mask"]
     sizes = mask.sum(-1)
     runs = torch.cat((sizes.new_zeros(1), sizes.cumsum(0))).int()
-    row = {name: value[mask][None] for name, value in inputs.items() if name != "mask"}
+    row = {name: value[mask][None] for name, value in inputs.items() if name != "attention_mask"}
     texts = torch.arange(len(sizes)).repeat_interleave(sizes)[None]
-    hidden = net(**row, documents=texts, runs=runs, heads=()).hidden
+    hidden = net(**row, document_ids=texts, cu_seqlens=runs, heads=()).last_hidden_state
     states: Tensor = hidden.new_zeros(*mask.shape, hidden.shape[-1])
     states[mask] = hidden[0]
     return states
@@ -63,10 +63,10 @@ def head_logits(net: Transformer, inputs: dict[str, Tensor], name: str) -> Tenso
     (head,) = (head for head in net.spec.heads if head.name == name)
     usual = not head.mixes and head.depth is None and not head.after_question and not head.choices
     found: Tensor
-    if "mask" in inputs and usual and can_pack(net):
+    if "attention_mask" in inputs and usual and can_pack(net):
         states = states_of_texts(net, inputs)
-        where = pick(head, states, inputs["tokens"], inputs["mask"], net.spec.tokens)
+        where = pick(head, states, inputs["input_ids"], inputs["attention_mask"], net.spec.tokens)
         found = net.heads[name](states, where)
     else:
-        found = net(**inputs, heads=(name,)).heads[name]
+        found = net(**inputs, heads=(name,)).head_outputs[name]
     return found

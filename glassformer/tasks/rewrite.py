@@ -74,7 +74,7 @@ class Rewriter:
                 "model to fill gaps with (fill)."
             )
         self.model, self.verb = model, verb
-        self.writer = model.writer
+        self.writer = model.generator
         if self.writer.listens:
             raise UnsupportedError(
                 f"{verb} reads text, and {model.architecture} listens; give its sound to generate."
@@ -107,7 +107,7 @@ class Rewriter:
             usual["max_new_tokens"] = self.new_tokens
         if "batch_size" not in said:
             beams = {**usual, **said}.get("num_beams", 1)
-            gpu = device_of(self.model.net).type != "cpu"
+            gpu = device_of(self.model).type != "cpu"
             few = self.alone and not gpu
             usual["batch_size"] = max(ROWS, beams) if few else (GPU_TEXTS if gpu else TEXTS) * beams
         return {**usual, **task, **given}
@@ -126,7 +126,7 @@ class Rewriter:
 
     def _room(self, length: int | None) -> int:
         """Returns the maximum number of tokens of a source, including those around the text."""
-        stack = self.model.net.decoder if self.alone else self.model.net.encoder
+        stack = self.model.decoder if self.alone else self.model.encoder
         positions = context_length(stack)
         limits = [positions, self.saved.get("length"), self.tokenizer.max_length]
         room = min((one for one in limits if one is not None), default=USUAL_LENGTH)

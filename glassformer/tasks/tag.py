@@ -131,7 +131,7 @@ class Tagger:
     def stream(self, texts: Iterable[Given | Pause]) -> Iterator[Tagged | GlassformerError]:
         """Yields results in order; a text that cannot be read yields an error in its place."""
         found: Found | None = None  # for the words of a text
-        flat = can_pack(self.model.net)
+        flat = can_pack(self.model)
         for step in read_long(self.model, map(self._job, texts), self._forward, flat=flat):
             if isinstance(step, GlassformerError):
                 yield step
@@ -211,7 +211,7 @@ class Tagger:
         return WordList(text, starts, ends)
 
     def _forward(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Found]:
-        logits = head_logits(self.model.net, inputs, self.head.name).float()
+        logits = head_logits(self.model, inputs, self.head.name).float()
         chances, labels = (side.cpu().numpy() for side in logits.softmax(-1).max(-1))
         return list(zip(chances, labels, strict=True))
 

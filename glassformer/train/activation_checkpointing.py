@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from copy import copy
 from typing import Any
 
 import torch
 import torch._functorch.config as functorch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.checkpoint import checkpoint
 
 from glassformer.core.attention.sdpa import SOUND
-from glassformer.core.pass_context import PassContext
+from glassformer.core.checkpointing import GradientCheckpointing
 from glassformer.core.stack import Stack
 from glassformer.train.cpu_kernels import own_kernels
 from glassformer.train.objectives import Objective, TrainingBatch
@@ -88,31 +86,4 @@ def recompute_layers(module: nn.Module) -> None:
     """Makes every layer of every stack in the module recompute its activations during training."""
     for stack in module.modules():
         if isinstance(stack, Stack):
-            for layer in stack.blocks:
-                layer.forward = _Forgetful(layer)
-
-
-class _Forgetful:
-    """A checkpointed forward pass of a layer.
-
-    Results that layers share in a pass (`PassContext.memo`) exist when a layer is recomputed,
-    although they did not when it first ran; so each layer is recomputed with a copy of its original
-    context.
-    """
-
-    def __init__(self, layer: nn.Module) -> None:
-        self._layer = layer
-        self._forward = layer.forward
-
-    def __call__(self, x: Any, ctx: PassContext, *rest: Any) -> Any:
-        if not self._layer.training:
-            return self._forward(x, ctx, *rest)
-        before = copy(ctx)
-        before.memo = dict(ctx.memo)
-        contexts = iter((ctx, before))
-
-        def run(x: Any) -> Any:  # the recomputation runs outside the caller's kernel context
-            with own_kernels(x.device):
-                return self._forward(x, next(contexts), *rest)
-
-        return checkpoint(run, x, use_reentrant=False)
+            stack.checkpointing = GradientCheckpointing(own_kernels)

@@ -107,7 +107,7 @@ def adapted(model: Model, recipe: Recipe) -> Model:
             "model.folder."
         )
     kind, options = recipe.adapter.kind, recipe.adapter.options
-    return model.add_adapter(
+    return model.adapters.add(
         adapters.make(kind, options, recipe.train.steps), seed=recipe.train.seed
     )
 

@@ -177,26 +177,26 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
         settings.folder,
         dtype=torch.float32,
         architecture=settings.architecture,
-        make=settings.make,
-        drop=settings.drop,
+        init_missing=settings.make,
+        ignore_unexpected=settings.drop,
         labels=settings.labels or None,
         seed=seed,
     )
-    if adapters.active(model.net) is not None:
+    if adapters.active(model) is not None:
         model = merged(model)
-    for parameter in model.net.parameters():  # some are memory-mapped or transposed
+    for parameter in model.parameters():  # some are memory-mapped or transposed
         parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
     if tokenizer is None:
         return model
     other = Model(
-        model.net,
+        model,
         model.config,
         model.architecture,
         tokenizer=tokenizer,
-        reader=model._reader,
+        processor=model.processor_source,
         pooling=model.pooling,
-        report=model.report,
-        generation=model.generation,
+        load_report=model.load_report,
+        generation_config=model.generation_config,
     )
     other.source, other.base = model.source, model.base
     return other

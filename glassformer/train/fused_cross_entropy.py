@@ -60,7 +60,13 @@ def token_loss(
 
 def features(net: nn.Module, inputs: Mapping[str, Any], head: str) -> Tensor:
     """Returns the input of the head's output layer, [batch, position, width]."""
-    found: Tensor = net(**inputs, heads=(head,), project=False).heads[head]
+    found: Tensor = net(**inputs, heads=(head,), return_features=True).head_outputs[head]
+    return found
+
+
+def head_output(net: nn.Module, inputs: Mapping[str, Any], head: str) -> Tensor:
+    """Returns the output of a head."""
+    found: Tensor = net(**inputs, heads=(head,)).head_outputs[head]
     return found
 
 

@@ -92,7 +92,7 @@ class Loop:
         settings = recipe.train
         self.recipe, self.settings = recipe, settings
         self.model, self.feed, self.place = model, feed, place
-        self.task = TrainingModule(model.net, objective).to(place.device).train()
+        self.task = TrainingModule(model, objective).to(place.device).train()
         self.arranged = apply_tensor_parallel(self.task, place, recipe)
         if settings.bptt:
             truncate(self.task, settings.bptt)
@@ -129,7 +129,7 @@ class Loop:
             compiled = Compiled(self.engine, objective, frugal=frugal, recorded=recorded)
             return ForwardBackward(compiled, self.precision, place)
         plain = ForwardBackward(self.engine, self.precision, place)
-        if recorded and not settings.unfreeze_every and recordable(self.model.net):
+        if recorded and not settings.unfreeze_every and recordable(self.model):
             return Recorded(plain, objective, self.parameters)
         return plain
 
@@ -148,7 +148,7 @@ class Loop:
         factors = self.task.factors(counts)
         sums = accumulate_gradients(self.learn, batches, factors, place, (settings.seed, step))
         gradient = self.precision.step(self.optimizer, self.parameters, settings.clip)
-        adapters.after_step(self.model.net, step)
+        adapters.after_step(self.model, step)
         self.optimizer.zero_grad(set_to_none=True)
         self.notes.step += 1
         self.notes.tokens += tokens
@@ -209,7 +209,7 @@ class Loop:
                 if self.recipe.adapter is None:
                     self.model.save(place)
                 else:
-                    self.model.save_adapter(place)
+                    self.model.adapters.save(place)
                 for name, companion in self.task.objective.companions().items():
                     companion.save(place / name)
 

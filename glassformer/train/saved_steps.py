@@ -99,7 +99,7 @@ def _from_state(run: Run, folder: Path) -> Model:
         model = adapted(model, recipe)
     reader = HuggingFaceStorageReader(str(folder))
     stored = reader.read_metadata().state_dict_metadata
-    own = {f"{WEIGHTS}{name}": tensor for name, tensor in model.net.state_dict().items()}
+    own = {f"{WEIGHTS}{name}": tensor for name, tensor in model.state_dict().items()}
     with quietly(), torch.no_grad():
         load_tensors(
             {name: tensor for name, tensor in own.items() if name in stored},

@@ -92,7 +92,7 @@ def fitting_class(config: Mapping[str, Any], files: TensorFiles) -> str | None:
     for architecture in classes_of(find_family(config), config["model_type"]):
         plan = make_load_plan(config, architecture, files)
         if fits(plan):
-            fitting.append((-len(plan.unused()), len(plan.net.heads), architecture))
+            fitting.append((-len(plan.unused()), len(plan.transformer.heads), architecture))
     return max(fitting, key=lambda found: found[:2])[2] if fitting else None
 
 

@@ -46,17 +46,18 @@ class LoadOptions:
         device: The device to load to.
         dtype: Converts floating-point tensors to this dtype; None keeps the stored dtype.
         architecture: Loads this class instead of the one that config.json names.
-        make: Prefixes of published tensor names. Tensors with such names that the files lack are
-            initialized randomly.
-        drop: Prefixes of published tensor names. Unused tensors with such names are ignored.
-        seed: The seed for the tensors in `make`.
+        init_missing: Prefixes of published tensor names. Tensors with such names that the files
+            lack are initialized randomly.
+        ignore_unexpected: Prefixes of published tensor names. Unused tensors with such names are
+            ignored.
+        seed: The seed for the tensors in `init_missing`.
     """
 
     device: str | torch.device = "cpu"
     dtype: torch.dtype | None = None
     architecture: str | None = None
-    make: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
+    init_missing: tuple[str, ...] = ()
+    ignore_unexpected: tuple[str, ...] = ()
     seed: int = 0
 
 
@@ -64,7 +65,7 @@ class LoadOptions:
 class LoadResult:
     """A loaded model, its class name, and the report on its tensors."""
 
-    net: Transformer
+    transformer: Transformer
     architecture: str
     report: LoadReport
 
@@ -119,7 +120,7 @@ def load_transformer(folder: Path, config: Mapping[str, Any], request: LoadOptio
     if request.architecture is None and named not in (None, architecture):
         report.notes.append(f"config.json names the class {named}; the tensors fit {architecture}")
     report.seconds = time.perf_counter() - begin
-    return LoadResult(plan.net, architecture, report)
+    return LoadResult(plan.transformer, architecture, report)
 
 
 def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
@@ -197,16 +198,16 @@ def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOp
     Args:
         plan: The load plan.
         reasons: The unused tensors with a known reason, as returned by `explained`.
-        request: Its `make` and `drop` name the differences that are allowed.
+        request: Its `init_missing` and `ignore_unexpected` name the differences that are allowed.
     """
     lacking = {
         their: source.name
         for source in plan.missing()
         for their in source.expected.theirs
-        if not their.startswith(request.make)
+        if not their.startswith(request.init_missing)
     }
     rest = [name for name in plan.unused() if name not in reasons]
-    extra = [name for name in rest if not name.startswith(request.drop)]
+    extra = [name for name in rest if not name.startswith(request.ignore_unexpected)]
     if not lacking and not extra:
         return
     said = [f"lacks {_listed(list(lacking))}"] if lacking else []
@@ -231,7 +232,7 @@ def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOp
             missing=tuple(lacking),
             unexpected=extra,
         )
-    ways = {"make": _prefixes(list(lacking)), "drop": _prefixes(extra)}
+    ways = {"init_missing": _prefixes(list(lacking)), "ignore_unexpected": _prefixes(extra)}
     asks = ", ".join(f"{key}={names!r}" for key, names in ways.items() if names)
     raise LoadError(
         f"{text}; if that is intended, load it with {asks}.",
@@ -242,7 +243,7 @@ def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOp
 
 def check_dtypes(plan: LoadPlan, request: LoadOptions) -> None:
     """Checks that each tensor has a dtype to compute with, as stored or as requested."""
-    ours = plan.net.state_dict()
+    ours = plan.transformer.state_dict()
     for source in plan.sources:
         for their in () if source.found is None else source.found.theirs:
             dtype = plan.files.dtype(their)
@@ -271,7 +272,7 @@ def fill(plan: LoadPlan, request: LoadOptions, report: LoadReport) -> None:
     newest = request.dtype
     for source in sorted(plan.sources, key=lambda source: source.found is None):
         if source.found is None:
-            tensor = initial_value(plan.net, source.name, request.seed)
+            tensor = initial_value(plan.transformer, source.name, request.seed)
             report.made.append(source.name)
         else:
             op = source.found.rule.op
@@ -282,11 +283,11 @@ def fill(plan: LoadPlan, request: LoadOptions, report: LoadReport) -> None:
             newest = request.dtype or (tensor.dtype if source.found is not None else newest)
             tensor = tensor.to(newest)
         tensor = tensor.to(request.device)
-        assign_tensor(plan.net, source.name, tensor)
+        assign_tensor(plan.transformer, source.name, tensor)
         report.tied |= dict.fromkeys(source.followers, source.name)
         report.bytes += tensor.nbytes
         dtypes.add(str(tensor.dtype).removeprefix("torch."))
-    tie_weights(plan.net)
+    tie_weights(plan.transformer)
     report.dtypes = tuple(sorted(dtypes))
 
 

@@ -37,7 +37,7 @@ class TensorSource:
 class LoadPlan:
     """A model on the meta device, and the sources of all its tensors."""
 
-    net: Transformer
+    transformer: Transformer
     config: Mapping[str, Any]
     family: Family
     files: TensorFiles
@@ -175,13 +175,13 @@ def parts_of(net: Transformer, name: str) -> tuple[int, ...]:
 
 def check_shapes(plan: LoadPlan) -> None:
     """Raises an error if a file tensor does not have the shape that config.json implies."""
-    ours: dict[str, Tensor] = plan.net.state_dict()
+    ours: dict[str, Tensor] = plan.transformer.state_dict()
     wrong: dict[str, tuple[int, ...]] = {}  # the shape by config.json
     for source in plan.sources:
         for place in (source.found, *source.copies):
             if place is None:
                 continue
-            parts = parts_of(plan.net, source.name)
+            parts = parts_of(plan.transformer, source.name)
             shapes = place.rule.op.shapes(tuple(ours[source.name].shape), parts)
             for their, shape in zip(place.theirs, shapes, strict=True):
                 if plan.files.shape(their) != shape:

@@ -133,7 +133,7 @@ def quantize(net: nn.Module, kind: str) -> None:
         raise ConfigError(f"There is no quantization {kind!r}; choose of {', '.join(KINDS)}.")
     if is_quantized(net):
         raise UnsupportedError("The model is quantized already; load it anew for another kind.")
-    if any(hasattr(module, "adapters") for module in net.modules()):
+    if any(isinstance(m, Linear) and hasattr(m, "adapters") for m in net.modules()):
         raise UnsupportedError("The model has an adapter; merge or remove it, or quantize first.")
     made: dict[nn.Module, QuantizedLinear] = {}
     for module in list(net.modules()):

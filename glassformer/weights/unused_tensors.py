@@ -75,7 +75,7 @@ def _is_further(plan: LoadPlan, name: str) -> bool:
         return True
     found = re.match(rf"{re.escape(plan.base)}layers\.(\d+)\.", name)
     ahead = plan.config.get("num_nextn_predict_layers") or 0
-    layers = len(plan.net.spec.last_stack.blocks)
+    layers = len(plan.transformer.spec.last_stack.blocks)
     return found is not None and layers <= int(found[1]) < layers + ahead
 
 

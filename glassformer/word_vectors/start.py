@@ -23,7 +23,7 @@ def start_embedding(model: Model, vectors: Vectors) -> int:
     """
     if model.tokenizer is None:
         raise UnsupportedError("Vectors go by the text of tokens, and the model has no tokenizer.")
-    sides = ((model.net.encoder, model.tokenizer), (model.net.decoder, model.tokenizer.target))
+    sides = ((model.encoder, model.tokenizer), (model.decoder, model.tokenizer.target))
     tables: dict[Tensor, Tokenizer] = {}  # a shared table occurs once
     for stack, tokenizer in sides:
         if stack is not None:

@@ -97,7 +97,7 @@ def read_apart(
         longest = max(len(one.target) for one in batch)
         with torch.inference_mode():
             tokens, mask = padded([read_of(one) for one in batch], device_of(net), "left")
-            logits = net(tokens, mask=mask, tail=longest).logits  # [request, slot, token]
+            logits = net(tokens, mask, logits_to_keep=longest).logits  # [request, slot, token]
         ends = [longest] * len(batch)
         found |= dict(zip(rows, judged(logits, batch, ends), strict=True))
     return [found[i] for i in range(len(requests))]
@@ -111,12 +111,12 @@ def read_shared(
     cache, device = Cache(), device_of(net)
     with torch.inference_mode():
         tokens, mask = padded([group[0].context[:-1] for group in groups], device, "left")
-        net(tokens, mask=mask, cache=cache, tail=1)
+        net(tokens, mask, past_key_values=cache, logits_to_keep=1)
         counts = torch.tensor([len(group) for group in groups], device=device)
         cache.select(torch.arange(len(groups), device=device).repeat_interleave(counts))
         ends = [(one.context[-1], *one.target[:-1]) for one in requests]
         tokens, mask = padded(ends, device, "right")
-        logits = net(tokens, mask=mask, cache=cache).logits
+        logits = net(tokens, mask, past_key_values=cache).logits
     likely = iter(judged(logits, requests, [len(end) for end in ends]))
     return [[next(likely) for _ in group] for group in groups]
 

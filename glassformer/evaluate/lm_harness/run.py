@@ -130,7 +130,7 @@ class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
         told = with_examples(list(asked), self.shots, self.examples)
         groups = [requests_or_error(self.model, question) for question in told]
         fitting = [group for group in groups if not isinstance(group, GlassformerError)]
-        likely = likelihoods(self.model.net, fitting)
+        likely = likelihoods(self.model, fitting)
         for question, group in zip(told, groups, strict=True):
             if isinstance(group, GlassformerError):
                 yield group
@@ -167,7 +167,7 @@ def context_of(model: TaskModel) -> int | None:
     said = next((model.config[key] for key in LENGTHS if model.config.get(key)), None)
     if said is None:
         said = require_tokenizer(model).max_length
-    limits = said, context_length(model.net.decoder)
+    limits = said, context_length(model.decoder)
     return min((limit for limit in limits if limit is not None), default=None)
 
 

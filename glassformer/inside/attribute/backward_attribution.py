@@ -13,6 +13,7 @@ from glassformer.baselines.memory_network import MemoryNetworkHop
 from glassformer.baselines.recurrent import RecurrentLayer
 from glassformer.core.block import Block
 from glassformer.core.embedding import Embedding
+from glassformer.core.input_rules import text_ids
 from glassformer.core.pass_context import positions_of
 from glassformer.core.stack import Stack
 from glassformer.inside.attribute.linearize import Back, exact, linear_back, linear_of, norm_of
@@ -36,7 +37,7 @@ def needed(view: View, neurons: Collection[int] = ()) -> list[str]:
         The names to capture.
     """
     front = f"{view.stack}."
-    memory = view.model.net.encoder is not None
+    memory = view.model.encoder is not None
     more = [view.name(layer, "ffn_post") for layer in neurons]
     return more + [
         name
@@ -61,7 +62,7 @@ class BackwardAttribution:
 
     def __init__(self, view: View, rows: Tensor, neurons: Collection[int] = ()) -> None:
         self.view, self.rows, self.neurons = view, rows, neurons
-        stack = getattr(view.model.net, view.stack)
+        stack = getattr(view.model, view.stack)
         assert isinstance(stack, Stack)
         self.stack = stack
         self.parts: Parts = {}
@@ -259,7 +260,7 @@ class BackwardAttribution:
         spec, inputs = embed.spec, self.view.reading.inputs
         if spec.bag is not None:
             return {}
-        tokens = inputs["tokens"]
+        tokens = text_ids(inputs)
         if self.view.model.spec.shift_text and self.view.stack == "decoder":
             ids = [token.id or 0 for token in self.view.tokens]
             tokens = torch.tensor([ids], device=tokens.device)
@@ -267,7 +268,7 @@ class BackwardAttribution:
         if spec.factor is not None and spec.project == "token":
             x = F.linear(x, embed.project.weight)
         found = {"token": exact(x)}
-        segments = inputs.get("segments")
+        segments = inputs.get("token_type_ids")
         if spec.segments:
             row = (
                 embed.segment.weight[0]

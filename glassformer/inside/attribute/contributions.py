@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from glassformer.core.heads import Head, pick
+from glassformer.core.input_rules import text_ids
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.attribute.backward_attribution import BackwardAttribution, Parts, needed
 from glassformer.inside.attribute.linearize import exact, head_direction
@@ -176,7 +177,7 @@ def contributions(
     layers = [neurons] if isinstance(neurons, int) else neurons
     taken = {layer % depth for layer in layers if view.name(layer, "ffn_post")}
     view.read_through(needed(view, taken))
-    logits = view.output.heads[spec.name][0].float()
+    logits = view.output.head_outputs[spec.name][0].float()
     logits = logits.unsqueeze(-1) if spec.scalar or spec.choices else logits
     logits = logits if at is None else logits[at]
     output = output_id(view, spec, token, logits)
@@ -202,7 +203,7 @@ def contributions(
 def _parts(
     view: View, name: str, at: int | None, output: int, logits: Tensor, neurons: Collection[int]
 ) -> Parts:
-    net = view.model.net
+    net = view.model
     module = net.heads[name]
     assert isinstance(module, Head)
     hidden = exact(view.seen[f"{view.stack}.final"][0])  # [position, width]
@@ -210,7 +211,7 @@ def _parts(
         rows, read = torch.tensor([at], device=hidden.device), hidden[at][None]
         u, added = head_direction(module, read, output)
     else:
-        text = view.reading.inputs["tokens"].reshape(1, -1)
+        text = text_ids(view.reading.inputs).reshape(1, -1)
         text = text if len(hidden) == text.shape[1] else text[:, : len(hidden)]
         where = pick(module.spec, hidden[None], text, None, view.model.spec.tokens)
         assert where is not None

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from glassformer.core import ActivationCapture
 from glassformer.core.audio_image_embedding import SignalEmbedding
-from glassformer.core.transformer import ModelOutput
+from glassformer.core.model_output import ModelOutput
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.attribute.predictions import (
     default_position,
@@ -105,7 +105,7 @@ class AttributedOutput:
         """Selects the output of `token` (None: the predicted one) at a position of a head."""
         spec = head_with_outputs(view.model, head or view.head)
         at = default_position(view, position) if spec.pick == "each" else None
-        logits = view.output.heads[spec.name][0].float()
+        logits = view.output.head_outputs[spec.name][0].float()
         logits = logits.unsqueeze(-1) if spec.scalar or spec.choices else logits
         logits = logits if at is None else logits[at]
         output = output_id(view, spec, token, logits)
@@ -121,7 +121,7 @@ class AttributedOutput:
 
     def of_output(self, out: ModelOutput) -> Tensor:
         """[row]: the logits of this output in a model output."""
-        logits = out.heads[self.head]
+        logits = out.head_outputs[self.head]
         if self.position is not None:
             logits = logits[:, self.position]
         return logits if logits.ndim == 1 else logits[:, self.output]
@@ -232,7 +232,7 @@ def _slopes(question: AttributedOutput, embeddings: dict[str, Tensor]) -> dict[s
 
 
 def _names(view: View) -> list[str]:
-    return [f"{n}.embed" for n in ("encoder", "decoder") if getattr(view.model.net, n) is not None]
+    return [f"{n}.embed" for n in ("encoder", "decoder") if getattr(view.model, n) is not None]
 
 
 def _embeddings(view: View) -> dict[str, Tensor]:
@@ -243,8 +243,8 @@ def _embeddings(view: View) -> dict[str, Tensor]:
 @torch.no_grad()
 def _baseline(view: View, wanted: int | str | None) -> dict[str, Tensor]:
     read = _embeddings(view)
-    signals = any(isinstance(stack.embed, SignalEmbedding) for stack in stacks_of(view.model.net))
-    if wanted == "zero" or signals or "source_mask" in view.reading.inputs:
+    signals = any(isinstance(stack.embed, SignalEmbedding) for stack in stacks_of(view.model))
+    if wanted == "zero" or signals or "memory_tokens" in view.reading.inputs:
         return {name: torch.zeros_like(x) for name, x in read.items()}
     id = _neutral(view) if wanted is None else wanted
     if isinstance(id, str):
@@ -252,7 +252,8 @@ def _baseline(view: View, wanted: int | str | None) -> dict[str, Tensor]:
         if known is None:
             raise ConfigError("There is no tokenizer; give the baseline as a token's number.")
         id = known.id(id)
-    sides = {"tokens": view.reading.last, "source": view.reading.encoder}
+    first = view.reading.encoder or view.reading.last
+    sides = {"input_ids": first, "decoder_input_ids": view.reading.last}
     inputs: dict[str, Tensor] = {}
     for key, tokens in sides.items():
         if key in view.reading.inputs:

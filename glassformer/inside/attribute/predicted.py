@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.heads import pick
+from glassformer.core.input_rules import text_ids
 from glassformer.errors import GlassformerError, UnsupportedError
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.spec import HeadSpec, head_among
@@ -144,7 +145,7 @@ class Predicted:
 
     def logits(self, rows: Sequence[int] | None = None) -> Tensor:
         """Returns the logits, [row, outcome], of all or some rows."""
-        found = self.view.output.heads[self.head.name][0]
+        found = self.view.output.head_outputs[self.head.name][0]
         if self.head.scalar:
             found = found.unsqueeze(-1)
         if self.what == "classify":
@@ -198,7 +199,7 @@ class Predicted:
 
     def where(self) -> Tensor | None:
         """Returns the positions that the head picks, in the form of `core.heads.pick`."""
-        hidden, text = self.view.output.hidden, self.view.reading.inputs["tokens"]
+        hidden, text = self.view.output.last_hidden_state, text_ids(self.view.reading.inputs)
         return pick(self.head, hidden, text, None, self.view.model.spec.tokens)
 
     def ways(self, logits: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ def rollout(side: StackView, residual: float = 0.5) -> NamedTensor:
     if not 0 <= residual < 1:
         raise ConfigError(f"residual is the stream's share, from 0 to below 1, not {residual}.")
     size = len(side.tokens)
-    own = torch.eye(size, device=side.view.output.hidden.device)
+    own = torch.eye(size, device=side.view.output.last_hidden_state.device)
     view, crossed = side.view, bool(side.scope)
     names = [side.name(layer, "pattern") for layer in range(len(side.spec.order))]
     plain = [name.replace(".cross.", ".") for name in names]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from glassformer.core.input_rules import text_ids
 from glassformer.errors import ConfigError, InputError
 from glassformer.inside.capture.cancellation import check_cancelled
 from glassformer.inside.capture.model_inputs import Text, read_inputs
@@ -23,7 +24,10 @@ from glassformer.tasks.model_protocol import TaskModel
 from glassformer.tasks.windows import WindowFrame
 
 LENGTH, TOKENS = 256, 2048  # tokens per window, and per batch
-MASKS = {"tokens": "mask", "source": "source_mask"}  # the mask input for each token input
+MASKS = {
+    "input_ids": "attention_mask",
+    "decoder_input_ids": "decoder_attention_mask",
+}  # the mask input for each token input
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class CorpusPiece:
     def flat(self) -> bool:
         """Whether all inputs are token rows, which can be padded: no audio, image or story."""
         rows = (x.ndim == 2 and not x.is_floating_point() for x in self.inputs.values())
-        return all(rows) and "source_mask" not in self.inputs
+        return all(rows) and "memory_tokens" not in self.inputs
 
 
 def pieces(
@@ -131,7 +135,7 @@ def together(batch: Sequence[CorpusPiece], pad: int) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     names = dict.fromkeys(name for piece in batch for name in piece.inputs)
     for name in names:
-        rows = [piece.inputs.get(name, torch.zeros_like(piece.inputs["tokens"])) for piece in batch]
+        rows = [piece.inputs.get(name, torch.zeros_like(text_ids(piece.inputs))) for piece in batch]
         fill = pad if name in MASKS else 0
         found[name] = pad_sequence([row[0] for row in rows], True, fill)
         if name in MASKS and len({row.shape[1] for row in rows}) > 1:
@@ -155,7 +159,7 @@ def captured(
     check_cancelled()
     seen = CaptureUntil(names)
     with suppress(StopForwardError):
-        model.net(**together(batch, model.spec.tokens.pad or 0), tap=seen, heads=())
+        model(**together(batch, model.spec.tokens.pad or 0), tap=seen, heads=())
     if seen.left:
         raise ConfigError(f"Nothing passed under the name {next(iter(seen.left))!r}.")
     sizes = [len(piece.ids[names[0].partition(".")[0]]) for piece in batch]

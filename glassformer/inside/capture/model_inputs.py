@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.audio_image_embedding import SignalEmbedding
+from glassformer.core.input_rules import input_name
 from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, InputError
@@ -75,7 +76,7 @@ def read_inputs(model: TaskModel, text: Text, target: Text | None = None) -> Mod
     Returns:
         The model inputs with their tokens.
     """
-    net, spec = model.net, model.spec
+    net, spec = model, model.spec
     both = net.encoder is not None and net.decoder is not None
     if any(isinstance(layer, MemoryHopSpec) for layer in spec.last_stack.blocks):
         return _story(model, text, target)
@@ -90,17 +91,17 @@ def read_inputs(model: TaskModel, text: Text, target: Text | None = None) -> Mod
         ids = [*begun, *written]
         known = None if model.tokenizer is None else model.tokenizer.target
         _check(net.decoder, ids, "target")
-        inputs = {"tokens": _row(ids, net), "source": source.to(_device(net))}
+        inputs = {input_name(spec): source.to(_device(net)), "decoder_input_ids": _row(ids, net)}
         return ModelInputs(inputs, tokens, _shown(known, ids, set(range(len(begun)))))
     stack = net.encoder if net.encoder is not None else net.decoder
     row, tokens = _stack_input(model, stack, text)
-    inputs = {"tokens": row.to(_device(net))}
+    inputs = {input_name(spec): row.to(_device(net))}
     assert stack is not None
     if not isinstance(text, Tensor) and any(token.segment for token in tokens):
         if stack.spec.embed.segments > 1 or stack.spec.scores_segments:
-            inputs["segments"] = _row([token.segment for token in tokens], net)
+            inputs["token_type_ids"] = _row([token.segment for token in tokens], net)
     elif stack.spec.scores_segments:
-        inputs["segments"] = torch.zeros_like(inputs["tokens"])
+        inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
     if not both:
         return ModelInputs(inputs, *((tokens, ()) if net.decoder is None else ((), tokens)))
     last = last_tokens(row, None) if spec.start_from_last else None
@@ -116,7 +117,7 @@ def _stack_input(
     if isinstance(stack.embed, SignalEmbedding):
         if not isinstance(text, Tensor) or not text.is_floating_point():
             raise InputError(
-                f"{model.architecture} reads sound or images: give it what model.reader makes."
+                f"{model.architecture} reads sound or images: give it what model.processor makes."
             )
         whole = text if text.ndim > stack.embed.axes else text[None]
         count = stack.embed.length(whole)
@@ -161,7 +162,7 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
 def _beginning(model: TaskModel, source: Tensor) -> list[int]:
     """The tokens the decoder starts from; a generative model's generator decides them."""
     if any(head.pick == "each" and head.outputs is not None for head in model.spec.heads):
-        writer = model.writer
+        writer = model.generator
         given: Any = source[0] if source.is_floating_point() else tuple(source[0].tolist())
         return writer.beginning(given, writer.knobs({}))
     special = model.spec.tokens
@@ -220,7 +221,7 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
             f"{model.architecture} answers from a story: give the story as the text, a sentence a "
             "line, and the question as `target`."
         )
-    net = model.net
+    net = model
     if isinstance(text, Tensor):
         rows = [as_ids(row) for row in text]
     elif isinstance(text, str) and model.tokenizer is not None:
@@ -242,9 +243,9 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
         InputToken(None, " ".join(token_text(known, id).strip() for id in row)) for row in rows
     )
     inputs = {
-        "tokens": _row(asked, net),
-        "source": words[None].to(_device(net)),
-        "source_mask": real[None].to(_device(net)),
+        "input_ids": _row(asked, net),
+        "memory_tokens": words[None].to(_device(net)),
+        "memory_tokens_mask": real[None].to(_device(net)),
     }
     question = (InputToken(None, " ".join(token_text(known, id).strip() for id in asked)),)
     if net.decoder is None:

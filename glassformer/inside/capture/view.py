@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.core import ActivationCapture
 from glassformer.core.hooks import Tap
-from glassformer.core.transformer import ModelOutput
+from glassformer.core.model_output import ModelOutput
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.generate.prefix import ModelVersion
 from glassformer.inside.capture.cancellation import check_cancelled
@@ -82,9 +82,9 @@ class View(StackView):
     ) -> None:
         super().__init__(self, "encoder" if model.spec.decoder is None else "decoder")
         self.model, self.reading, self.head = model, reading, head
-        self.edits = [*active(model.net), *([] if edits is None else [edits])]
+        self.edits = [*active(model), *([] if edits is None else [edits])]
         self.seen: dict[str, Tensor] = {}
-        self._state = ModelVersion(model.net)
+        self._state = ModelVersion(model)
         self._out: ModelOutput | None = None
         self._once: dict[Any, Any] = {}
 
@@ -100,20 +100,20 @@ class View(StackView):
         Returns:
             The model output.
         """
-        if not self._state.holds(self.model.net):
+        if not self._state.holds(self.model):
             self._check_moved()
         check_cancelled()
-        with standing(self.model.net, self.edits, alone=True):
-            out: ModelOutput = self.model.net(**{**self.reading.inputs, **more}, tap=tap)
+        with standing(self.model, self.edits, alone=True):
+            out: ModelOutput = self.model(**{**self.reading.inputs, **more}, tap=tap)
         return out
 
     def _check_moved(self) -> None:
-        if not self._state.only_moved(self.model.net):
+        if not self._state.only_moved(self.model):
             raise GlassformerError(
                 "The model has changed since this view was taken (training, an adapter, new "
                 "weights); look again, or ask for all at once with at='*'."
             )
-        self._state = ModelVersion(self.model.net)
+        self._state = ModelVersion(self.model)
 
     @torch.no_grad()
     def read_through(self, names: Iterable[str] = ()) -> ModelOutput:
@@ -208,12 +208,12 @@ class View(StackView):
     @property
     def cross(self) -> StackView:
         """The decoder's cross-attention to the encoder output."""
-        if not (self.model.net.encoder is not None and self.model.net.decoder is not None):
+        if not (self.model.encoder is not None and self.model.decoder is not None):
             raise UnsupportedError(f"{self.model.architecture} has no cross-attention to look at.")
         return StackView(self, "decoder", "cross.")
 
     def _side(self, stack: str) -> StackView:
-        if getattr(self.model.net, stack) is None:
+        if getattr(self.model, stack) is None:
             raise UnsupportedError(f"{self.model.architecture} has no {stack}.")
         return StackView(self, stack)
 
@@ -232,7 +232,7 @@ class View(StackView):
         """The logits, [position, token], or [label] for a head that reads the whole text."""
         from glassformer.inside.attribute.predictions import head_with_outputs
 
-        array = self.output.heads[head_with_outputs(self.model, self.head).name][0]
+        array = self.output.head_outputs[head_with_outputs(self.model, self.head).name][0]
         axes = {0: (), 1: ("label",), 2: ("position", "token")}[array.ndim]
         words = {"position": [token.text for token in self.tokens]}
         return NamedTensor(array, axes, words if array.ndim == 2 else {}, "logits")

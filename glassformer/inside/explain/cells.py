@@ -112,7 +112,7 @@ class BlockCells(EmbeddingAndHeadCells):
 
     def stream(self, at: Layer, scope: str) -> Cell:
         """The sum of everything written so far if there are no norms after the components."""
-        module = getattr(self.view.model.net, at.stack)
+        module = getattr(self.view.model, at.stack)
         plain = all(block.placement == "pre" for block in module.spec.attention_blocks)
         extra = hasattr(module, "tables") or module.spec.convolution is not None
         if not plain or extra:
@@ -183,7 +183,7 @@ class BlockCells(EmbeddingAndHeadCells):
         else:
             first = self.col % 2 == 0
             other = self.col + 1 if first else self.col - 1
-        place = getattr(self.view.model.net, at.stack)
+        place = getattr(self.view.model, at.stack)
         module = place.positions[place.position_of[place.spec.order[at.depth]]]
         device = x.device
         cos, sin = module.angles(torch.tensor([[self.row]], device=device), torch.float32)

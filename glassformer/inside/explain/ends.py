@@ -16,7 +16,7 @@ class EmbeddingAndHeadCells(CellContext):
 
     def embedding(self, stack: str, rest: str) -> Cell:
         sums = tables = embedded(self.view, stack)
-        module = getattr(self.view.model.net, stack).embed
+        module = getattr(self.view.model, stack).embed
         token = getattr(self.view.reading, stack)[self.row]
         tables = {name: table for name, table in tables.items() if name not in SUMS}
         if rest in tables:
@@ -38,7 +38,7 @@ class EmbeddingAndHeadCells(CellContext):
         return self.normed(module.norm, sums["embed.sum"][self.row], terms)
 
     def final(self, stack: str) -> Cell:
-        module = getattr(self.view.model.net, stack)
+        module = getattr(self.view.model, stack)
         last = len(module.spec.order) - 1
         x = array(self.view, f"{stack}.blocks.{last}.resid_post").array[self.row]
         if module.spec.final_norm is None or module.spec.project is not None:
@@ -48,7 +48,7 @@ class EmbeddingAndHeadCells(CellContext):
     def logit(self) -> Cell:
         view = self.view
         said = Predicted(view)
-        module = view.model.net.heads[said.head.name]
+        module = view.model.heads[said.head.name]
         assert isinstance(module, Head)
         weight = getattr(module.out, "weight", None)
         if weight is None:

@@ -76,7 +76,7 @@ def array(view: View, name: str) -> NamedTensor:
 
 
 def parameters(view: View) -> dict[str, Tensor]:
-    return dict(view.model.net.named_parameters(remove_duplicate=False))
+    return dict(view.model.named_parameters(remove_duplicate=False))
 
 
 def _numbered(tensor: Tensor) -> Axes:
@@ -121,7 +121,7 @@ class Layer:
 
 def layer_of(view: View, stack: str, depth: int) -> Layer | None:
     """Returns the layer, or None if it is not a transformer block."""
-    module = getattr(view.model.net, stack)
+    module = getattr(view.model, stack)
     if module is None or depth >= len(module.spec.order):
         return None
     block = module.blocks[module.spec.order[depth]]
@@ -146,7 +146,7 @@ def resid_cross(at: Layer) -> Tensor:
 
 def has_cross(at: Layer) -> bool:
     """Whether cross-attention ran in this pass."""
-    return at.block.spec.cross is not None and at.view.model.net.encoder is not None
+    return at.block.spec.cross is not None and at.view.model.encoder is not None
 
 
 def ffn_in(at: Layer) -> Tensor:
@@ -258,7 +258,7 @@ def embedded(view: View, stack: str) -> dict[str, Tensor]:
 
     Each is [position, width].
     """
-    module = getattr(view.model.net, stack)
+    module = getattr(view.model, stack)
     embed = None if module is None else module.embed
     if not isinstance(embed, Embedding) or embed.spec.bag is not None:
         return {}

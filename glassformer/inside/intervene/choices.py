@@ -103,7 +103,7 @@ def stage_choice(
     found = Predicted(view)
     if tuned is not None:
         stream = tuned.check(view.model, found.head.name).map(names[stage], stream)
-    logits = view.model.net.readout(stream, found.head.name)[0]
+    logits = view.model.readout(stream, found.head.name)[0]
     return choose(found, [position], logits, [found.actual(position)], GenerationConfig(), top)[0]
 
 

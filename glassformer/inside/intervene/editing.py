@@ -139,8 +139,8 @@ def resolve(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Edit
         if edit.kind == "patch" and _key(edit) not in sources:
             seen = ActivationCapture(*wanted[_key(edit)])
             reading = read_inputs(model, edit.source, edit.source_target)
-            with standing(model.net, (), alone=True), torch.no_grad():
-                model.net(**reading.inputs, tap=seen)
+            with standing(model, (), alone=True), torch.no_grad():
+                model(**reading.inputs, tap=seen)
             known = names_of(model.spec)
             sources[_key(edit)] = {
                 name: own_part(name, known[name], x, reading) for name, x in seen.seen.items()
@@ -156,5 +156,5 @@ def _key(edit: Edit) -> str:
 @contextmanager
 def edit(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Iterator[TaskModel]:
     """Applies edits to a model within the context."""
-    with standing(model.net, (resolve(model, given),)):
+    with standing(model, (resolve(model, given),)):
         yield model

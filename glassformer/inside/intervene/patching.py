@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core.transformer import ModelOutput
+from glassformer.core.model_output import ModelOutput
 from glassformer.errors import InputError
 from glassformer.inside.attribute.gradients import AttributedOutput
 from glassformer.inside.capture.look import look
@@ -162,7 +162,7 @@ def path(
     frozen = [
         name
         for name in names_of(model.spec)
-        if name.split(".")[-1] in held and (".cross." not in name or model.net.encoder is not None)
+        if name.split(".")[-1] in held and (".cross." not in name or model.encoder is not None)
     ]
     plain.capture(frozen)
     first = look(model, source, target)

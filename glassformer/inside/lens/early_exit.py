@@ -57,5 +57,5 @@ def early_exit(
     stage, last = stage_at(model.spec, layer, part), stage_names(model.spec)[-1]
     if tuned is not None:
         tuned.check(model)
-    with standing(model.net, (EarlyExit(stage, last, tuned),)):
+    with standing(model, (EarlyExit(stage, last, tuned),)):
         yield model

@@ -125,8 +125,10 @@ def lens(
         if through:
             raise ConfigError("A tuned lens maps to the last layer; leave out `through`.")
         streams = tuned.check(view.model, spec.name).map_all(names, streams)
-    rows = torch.tensor([place % size for place in places], device=view.output.hidden.device)
-    ends = view.output.heads[spec.name][0][rows]  # [position, token]
+    rows = torch.tensor(
+        [place % size for place in places], device=view.output.last_hidden_state.device
+    )
+    ends = view.output.head_outputs[spec.name][0][rows]  # [position, token]
     if token is None:
         chosen = ends.argmax(-1)
     elif not isinstance(token, int | str):
@@ -203,7 +205,7 @@ def pieces(view: View, head: HeadSpec, streams: Tensor) -> Iterator[tuple[int, T
     step = max(1, ROOM // (head.outputs or 1))
     for at in range(0, len(streams), step):
         check_cancelled()
-        yield at, view.model.net.readout(streams[at : at + step][None], head.name)[0]
+        yield at, view.model.readout(streams[at : at + step][None], head.name)[0]
 
 
 def _by_stage(rows: Tensor, stages: int) -> Tensor:

@@ -52,7 +52,7 @@ def lens_divergence_between(
         each.read_through(names)
     for name in names:
         p, q = (
-            each.model.net.readout(_mapped(tuned, name, each, by), by)[0].float().log_softmax(-1)
+            each.model.readout(_mapped(tuned, name, each, by), by)[0].float().log_softmax(-1)
             for each in (view, other)
         )
         rows.append(APART[measure](p, q))

@@ -26,7 +26,7 @@ Way = Callable[[str, Tensor], Tensor]
 
 def said(model: TaskModel, head: HeadSpec, stream: Tensor) -> Tensor:
     """Returns the log-probabilities, [row, output], that a head computes from [row, width]."""
-    return model.net.readout(stream[None], head.name)[0].float().log_softmax(-1)
+    return model.readout(stream[None], head.name)[0].float().log_softmax(-1)
 
 
 def spans(rows: int, head: HeadSpec) -> Iterator[slice]:

@@ -128,7 +128,7 @@ class Tuning:
         self.model, self.head, self.settings = model, head, settings
         *self.stages, self.last = stages
         width, count = model.spec.last_stack.widths[-1], len(self.stages)
-        device = next(model.net.parameters()).device
+        device = next(model.parameters()).device
         self.weight = torch.zeros(count, width, width, device=device)
         self.bias = torch.zeros(count, width, device=device)
         self.optimizer = torch.optim.Adam(self.maps, settings.rate)
@@ -255,9 +255,9 @@ def masked(model: TaskModel, batch: Sequence[CorpusPiece], seed: int) -> list[Co
     special = torch.tensor(sorted(known.special_ids))
     found = []
     for piece in batch:
-        ids = piece.inputs["tokens"]
+        ids = piece.inputs["input_ids"]
         hit = torch.rand(ids.shape, generator=generator).to(ids.device) < MASKED
         hit &= ~torch.isin(ids, special.to(ids.device))
-        inputs = {**piece.inputs, "tokens": ids.masked_fill(hit, mask)}
+        inputs = {**piece.inputs, "input_ids": ids.masked_fill(hit, mask)}
         found.append(replace(piece, inputs=inputs))
     return found

@@ -80,7 +80,7 @@ def written(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
     """
     spec = next((h for h in model.spec.heads if kind_of(h, model.spec) == "lm"), None)
     module, last = stack_of(model, stack), stack_of(model)
-    head = None if spec is None else model.net.heads[spec.name]
+    head = None if spec is None else model.heads[spec.name]
     if module is not last or not isinstance(head, Head) or isinstance(head.out, AdaptiveSoftmax):
         return read(model, directions, stack)
     x = directions.float()

@@ -43,7 +43,7 @@ class Factors:
 def stack_of(model: TaskModel, stack: str = "") -> Stack:
     """Returns a stack by name, by default the one whose output the heads read."""
     name = stack or ("encoder" if model.spec.decoder is None else "decoder")
-    found = getattr(model.net, name, None) if name in ("encoder", "decoder") else None
+    found = getattr(model, name, None) if name in ("encoder", "decoder") else None
     if not isinstance(found, Stack):
         raise UnsupportedError(f"{model.architecture} has no stack {name!r}.")
     return found

@@ -85,7 +85,7 @@ def positions(model: TaskModel, length: int = LENGTH, side: StackView | None = N
     """
     if length < 1:
         raise ConfigError(f"length must be 1 or more, not {length}.")
-    net = model.net
+    net = model
     named = [("encoder", net.encoder), ("decoder", net.decoder)]
     found = Pictures()
     for name, stack in named:

@@ -48,7 +48,7 @@ def compare(session: Session, asked: RequestArgs) -> BinaryResponse:
     same = found.logit_divergence is not None
     views = (found.before, found.after) if same else ()
     said = [asdict(choices(view, [row(Predicted(view), asked)])[0]) for view in views]
-    change = weight_changes(first.net, second.net)
+    change = weight_changes(first, second)
     told = {
         "sights": list(found.sides),
         "tokens": {name: tokens(found.before, name) for name in ("encoder", "decoder")},

@@ -14,14 +14,14 @@ from glassformer.weights.quantization import count_parameters
 
 def parameters(session: Session, asked: RequestArgs) -> dict[str, Any]:
     """Returns the parameter table of a model."""
-    net = session.model(asked.text("model")).net
+    net = session.model(asked.text("model"))
     return {"total": count_parameters(net), "parts": [asdict(part) for part in table(net)]}
 
 
 def histogram(session: Session, asked: RequestArgs) -> dict[str, Any]:
     """Returns the distribution of a tensor's values."""
     name = asked.text("name")
-    found = distribution_of(session.model(asked.text("model")).net, name)
+    found = distribution_of(session.model(asked.text("model")), name)
     bars = found.histogram
     width = (bars.high - bars.low) / len(bars.counts)
     return {

@@ -117,7 +117,7 @@ class Index:
         header = {
             "model": name,
             "fingerprint": fingerprint(model),
-            "dtype": dtype_of(model.net),
+            "dtype": dtype_of(model),
             "texts": str(texts_folder(texts).resolve()),
             "patterns": list(patterns),
             "length": length or min(LENGTH, room or LENGTH),
@@ -310,7 +310,7 @@ def fingerprint(model: TaskModel) -> str:
     It covers the tokenizer and all weights except heads, which do not affect the vectors.
     """
     digest = hashlib.sha256(require_tokenizer(model).fingerprint.encode())
-    for name, tensor in sorted(model.net.state_dict().items()):
+    for name, tensor in sorted(model.state_dict().items()):
         if name.startswith("heads."):
             continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

@@ -92,20 +92,22 @@ def _tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
 
 
 def runs_of(inputs: Mapping[str, Tensor], even: int = 64) -> dict[str, Tensor]:
-    """Returns as `runs` where texts and padding begin in the flattened batch.
+    """Returns as `cu_seqlens` where texts and padding begin in the flattened batch.
 
     GPU kernels read it in place of masks. The end of the last run is repeated up to the number that
     rows of one text with padding may have, or, if there are more runs, up to a multiple of `even`:
-    so there are few different shapes. Parts of a mixture have their own, "part/runs".
+    so there are few different shapes. Parts of a mixture have their own, "part/cu_seqlens".
     """
     found: dict[str, Tensor] = {}
     for name, tokens in inputs.items():
-        part = name.removesuffix("tokens")
+        part = name.removesuffix("input_ids")
         if name != part and part[-1:] in ("", "/"):
-            mask, documents = (inputs.get(f"{part}{field}") for field in ("mask", "documents"))
+            mask, documents = (
+                inputs.get(f"{part}{field}") for field in ("attention_mask", "document_ids")
+            )
             said = [x.shape for x in (mask, documents) if x is not None]
             if {*said} == {tokens.shape}:
-                found[f"{part}runs"] = _runs(tokens.shape, mask, documents, even)
+                found[f"{part}cu_seqlens"] = _runs(tokens.shape, mask, documents, even)
     return found
 
 

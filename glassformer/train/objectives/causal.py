@@ -97,20 +97,20 @@ class CausalLM(Objective):
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         rows, mask = pad_rows([example["tokens"] for example in examples], IGNORED)
-        inputs = {"tokens": rows[:, :-1].clamp(min=0)}
+        inputs = {"input_ids": rows[:, :-1].clamp(min=0)}
         if not bool(mask.all()):
-            inputs["mask"] = mask[:, :-1]
+            inputs["attention_mask"] = mask[:, :-1]
         documents = None
         if self.separates and several_documents(examples):
             documents, _ = pad_rows([example["documents"] for example in examples], -1)
-            inputs["documents"] = documents[:, :-1]
+            inputs["document_ids"] = documents[:, :-1]
         if any(len(example["before"]) for example in examples if self.before):
             before = [example["before"] for example in examples]
             inputs["before"], real = pad_rows(before, side="left")
             if not bool(real.all()):
                 inputs["before_mask"] = real
             if documents is not None:
-                inputs["positions"] = _positions(documents[:, :-1], real.sum(-1, keepdim=True))
+                inputs["position_ids"] = _positions(documents[:, :-1], real.sum(-1, keepdim=True))
         targets = {
             str(ahead): _ahead(rows, documents, ahead)
             for ahead in {head.ahead for head in self.heads.values()}
@@ -146,17 +146,19 @@ class CausalLM(Objective):
 
         if self.calm and self.training:
             inputs["tap"] = keep
-        said = net(**inputs, cache=cache, heads=self.counting, project=False)
+        said = net(**inputs, past_key_values=cache, heads=self.counting, return_features=True)
         sums = {
             name: head_loss(
                 head_of(net, name),
-                said.heads[name].flatten(0, -2),
+                said.head_outputs[name].flatten(0, -2),
                 batch.targets[str(self.heads[name].ahead)].flatten(),
             )
             for name in self.counting
         }
         if seen:
-            found = activation_regularizer(said.hidden, seen[0], inputs.get("mask"))
+            found = activation_regularizer(
+                said.last_hidden_state, seen[0], inputs.get("attention_mask")
+            )
             sums |= {part: found[part] for part in self.calm}
         return sums
 
@@ -224,18 +226,22 @@ def remembered(net: Any, inputs: dict[str, Any]) -> Cache | None:
     before, mask = inputs.pop("before", None), inputs.pop("before_mask", None)
     if before is None:
         return None
-    rows = {"tokens": before}
+    rows = {"input_ids": before}
     if mask is not None:
-        rows["mask"] = mask
-    if "documents" in inputs:
-        rows["documents"] = inputs["documents"][:, :1].expand_as(before)
-    cache: Cache = net.remember()
+        rows["attention_mask"] = mask
+    if "document_ids" in inputs:
+        rows["document_ids"] = inputs["document_ids"][:, :1].expand_as(before)
+    cache: Cache = net.new_cache()
     cache.reuse = None  # rows do not overlap, so all of a segment comes before the next
     length = before.shape[1]
     longest = min(cache.limit or length, length)
     with torch.no_grad():
         for end in range(length - (length - 1) // longest * longest, length + 1, longest):
             part = slice(max(0, end - longest), end)
-            net(**{name: row[:, part] for name, row in rows.items()}, cache=cache, heads=())
+            net(
+                **{name: row[:, part] for name, row in rows.items()},
+                past_key_values=cache,
+                heads=(),
+            )
     torch.clear_autocast_cache()  # weights that were cast without gradients would get none
     return cache

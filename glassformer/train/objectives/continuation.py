@@ -124,9 +124,9 @@ class Continuation(SequenceLevelObjective):
         """Returns a batch without a mask: padding comes after a row, where it is not seen."""
         tokens, mask = pad(examples, "tokens", length=slots)
         prefix = collate.column(examples, "prefix")
-        inputs = {"tokens": tokens[:, :-1]}
+        inputs = {"input_ids": tokens[:, :-1]}
         if self.both_ways:
-            inputs["prefix"] = prefix
+            inputs["prefix_length"] = prefix
         targets = tokens.masked_fill(~mask, IGNORED)
         for row, before in zip(targets, prefix.tolist(), strict=True):
             row[:before] = IGNORED

@@ -101,7 +101,7 @@ class Contrastive(SequenceLevelObjective):
         The first candidates are the texts' own positives.
         """
         states = states_of(net, **batch.inputs)  # type: ignore[arg-type]  # perhaps wrapped
-        vectors = self.pooling(states, batch.inputs["mask"])
+        vectors = self.pooling(states, batch.inputs["attention_mask"])
         count = len(batch.targets["same"])
         return vectors[:count], vectors[count:]
 

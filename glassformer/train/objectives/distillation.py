@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core import ModelOutput, Transformer
-from glassformer.core.hooks import Tap
+from glassformer.core.hooks import Tap, chain
+from glassformer.core.input_rules import text_ids
 from glassformer.errors import ConfigError
 from glassformer.loading import load
 from glassformer.model import Model
@@ -75,11 +76,11 @@ class Distillation(SequenceLevelObjective):
         self.others = self.task.others
         self.head = next(iter(self.task.weights))  # loss parts are named by their heads
         self.temperature, self.loss, self.hard = temperature, loss, hard
-        net = load(teacher).net.requires_grad_(False)
+        net = load(teacher).requires_grad_(False)
         _check(model, net, self.head)
         self._teacher = (net,)  # in a tuple, so that it is no submodule: not trained, not saved
         self.writes = model.spec.decoder is not None
-        self.states = States(model.net, net, layers) if hidden or cosine else None
+        self.states = States(model, net, layers) if hidden or cosine else None
         own = {"soft": soft, "hidden": hidden, "cosine": cosine}
         weights = {part: hard * weight for part, weight in self.task.weights.items() if hard}
         self._weights = weights | {part: weight for part, weight in own.items() if weight}
@@ -154,8 +155,8 @@ class Distillation(SequenceLevelObjective):
             rows = soft_targets(found, wanted, self.temperature, self.loss)
             return (rows * weights).sum()
 
-        mine, theirs = student.said.heads[self.head], teacher.said.heads[self.head]
-        if student.inputs.get("project", True):
+        mine, theirs = student.said.head_outputs[self.head], teacher.said.head_outputs[self.head]
+        if not student.inputs.get("return_features"):
             assert isinstance(self.task, SequenceLevelObjective)
             rows, weights = self.task.rivals(exact(mine), batch)
             return judge(rows, self.task.rivals(exact(theirs), batch)[0], weights)
@@ -172,7 +173,7 @@ class Distillation(SequenceLevelObjective):
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         """Moves the teacher to another device, too, before a pass is compiled."""
-        self._teacher[0]._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._teacher[0]._apply(fn, recurse)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
@@ -196,20 +197,15 @@ class TeacherHooks:
         self.said: ModelOutput
         self.seen: list[Tensor] = []
 
-    def __call__(self, tokens: Tensor, tap: Tap | None = None, **inputs: Any) -> ModelOutput:
+    def __call__(self, *, tap: Tap | None = None, **inputs: Any) -> ModelOutput:
         """Calls the network; a given tap belongs to the task and is not passed to the teacher."""
         kept = TeacherLayers("encoder." if self.net.spec.decoder is None else "decoder.")
 
-        def both(name: str, value: Tensor) -> Tensor:
-            return kept(name, value if tap is None else tap(name, value))
-
-        if self.every:
-            said: ModelOutput = self.net(tokens, **inputs, tap=kept if tap is None else both)
-        else:
-            said = self.net(tokens, **inputs, tap=tap)
-        if self.head in said.heads:
-            self.inputs, self.said = {"tokens": tokens, **inputs}, said
-            self.seen = kept.seen if self.every else [said.hidden]
+        both = chain(tap, kept) if self.every else tap
+        said: ModelOutput = self.net(**inputs, tap=both)
+        if self.head in said.head_outputs:
+            self.inputs, self.said = inputs, said
+            self.seen = kept.seen if self.every else [said.last_hidden_state]
         return said
 
     def __getattr__(self, name: str) -> Any:
@@ -286,9 +282,10 @@ def _real(batch: TrainingBatch, writes: bool) -> Tensor:
     These are all tokens that are read, or, if padding is known only from the targets, as in a
     decoder, those with a target.
     """
-    tokens = batch.inputs["tokens"]
-    if "mask" in batch.inputs:
-        return batch.inputs["mask"].bool()
+    tokens = text_ids(batch.inputs)
+    mask = "decoder_attention_mask" if "decoder_input_ids" in batch.inputs else "attention_mask"
+    if mask in batch.inputs:
+        return batch.inputs[mask].bool()
     if writes and "at" in batch.targets:
         counted = torch.zeros(tokens.numel(), device=tokens.device)
         counted.index_add_(0, batch.targets["at"], batch.targets["tokens"].ne(IGNORED).float())
@@ -309,20 +306,20 @@ def _readable(teacher: Transformer, inputs: Mapping[str, Any]) -> dict[str, Any]
     """Removes segments from the inputs if the teacher has none (RoBERTa has one)."""
     stack = teacher.spec.last_stack
     knows = stack.embed.segments > 1 or stack.scores_segments
-    return {key: value for key, value in inputs.items() if key != "segments" or knows}
+    return {key: value for key, value in inputs.items() if key != "token_type_ids" or knows}
 
 
 def _check(model: Model, teacher: Transformer, head: str) -> None:
     sizes = [
         next((one.outputs for one in net.spec.heads if one.name == head), None)
-        for net in (model.net, teacher)
+        for net in (model, teacher)
     ]
     if sizes[0] != sizes[1]:
         raise ConfigError(
             f"The teacher has {sizes[1] or 'no'} outputs of the head {head!r} and the student "
             f"{sizes[0] or 'none'}; a student needs a teacher of the same vocabulary or labels."
         )
-    words = [net.spec.last_stack.embed.vocabulary for net in (model.net, teacher)]
+    words = [net.spec.last_stack.embed.vocabulary for net in (model, teacher)]
     if words[0] > words[1]:
         raise ConfigError(
             f"The teacher reads {words[1]} different tokens and the student {words[0]}; both need "

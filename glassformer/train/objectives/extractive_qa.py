@@ -169,7 +169,7 @@ class ExtractiveQA(SequenceLevelObjective):
 
         `scores` is [window, slot, 2].
         """
-        rows = scores.masked_fill(~batch.inputs["mask"][..., None], LOW).mT.flatten(0, 1)
+        rows = scores.masked_fill(~batch.inputs["attention_mask"][..., None], LOW).mT.flatten(0, 1)
         return rows, scores.new_full((len(rows),), 0.5)
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:

@@ -84,8 +84,8 @@ def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) 
     for head in fresh:
         for twin in model.spec.heads:
             if twin.transform is not None and twin.transform == head.transform:
-                dense: nn.Module = model.net.heads.get_submodule(f"{twin.name}.transform")
-                made.net.heads.get_submodule(f"{head.name}.transform").load_state_dict(
+                dense: nn.Module = model.heads.get_submodule(f"{twin.name}.transform")
+                made.heads.get_submodule(f"{head.name}.transform").load_state_dict(
                     dense.state_dict()
                 )
     return made

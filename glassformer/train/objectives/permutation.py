@@ -112,7 +112,7 @@ class PermutationLM(Objective):
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         inputs = read_inputs(examples)
         if self.segmented:  # so that the segment scores are trained, too
-            inputs["segments"] = torch.zeros_like(inputs["tokens"])
+            inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
         inputs["order"], _ = pad_rows([example["order"] for example in examples], -1)
         inputs["at"], _ = pad_rows([example["at"] for example in examples])
         targets, real = pad_rows([example["targets"] for example in examples], IGNORED)
@@ -126,5 +126,5 @@ class PermutationLM(Objective):
         inputs = dict(batch.inputs)
         cache = remembered(net, inputs)
         permutation = Permutation.of(inputs.pop("order"), inputs.pop("at"))
-        asked = {**inputs, "permutation": permutation, "cache": cache}
+        asked = {**inputs, "permutation": permutation, "past_key_values": cache}
         return {"lm": token_loss(net, asked, batch.targets["tokens"])}

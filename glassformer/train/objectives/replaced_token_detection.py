@@ -23,7 +23,15 @@ from glassformer.loading import create
 from glassformer.model import Model
 from glassformer.spec import BlockSpec, ModelSpec
 from glassformer.train.data.collate import pad, pad_rows
-from glassformer.train.fused_cross_entropy import exact, head_loss, head_of, output, rows_at_once
+from glassformer.train.fused_cross_entropy import (
+    exact,
+    features,
+    head_loss,
+    head_of,
+    head_output,
+    output,
+    rows_at_once,
+)
 from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import Masks
 from glassformer.train.objectives.objective import Example, TrainingBatch
@@ -66,12 +74,12 @@ class ReplacedToken(MaskedLM):
         require_head(model, "replaced", "replaced-token", "ElectraForPreTraining")
         guesser = create(narrowed(model.spec, size))
         super().__init__(
-            Model(guesser.net, {}, "the generator", tokenizer=model.tokenizer),
+            Model(guesser, {}, "the generator", tokenizer=model.tokenizer),
             length=length,
             masks=masks,
         )
-        self.generator: Transformer = guesser.net.to(next(model.net.parameters()))
-        share_embedding(self.generator, model.net)
+        self.generator: Transformer = guesser.to(next(model.parameters()))
+        share_embedding(self.generator, model)
         config, architecture = published(model, self.generator.spec)
         saved = Model(self.generator, config, architecture, tokenizer=model.tokenizer)
         self._companions = {"generator": saved}
@@ -95,11 +103,11 @@ class ReplacedToken(MaskedLM):
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         targets, judge = batch.targets, head_of(self.generator, "lm")
-        hidden = self.generator(**batch.inputs, heads=("lm",), project=False).heads["lm"]
+        hidden = features(self.generator, batch.inputs, "lm")
         hidden = hidden.flatten(0, -2)[targets["at"]]
         guesses = drawn(judge, hidden.detach(), targets["noise"])
         read = filled(targets["text"], targets["at"], guesses, targets["tokens"].ne(IGNORED))
-        found = net(**{**batch.inputs, "tokens": read}, heads=("replaced",)).heads["replaced"]
+        found = head_output(net, {**batch.inputs, "input_ids": read}, "replaced")
         said = exact(found)
         wrong = F.binary_cross_entropy_with_logits(
             said, read.ne(targets["text"]).to(said.dtype), reduction="none"

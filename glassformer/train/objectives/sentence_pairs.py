@@ -132,7 +132,7 @@ class SegmentPairs(Objective):
         )
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        said = net(**batch.inputs, heads=tuple(self.weights), project=False).heads
+        said = net(**batch.inputs, heads=tuple(self.weights), return_features=True).head_outputs
         judge = head_of(net, self.head)
         losses = {self.head: head_loss(judge, said[self.head], batch.targets["turned"])}
         if "lm" in said:

@@ -67,9 +67,9 @@ def rewriting(
     source, source_mask = pad(examples, "source", length=sides.get("source"))
     target, real = pad(examples, "tokens", length=sides.get("tokens"))
     start, _ = pad(examples, "start")
-    inputs = {"tokens": shifted_right(target, real, start), "source": source}
+    inputs = {"input_ids": source, "decoder_input_ids": shifted_right(target, real, start)}
     if slots or not bool(source_mask.all()):
-        inputs["source_mask"] = source_mask
+        inputs["attention_mask"] = source_mask
     targets = {"tokens": target.masked_fill(~real, IGNORED)}
     return TrainingBatch(
         inputs, targets, {part: float(real.sum())}, int(source_mask.sum() + real.sum())

@@ -13,7 +13,7 @@ from glassformer.errors import DataError
 from glassformer.model import Model
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.data.collate import even, pad
-from glassformer.train.fused_cross_entropy import exact, features, head_loss, head_of
+from glassformer.train.fused_cross_entropy import exact, features, head_loss, head_of, head_output
 from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
 from glassformer.train.objectives.text_inputs import column, length_of, tokenizer_of
 
@@ -102,9 +102,9 @@ class TextEncoder:
         The mask is always given, because heads find the end of a text by it.
         """
         tokens, mask = pad(examples, "tokens", self.pad, length=slots)
-        inputs = {"tokens": tokens, "mask": mask}
+        inputs = {"input_ids": tokens, "attention_mask": mask}
         if self.segmented:
-            inputs["segments"], _ = pad(examples, "segments", length=slots)
+            inputs["token_type_ids"], _ = pad(examples, "segments", length=slots)
         return inputs
 
 
@@ -114,7 +114,7 @@ def text_and_pair(record: Record) -> tuple[Any, Any]:
 
 def said(net: nn.Module, batch: TrainingBatch, head: str) -> Tensor:
     """Returns the output of a head, in float32 or finer."""
-    return _asked(batch, head, lambda: exact(net(**batch.inputs, heads=(head,)).heads[head]))
+    return _asked(batch, head, lambda: exact(head_output(net, batch.inputs, head)))
 
 
 def sequence_loss(net: nn.Module, batch: TrainingBatch, smoothing: float, head: str) -> Tensor:

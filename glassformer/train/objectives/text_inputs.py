@@ -135,6 +135,14 @@ class TextFrame:
         return room
 
 
+INPUTS = {
+    "segments": "token_type_ids",
+    "positions": "position_ids",
+    "languages": "language_ids",
+}
+"""The names that fields of examples have among the inputs of the network."""
+
+
 def read_inputs(examples: Sequence[Example], *fields: str) -> dict[str, Tensor]:
     """Returns the inputs of an encoder.
 
@@ -142,13 +150,13 @@ def read_inputs(examples: Sequence[Example], *fields: str) -> dict[str, Tensor]:
     numbers if several documents share a row.
     """
     tokens, mask = pad_rows([example["tokens"] for example in examples])
-    inputs = {"tokens": tokens}
+    inputs = {"input_ids": tokens}
     if not bool(mask.all()):
-        inputs["mask"] = mask
+        inputs["attention_mask"] = mask
     for field in fields:
-        inputs[field], _ = pad_rows([example[field] for example in examples])
+        inputs[INPUTS[field]], _ = pad_rows([example[field] for example in examples])
     if several_documents(examples):
-        inputs["documents"], _ = pad_rows([example["documents"] for example in examples], -1)
+        inputs["document_ids"], _ = pad_rows([example["documents"] for example in examples], -1)
     return inputs
 
 

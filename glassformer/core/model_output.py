@@ -1,0 +1,70 @@
+"""The output of a forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from torch import Tensor
+from torch.utils import _pytree
+
+from glassformer.core.cache import Cache
+
+
+@dataclass
+class ModelOutput:
+    """The result of a forward pass. Fields are also items, by name or by index among those set.
+
+    Attributes:
+        loss: The loss, if labels were given.
+        logits: The output of the first computed head that has outputs.
+        last_hidden_state: The last hidden state of the last stack, [batch, position, width].
+        hidden_states: The embedding and the output of each layer of the last stack, on request.
+        attentions: The attention weights of each layer of the last stack, on request.
+        cross_attentions: The cross-attention weights of each layer, on request.
+        encoder_last_hidden_state: The encoder's output, which a later call accepts as
+            `encoder_hidden_states`.
+        encoder_hidden_states: As `hidden_states`, of the encoder of an encoder-decoder.
+        encoder_attentions: As `attentions`, of the encoder of an encoder-decoder.
+        past_key_values: The cache that was given or created.
+        head_outputs: The output of every computed head, by name.
+    """
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    last_hidden_state: Tensor = None  # type: ignore[assignment]
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+    cross_attentions: tuple[Tensor, ...] | None = None
+    encoder_last_hidden_state: Tensor | None = None
+    encoder_hidden_states: tuple[Tensor, ...] | None = None
+    encoder_attentions: tuple[Tensor, ...] | None = None
+    past_key_values: Cache | None = None
+    head_outputs: dict[str, Tensor] = field(default_factory=dict)
+
+    def __getitem__(self, key: str | int) -> Any:
+        return self.to_tuple()[key] if isinstance(key, int) else dict(self.items())[key]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.keys()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Yields the names and values of the fields that are set."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None and each.name != "head_outputs":
+                yield each.name, value
+
+    def keys(self) -> list[str]:
+        return [name for name, _ in self.items()]
+
+    def to_tuple(self) -> tuple[Any, ...]:
+        """Returns the values of the fields that are set, in order."""
+        return tuple(value for _, value in self.items())
+
+
+_pytree.register_dataclass(ModelOutput)  # so that DDP and FSDP find the tensors in it
