@@ -34,14 +34,14 @@ def measure(title: str, architecture: str, config: Any, shape: tuple[int, int]) 
     with torch.inference_mode():
         theirs = peer(tokens, use_cache=False)[0]
         for ours in (plain, packed):
-            out = ours.net(tokens)
-            mine = out.hidden if out.logits is None else out.logits
+            out = ours(tokens)
+            mine = out.last_hidden_state if out.logits is None else out.logits
             print(f"largest difference {float((mine - theirs).abs().max()):.1e}")
         times = in_turn(
             {
                 "transformers": lambda: peer(tokens, use_cache=False),
-                "glassformer": lambda: plain.net(tokens),
-                "glassformer, packed": lambda: packed.net(tokens),
+                "glassformer": lambda: plain(tokens),
+                "glassformer, packed": lambda: packed(tokens),
             },
             rounds=15,
         )

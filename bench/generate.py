@@ -53,7 +53,7 @@ def glassformer(folder: str, kind: str) -> tuple[Run, int]:
 
     model = gf.load(folder, **({"dtype": kind} if "float" in kind else {"quantize": kind}))
     size = 0
-    for layer in model.net.modules():
+    for layer in model.modules():
         if isinstance(layer, QuantizedLinear) and layer.kind == "int4":
             size += layer.kernel().blocks.nbytes  # with scales and zeros
         elif isinstance(layer, QuantizedLinear):

@@ -65,8 +65,8 @@ def put(what: str, rows: int, who: str, rate: float, floors: dict[str, float]) -
 
 
 def decoder(what: str, model: gf.Model, fast: dict[str, int], top: tuple[float, float]) -> None:
-    model.net.to("cuda", torch.bfloat16).eval()
-    count = sum(p.numel() for p in model.net.parameters())
+    model.to("cuda", torch.bfloat16).eval()
+    count = sum(p.numel() for p in model.parameters())
     blocks = [block.attention for block in model.spec.last_stack.attention_blocks]
     kept = sum(2 * 2 * block.key_heads * block.head_dim for block in blocks)  # bytes a token
     for rows in map(int, ROWS.split(",")):
@@ -78,7 +78,7 @@ def decoder(what: str, model: gf.Model, fast: dict[str, int], top: tuple[float, 
             "operations": top[1] / (2 * count),
         }
         put(what, rows, "ours", rows * 256 / seconds, floors)
-    model.net.to("cpu")
+    model.to("cpu")
     model._recorded.clear()
     gc.collect()
     torch.cuda.empty_cache()

@@ -62,11 +62,11 @@ def main() -> None:
     tokens = text[None]
 
     def forward() -> Any:
-        return model.net(tokens)
+        return model(tokens)
 
     def bare() -> Any:
         with without_taps():
-            return model.net(tokens)
+            return model(tokens)
 
     def one_head() -> Any:
         return model.look(ids, at="blocks.5.pattern").attention[5, 3]
@@ -78,9 +78,9 @@ def main() -> None:
         return model.look(few, edits=[inside.ablate_heads(3, [1])]).predictions()
 
     with torch.no_grad():
-        plain = graph(model.net, tokens[:, :SHORT])
+        plain = graph(model, tokens[:, :SHORT])
         with without_taps():
-            same = graph(model.net, tokens[:, :SHORT]) == plain
+            same = graph(model, tokens[:, :SHORT]) == plain
         sides = {
             "forward": forward,
             "without taps": bare,

@@ -49,7 +49,7 @@ def main(rounds: int = 15) -> None:
             return transformers.GPT2LMHeadModel.from_pretrained(folder)
 
         def ours() -> torch.nn.Module:
-            return gf.load(folder).net
+            return gf.load(folder)
 
         times = in_turn({"transformers": theirs, "glassformer": ours}, rounds)
         rows.append(compared("load GPT-2 small", times, "transformers"))

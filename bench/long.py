@@ -33,19 +33,19 @@ def main() -> None:
     with torch.inference_mode():
         theirs = peer(text)[0]
         for ours in (plain, packed):
-            difference = (ours.net(text).hidden - theirs).abs().max()
+            difference = (ours(text).last_hidden_state - theirs).abs().max()
             print(f"largest difference {float(difference):.1e}")
         times = in_turn(
             {
                 "transformers": lambda: peer(text),
-                "glassformer": lambda: plain.net(text),
-                "glassformer, packed": lambda: packed.net(text),
+                "glassformer": lambda: plain(text),
+                "glassformer, packed": lambda: packed(text),
             },
             rounds=5,
             warm=1,
         )
         growth = in_turn(
-            {str(n): lambda n=n: packed.net(tokens[:, :n]) for n in LENGTHS}, rounds=5, warm=1
+            {str(n): lambda n=n: packed(tokens[:, :n]) for n in LENGTHS}, rounds=5, warm=1
         )
     rows = [compared("BigBird-base encoder, 1 x 4,096", times, "transformers"), grown(growth)]
     write(__file__, rows)

@@ -103,12 +103,12 @@ def xlnet(rounds: int) -> dict[str, Any]:
     with torch.inference_mode():
         theirs = peer(tokens)[0]
         for ours in (plain, packed):
-            report(ours.net(tokens).hidden, theirs)
+            report(ours(tokens).last_hidden_state, theirs)
         times = in_turn(
             {
                 "transformers": lambda: peer(tokens),
-                "glassformer": lambda: plain.net(tokens),
-                "glassformer, packed": lambda: packed.net(tokens),
+                "glassformer": lambda: plain(tokens),
+                "glassformer, packed": lambda: packed(tokens),
             },
             rounds,
         )
@@ -143,13 +143,13 @@ def transformer_xl(old: str, rounds: int) -> list[dict[str, Any]]:
             sides: dict[str, Callable[[], Any]] = {"transformers 4.35": lambda n=name: ask(n)}
             with torch.inference_mode():
                 for label, model in (("glassformer", plain), ("glassformer, packed", packed)):
-                    memory = model.net.new_cache()
-                    model.net(tokens, cache=memory)
+                    memory = model.new_cache()
+                    model(tokens, past_key_values=memory)
 
                     def forward(
-                        net: Any = model.net, memory: Any = memory, tokens: torch.Tensor = tokens
+                        net: Any = model, memory: Any = memory, tokens: torch.Tensor = tokens
                     ) -> torch.Tensor:
-                        return net(tokens, cache=memory).hidden
+                        return net(tokens, past_key_values=memory).last_hidden_state
 
                     report(forward(), expected["hidden"])
                     sides[label] = forward

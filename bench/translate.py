@@ -78,7 +78,7 @@ def converted(folder: str, kind: str) -> Any:
 
 def step_layers(model: gf.Model) -> list[Linear]:
     """The linear layers that a step goes through; of cross-attention's keys they are none."""
-    named = [*model.net.decoder.named_modules(), *model.net.heads.named_modules()]
+    named = [*model.decoder.named_modules(), *model.heads.named_modules()]
     return [m for name, m in named if isinstance(m, Linear) and not name.endswith("cross.kv")]
 
 

@@ -32,7 +32,7 @@ def main() -> None:
     folder = Path("build/translate_gpu")
     model = gf.create("transformer-base", vocab_size=WORDS, decoder_vocab_size=WORDS)
     model.save(folder)
-    model.net.to("cuda", torch.bfloat16).eval()
+    model.to("cuda", torch.bfloat16).eval()
     layers = step_layers(model)
     weights = sum(layer.weight.numel() for layer in layers)
     keys = 2 * 6 * 512 * BATCH * (SOURCE + BEAMS * NEW / 2)  # read by a step in the middle

@@ -143,7 +143,7 @@ def tuned(bench: Bench, task: str, body: str, seed: int) -> dict[str, Any]:
     """What the last evaluation of the last step says: nothing is chosen by it."""
     name = f"glue/{task}-{body}-{seed}"
     train(bench, f"glue-{task}", "glue", f"model.folder=runs/{body}/model", f"train.seed={seed}",
-                f'model.drop=["{BODIES[body]}"]', f"run.folder=runs/{name}")  # fmt: skip
+                f'model.ignore_unexpected=["{BODIES[body]}"]', f"run.folder=runs/{name}")  # fmt: skip
     _, entries, _ = bench.run(name)
     return dict([entry for entry in entries if "valid" in entry][-1]["valid"])
 

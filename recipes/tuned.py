@@ -178,8 +178,8 @@ def one_task(task: str, seed: int, few: bool) -> dict[str, Any]:
         model=replace(
             whole.model,
             architecture=architecture,
-            make=("classifier",),
-            drop=("pooler",) if own.name == "tagging" else (),
+            init_missing=("classifier",),
+            ignore_unexpected=("pooler",) if own.name == "tagging" else (),
             labels=tuple(labels),
         ),
         data=replace(

@@ -106,7 +106,7 @@ def test_what_is_out_of_scope_gets_no_label(made, monkeypatch):
     model = gf.load(
         "body",
         architecture="BertForSequenceClassification",
-        make="classifier",
+        init_missing="classifier",
         labels=labels,
     )
     model.save("runs/classify/clinc150/model")

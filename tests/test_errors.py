@@ -128,14 +128,14 @@ def test_an_adapter_of_another_model(folder, tmp_path):
     small, wide = gf.load(folder), gf.create("gpt2", **SIZES | {"n_embd": 16})
     deep = gf.create("gpt2", **SIZES | {"n_layer": 2})
     for name, other in {"wide": wide, "deep": deep}.items():
-        other.add_adapter(LoRA(rank=2, targets=("c_fc",)))
-        other.save_adapter(tmp_path / name)
+        other.adapters.add(LoRA(rank=2, targets=("c_fc",)))
+        other.adapters.save(tmp_path / name)
     with pytest.raises(gf.LoadError, match="is for a matrix of") as caught:
-        small.load_adapter(tmp_path / "wide")
+        small.adapters.load(tmp_path / "wide")
     pair = {f"{LAYER}.lora_A.weight", f"{LAYER}.lora_B.weight"}
     assert set(caught.value.mismatched) == pair
     with pytest.raises(gf.LoadError, match="which this model does not have") as caught:
-        small.load_adapter(tmp_path / "deep")
+        small.adapters.load(tmp_path / "deep")
     assert set(caught.value.unexpected) == {name.replace("h.0", "h.1") for name in pair}
 
 
@@ -159,7 +159,7 @@ def test_a_bad_option(model, folder):
     with pytest.raises(gf.ConfigError, match="There is no dtype"):
         gf.load(folder, dtype="float33")
     with pytest.raises(gf.ConfigError, match="no adapter 'other'"):
-        model.switch_adapter("other")
+        model.adapters.set_active("other")
 
 
 def test_a_spec_error_in_config_json_keeps_its_message(model, tmp_path):
@@ -206,13 +206,13 @@ def test_an_empty_text():
     tokenizer = train_tokenizer("bpe", texts=["to be or not to be"], size=64)
     model = gf.create("gpt2", tokenizer=tokenizer, **SIZES)
     with pytest.raises(ValueError, match="has no tokens") as caught:
-        model.add_adapter(Prompt(tokens=2, text=""))
+        model.adapters.add(Prompt(tokens=2, text=""))
     assert isinstance(caught.value, gf.InputError)
 
 
 def test_a_text_that_is_too_long(model):
     with pytest.raises(gf.InputError, match="positions end at 16"):
-        model.net(torch.zeros(1, 17, dtype=torch.long))
+        model(torch.zeros(1, 17, dtype=torch.long))
 
 
 @pytest.mark.parametrize("name", ["new", "old"])

@@ -17,39 +17,39 @@ def test_the_built_in_model_reads_and_predicts():
     model = gf.load("shakespeare")
     ids = model.tokenizer.encode("ROMEO:\nIs the day so you").ids
     with torch.no_grad():
-        out = model.net(torch.tensor([ids]))
+        out = model(torch.tensor([ids]))
     assert model.tokenizer.decode([int(out.logits[0, -1].argmax())]) == "ng"
-    assert out.hidden.shape == (1, len(ids), 192)
+    assert out.last_hidden_state.shape == (1, len(ids), 192)
 
 
 def test_the_same_seed_gives_the_same_weights():
     settings = {"n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 50}
-    one, same, other = (gf.create("gpt2", seed=seed, **settings).net for seed in (1, 1, 2))
+    one, same, other = (gf.create("gpt2", seed=seed, **settings) for seed in (1, 1, 2))
     state = one.state_dict()
     assert all(torch.equal(t, same.state_dict()[n]) for n, t in state.items())
     assert not torch.equal(state["decoder.embed.token.weight"], other.decoder.embed.token.weight)
 
 
 def test_first_weights_are_drawn_as_the_papers_say():
-    gpt2 = gf.create("gpt2", n_layer=8, n_embd=256, n_head=4, vocab_size=500).net
+    gpt2 = gf.create("gpt2", n_layer=8, n_embd=256, n_head=4, vocab_size=500)
     block = gpt2.decoder.blocks[3]
     assert float(block.attention.qkv.weight.detach().std()) == pytest.approx(0.02, rel=0.05)
     assert float(block.ffn.down.weight.detach().std()) == pytest.approx(0.02 / 4, rel=0.05)
     assert torch.all(block.attention_norm.weight == 1) and torch.all(block.ffn.up.bias == 0)
-    first = gf.create("transformer-base", vocab_size=1000).net
+    first = gf.create("transformer-base", vocab_size=1000)
     assert float(first.encoder.embed.token.weight.detach().std()) == pytest.approx(
         512**-0.5, rel=0.05
     )
     up = first.encoder.blocks[0].ffn.up.weight
     assert float(up.detach().abs().max()) <= (6 / (512 + 2048)) ** 0.5
-    t5 = gf.create("t5-small", vocab_size=500, num_layers=1).net
+    t5 = gf.create("t5-small", vocab_size=500, num_layers=1)
     assert float(t5.encoder.blocks[0].ffn.down.weight.detach().std()) == pytest.approx(
         2048**-0.5, rel=0.05
     )
 
 
 def test_the_transformer_of_2017_in_base_and_big():
-    base, big = (gf.create(name).net for name in ("transformer-base", "transformer-big"))
+    base, big = (gf.create(name) for name in ("transformer-base", "transformer-big"))
     count = {net: sum(p.numel() for p in net.parameters()) for net in (base, big)}
     assert 60e6 < count[base] < 66e6 and 205e6 < count[big] < 215e6
     assert base.encoder.embed.token.weight is base.decoder.embed.token.weight
@@ -65,7 +65,7 @@ def test_every_family_trains(model_type):
     specs = [spec_from_config(config, name) for name in classes_of(family, model_type)]
     ends = [s for s in specs if s.heads and s.heads[0].name in ("lm", "answer", "classify")]
     spec = min(ends, key=lambda s: s.heads[0].name != "lm")
-    net = gf.create(replace(spec, init=InitSpec(std=0.05))).net.train()
+    net = gf.create(replace(spec, init=InitSpec(std=0.05))).train()
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(5, 60, (4, 9), generator=generator)
     given = {"source": tokens} if net.encoder is not None and net.decoder is not None else {}
@@ -91,7 +91,7 @@ def test_every_family_trains(model_type):
     torch.manual_seed(0)
     losses = []
     for _ in range(25):
-        logits = net(tokens, **given).heads[spec.heads[0].name]
+        logits = net(tokens, **given).head_outputs[spec.heads[0].name]
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, -2), wanted.flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -104,7 +104,7 @@ def test_every_family_trains(model_type):
 
 
 def test_an_encoder_decoder_without_a_source_says_what_it_needs():
-    net = gf.create("transformer-base", vocab_size=50, d_model=16, encoder_ffn_dim=8).net
+    net = gf.create("transformer-base", vocab_size=50, d_model=16, encoder_ffn_dim=8)
     with pytest.raises(gf.GlassformerError, match="as `source`"):
         net(torch.zeros(1, 3, dtype=torch.long))
 

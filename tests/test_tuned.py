@@ -84,7 +84,9 @@ def test_both_sides_learn_and_judge_alike(kind, recipes):
     assert PEERS[kind](recipe_of(kind), "cpu").run()[figure] > 0.9
     still = ("model.folder=half", "train.steps=1", "train.learning_rate=1e-12")
     tuned.ours(recipe_of(kind, "train.steps=3"), lambda run: gf.load(run.model).save("half") or {})
-    ours = tuned.ours(recipe_of(kind, *still, "model.make=[]", "model.drop=[]"))
+    ours = tuned.ours(
+        recipe_of(kind, *still, "model.init_missing=[]", "model.ignore_unexpected=[]")
+    )
     theirs = PEERS[kind](recipe_of(kind, *still), "cpu").run()
     shared = {"accuracy", "precision", "recall", "f1", "exact"} & ours.keys() & theirs.keys()
     assert figure in shared
@@ -123,7 +125,7 @@ def test_both_sides_take_the_same_steps(kind, mode, recipes, monkeypatch):
     whole = recipe_of(kind, "train.steps=10")
     tuned.ours(whole, lambda run: gf.load(run.model).save("begun") or {})
     rate = 0.02 if mode == "lora" else 0.005
-    said = (*tuned.MODES[mode], "model.folder=begun", "model.make=[]", "model.drop=[]",
+    said = (*tuned.MODES[mode], "model.folder=begun", "model.init_missing=[]", "model.ignore_unexpected=[]",
             f"train.batch={len(TEXTS)}", "train.steps=12", f"train.learning_rate={rate}",
             "train.warmup=0", "run.log_every=1")  # fmt: skip
     found: dict[str, list[float]] = {"ours": [], "theirs": []}

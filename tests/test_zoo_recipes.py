@@ -303,7 +303,7 @@ def test_a_model_is_built_from_end_to_end(zoo, made, monkeypatch, capsys, tmp_pa
     (source,) = find_sources([str(folder)])
     assert [one.snapshot.step for one in source.checkpoints] == [0, 2, 6]
     start, end = source.checkpoints[0].load(), source.load()
-    assert not torch.equal(*(one.net.decoder.embed.token.weight for one in (start, end)))
+    assert not torch.equal(*(one.decoder.embed.token.weight for one in (start, end)))
     found = json.loads((folder / "figures.json").read_text())
     again = gf.evaluate(gf.load(folder, dtype="float32"), folder / "eval" / "valid.txt")
     (trial,) = found["trials"].values()
@@ -332,16 +332,19 @@ def equal_to_the_reference(folder: Path) -> None:
     ids = torch.arange(1, 11)[None]
     with torch.no_grad():
         if ours.spec.encoder is not None and ours.spec.decoder is not None:
-            said = ours.net(ids[:, :4], source=ids), theirs(ids, decoder_input_ids=ids[:, :4])
+            said = (
+                ours(decoder_input_ids=ids[:, :4], input_ids=ids),
+                theirs(ids, decoder_input_ids=ids[:, :4]),
+            )
         else:
-            said = ours.net(ids), theirs(ids)
+            said = ours(ids), theirs(ids)
     torch.testing.assert_close(said[0].logits, said[1].logits, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", names())
 def test_a_model_of_the_zoo(zoo, name):
     model = gf.load(f"zoo:{name}")
-    assert {p.dtype for p in model.net.parameters()} == {torch.float32}
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
     front, text = card_of(name)
     assert front["license"] and front["language"] and "seed" in text
     if model.config["model_type"] != "glassformer":  # a class of its own has no reference

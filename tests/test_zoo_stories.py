@@ -74,7 +74,7 @@ def test_texts_of_kept_pieces_have_the_same_tokens_and_chances(place, home, teac
     small = gf.load(home / "teacher")
     pieces = sentencepiece.SentencePieceProcessor(str(place / "tokenizer.model"))
     kept = small.tokenizer.vocabulary
-    assert small.tokenizer.size == KEPT == len(small.net.decoder.embed.token.weight)
+    assert small.tokenizer.size == KEPT == len(small.decoder.embed.token.weight)
     places = torch.tensor([pieces.piece_to_id(token) for token in sorted(kept, key=kept.get)])
     judged = 0
     for number in range(300):
@@ -87,7 +87,7 @@ def test_texts_of_kept_pieces_have_the_same_tokens_and_chances(place, home, teac
         if judged in range(1, 4):
             theirs = torch.tensor([[pieces.piece_to_id(small.tokenizer.token(i)) for i in mine]])
             with torch.no_grad():
-                found, wanted = small.net(torch.tensor([mine])).logits, teacher.net(theirs).logits
+                found, wanted = small(torch.tensor([mine])).logits, teacher(theirs).logits
             assert torch.equal(found, wanted[..., places])
     assert 20 < judged < 280
 
@@ -108,11 +108,11 @@ def test_a_text_ends_with_what_it_begins_with(home):
 
 def test_tokens_are_drawn_by_their_chances(teacher, stories):
     with torch.no_grad():
-        teacher.net.decoder.embed.token.weight *= 40  # so that they differ
-        chances = teacher.net(torch.tensor([[stories.START]])).logits[0, -1].softmax(-1)
+        teacher.decoder.embed.token.weight *= 40  # so that they differ
+        chances = teacher(torch.tensor([[stories.START]])).logits[0, -1].softmax(-1)
         start = torch.full((20_000, 1), stories.START)
-        drawn = stories.written(teacher.net, start, 2, torch.Generator().manual_seed(0))[:, 1]
-        teacher.net.decoder.embed.token.weight /= 40
+        drawn = stories.written(teacher, start, 2, torch.Generator().manual_seed(0))[:, 1]
+        teacher.decoder.embed.token.weight /= 40
     shares = drawn.bincount(minlength=PIECES) / len(drawn)
     error = (chances * (1 - chances) / len(drawn)).sqrt()
     assert chances.max() > 5 * chances.min()
@@ -122,11 +122,11 @@ def test_tokens_are_drawn_by_their_chances(teacher, stories):
 def test_windows_go_on_from_each_other(teacher, stories, monkeypatch):
     """Greedy, so that what a token follows from can be seen."""
     monkeypatch.setattr(torch.Tensor, "exponential_", lambda self, generator: self.fill_(1.0))
-    first, second = (next(w) for w in [stories.windows(teacher.net, 2, 0)] * 2)
+    first, second = (next(w) for w in [stories.windows(teacher, 2, 0)] * 2)
     assert first.shape == (2, 256) and second.shape == (2, 128)
     with torch.no_grad():
         before = torch.cat((first[:, -128:], second[:, :60]), 1)
-        assert torch.equal(teacher.net(before).logits[:, -1].argmax(-1), second[:, 60])
+        assert torch.equal(teacher(before).logits[:, -1].argmax(-1), second[:, 60])
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +204,7 @@ def test_from_the_recipe_to_the_zoo(sampled, place):
     figures = stories_card.measure(zoo, sampled / "teacher", real, count=6)
 
     model = gf.load(zoo)
-    assert count_parameters(model.net) == figures["model"]["parameters"]
+    assert count_parameters(model) == figures["model"]["parameters"]
     assert model.config["dtype"] == "bfloat16"
     again = gf.evaluate(
         gf.load(zoo, dtype=torch.float32), zoo / "eval" / "stories.jsonl", "perplexity"
@@ -217,7 +217,7 @@ def test_from_the_recipe_to_the_zoo(sampled, place):
     tokens = torch.tensor([transformers.AutoTokenizer.from_pretrained(zoo)(text(5)).input_ids])
     assert tokens[0].tolist() == model.tokenizer.encode(text(5)).ids
     with torch.no_grad():
-        found = gf.load(zoo, dtype=torch.float32).net(tokens).logits
+        found = gf.load(zoo, dtype=torch.float32)(tokens).logits
         assert (theirs(tokens).logits - found).abs().max() <= 1e-5
     card = (zoo / "README.md").read_text("utf-8")
     assert f"{figures['model']['parameters']:,} parameters" in card

@@ -1,4 +1,8 @@
-"""The loss of a head's logits against labels, as the published classes define it."""
+"""The loss of a head's logits against labels, as transformers defines it.
+
+The labels of a decoder alone are always the text itself: the logits at a position predict the next
+label. transformers does not shift them for a few such classes (BART, Marian, Whisper, XLM).
+"""
 
 from __future__ import annotations
 
@@ -57,7 +61,7 @@ def labels_loss(
 
 def _classes(logits: Tensor, labels: Tensor, shift: bool = False) -> Tensor:
     if shift:
-        logits, labels = logits[:, :-1], labels[:, 1:]
+        logits, labels = logits[..., :-1, :], labels[..., 1:]
     if logits.shape[:-1].numel() != labels.numel():
         raise InputError(
             f"The labels are {list(labels.shape)}, and the logits {list(logits.shape)}; give one "

@@ -19,6 +19,8 @@ class PassOptions(TypedDict, total=False):
             numbers, and positions restart in each document.
         cu_seqlens: Offsets in the flattened batch at which texts and padding begin; they must agree
             with the mask and the documents.
+        encoder_attention_mask: Nonzero at real positions of `encoder_hidden_states`; for an
+            encoder-decoder it defaults to `attention_mask`.
         prefix_length: [batch]: number of first tokens of a row that all its tokens attend to.
         language_ids: Language id of each token, [batch, position].
         permutation: The factorization order (XLNet). If it has targets, hidden states and logits
@@ -38,6 +40,7 @@ class PassOptions(TypedDict, total=False):
 
     document_ids: Tensor | None
     cu_seqlens: Tensor | None
+    encoder_attention_mask: Tensor | None
     prefix_length: Tensor | None
     language_ids: Tensor | None
     permutation: Permutation | None

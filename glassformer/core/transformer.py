@@ -113,11 +113,13 @@ class Transformer(nn.Module):
             self.spec, input_ids, inputs_embeds, pixel_values, input_features
         )
         mask = None if attention_mask is None else attention_mask.bool()
-        memory, memory_mask = encoder_hidden_states, None
+        memory = encoder_hidden_states
+        memory_mask = options.get("encoder_attention_mask")
         encoder_states: list[Tensor] | None = None
         text, text_mask = tokens, mask
         if self.encoder is not None and self.decoder is not None:
-            memory_mask = mask
+            if memory_mask is None:
+                memory_mask = mask
             if tokens is not None:
                 encoder_states = [] if output_hidden_states else None
                 memory = self.encode(
@@ -180,7 +182,7 @@ class Transformer(nn.Module):
             branches=options.get("tree_mask"),
             global_tokens=global_tokens,
             memory=memory,
-            memory_mask=memory_mask,
+            memory_mask=None if memory_mask is None else memory_mask.bool(),
             story=options.get("memory_tokens"),
             story_mask=options.get("memory_tokens_mask"),
             hide=hidden_patches,

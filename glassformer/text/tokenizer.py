@@ -213,6 +213,7 @@ class Tokenizer:
         max_length: int | None = None,
         add_special_tokens: bool = True,
         return_tensors: Literal["pt"] | None = None,
+        padding_side: Literal["left", "right"] | None = None,
     ) -> TokenizerOutput:
         """Encodes one text or a list of texts to model inputs, as `transformers` does.
 
@@ -224,6 +225,7 @@ class Tokenizer:
             max_length: The largest number of tokens; None is the tokenizer's `max_length`.
             add_special_tokens: Whether to add special tokens.
             return_tensors: "pt" returns tensors of [batch, position]; None returns lists.
+            padding_side: The side to pad; None is the tokenizer's `padding_side`.
 
         Returns:
             `input_ids`, `attention_mask` and, where the model has segments, `token_type_ids`. One
@@ -244,6 +246,7 @@ class Tokenizer:
                     f"There are {len(firsts)} texts and {len(seconds)} in text_pair; pass as many."
                 )
             texts = [(str(one), two) for one, two in zip(firsts, seconds, strict=True)]
+        check_choice("padding_side", padding_side or self.padding_side)
         limit = self.max_length if max_length is None else max_length
         if limit is None and (truncation or padding == "max_length"):
             raise ConfigError("The tokenizer states no maximum length; pass max_length.")
@@ -253,7 +256,7 @@ class Tokenizer:
         columns = pad_encodings(
             encodings,
             width=limit if padding == "max_length" else width,
-            side=self.padding_side,
+            side=padding_side or self.padding_side,
             pad_id=self.special.get("pad", self.special.get("eos", 0)),
             pad_segment=self._settings.number("pad_token_type_id", 0) if self._segments else None,
         )

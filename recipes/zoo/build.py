@@ -77,7 +77,7 @@ def pack(name: str, facts: Facts, target: Path) -> None:
         one.load().save(target / "steps" / one.folder.name, dtype=torch.bfloat16)
     for file in OF_RUNS if steps else ():
         shutil.copy(run / file, target / file)
-    known = {"parameters": count_parameters(model.net), "run": told(run, facts.kept)}
+    known = {"parameters": count_parameters(model), "run": told(run, facts.kept)}
     write_json(target / "figures.json", known)  # without those of a model that was there before
 
 

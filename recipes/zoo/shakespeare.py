@@ -46,7 +46,7 @@ def main(text_path: Path, out: Path) -> None:
         "valid": torch.tensor(tokenizer.encode(text[edge:]).ids),
     }
     model = gf.create("gpt2", seed=SEED, tokenizer=tokenizer, **SETTINGS)
-    net = model.net.to(device).train()
+    net = model.to(device).train()
     decay = [p for p in net.parameters() if p.ndim == 2]
     plain = [p for p in net.parameters() if p.ndim != 2]
     groups = [{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]

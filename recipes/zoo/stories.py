@@ -59,7 +59,9 @@ def written(net: Transformer, start: Tensor, length: int, draw: torch.Generator)
     cache, new = Cache(), start
     table = net.heads["lm"].out.weight.float()
     for place in range(start.shape[1], length):
-        states = net(new, cache=cache, tail=1, project=False).heads["lm"][:, -1]
+        states = net(
+            new, past_key_values=cache, logits_to_keep=1, return_features=True
+        ).head_outputs["lm"][:, -1]
         chances = (states.float() @ table.T).softmax(-1)
         races = torch.empty_like(chances).exponential_(generator=draw)
         new = (chances / races).argmax(-1, keepdim=True)  # whoever is first, as by its chance
@@ -108,9 +110,9 @@ def stream_of(stories: Sequence[Ids]) -> Ids:
 def sample(folder: Path, tokens: int, seconds: float, lanes: int, seed: int, device: str) -> None:
     teacher = gf.load(folder / "teacher", device)
     if device != "cpu":
-        teacher.net.to(torch.bfloat16)
+        teacher.to(torch.bfloat16)
     begin, parts, count = time.monotonic(), [], 0
-    for part in windows(teacher.net.eval(), lanes, seed):
+    for part in windows(teacher.eval(), lanes, seed):
         parts.append(part.to("cpu", torch.int32).numpy().astype(np.uint16))
         count += parts[-1].size
         spent = time.monotonic() - begin
@@ -230,7 +232,7 @@ def cut(teacher: Model, folder: Path, worth: Tensor, size: int = PIECES) -> None
 
 def cut_by_samples(source: str, folder: Path, rows: int, size: int, seed: int, device: str) -> None:
     teacher = gf.load(source, device)
-    net = teacher.net.eval()
+    net = teacher.eval()
     written_rows = next(windows(net, rows, seed))
     worth = expected(net, written_rows)
     net.to(torch.bfloat16)  # half the bytes, and what a GPU computes in

@@ -150,7 +150,7 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 def take(run: Path, samples: Path, place: Path) -> None:
     """The model of a run in bfloat16, the stories it is judged by, and what is known of both."""
     model = gf.load(run / "model")
-    model.net.to(torch.bfloat16)
+    model.to(torch.bfloat16)
     model.save(place)
     pieces = place / "tokenizer.json"  # as short as JSON can be: a third of its bytes
     said = json.loads(pieces.read_text("utf-8"))
@@ -163,7 +163,7 @@ def take(run: Path, samples: Path, place: Path) -> None:
         "model": {
             "layers": len(stack.order),
             "width": stack.width,
-            "parameters": sum(weight.numel() for weight in model.net.parameters()),
+            "parameters": sum(weight.numel() for weight in model.parameters()),
             "pieces": stack.embed.vocabulary,
             "context": model.config["max_position_embeddings"],
         },

@@ -34,10 +34,10 @@ def foreseen(models: Mapping[str, Model], texts: Sequence[str]) -> Figures:
 
 def tales(model: Model, count: int, seed: int) -> list[list[int]]:
     """The first story of each row that a model writes at temperature 1, as far as it has got."""
-    device = next(model.net.parameters()).device
+    device = next(model.parameters()).device
     start = torch.full((count, 1), START, device=device)
     draw = torch.Generator(device).manual_seed(seed)
-    rows = written(model.net.eval(), start, CONTEXT, draw).tolist()
+    rows = written(model.eval(), start, CONTEXT, draw).tolist()
     return [row[1 : row.index(START, 1)] if START in row[1:] else row[1:] for row in rows]
 
 
@@ -60,11 +60,11 @@ def runs_of(story: Sequence[int], size: int) -> list[tuple[int, ...]]:
 @torch.inference_mode()
 def surprise(judge: Model, stories: Sequence[Sequence[int]]) -> float:
     """The judge's perplexity of what another has written, the same vocabulary given."""
-    device = next(judge.net.parameters()).device
+    device = next(judge.parameters()).device
     total = count = 0.0
     for story in stories:
         tokens = torch.tensor([[START, *story]], device=device)
-        logits = judge.net(tokens[:, :-1]).logits
+        logits = judge(tokens[:, :-1]).logits
         assert logits is not None
         said = logits.float().log_softmax(-1).gather(-1, tokens[:, 1:, None])
         total, count = total + float(said.sum()), count + len(story)

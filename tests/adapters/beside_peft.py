@@ -112,9 +112,11 @@ class Pair:
     def logits(self, model: gf.Model) -> Tensor:
         mask = self.mask.bool()
         if self.both:
-            out = model.net(self.tokens[:, :5], source=self.tokens, source_mask=mask)
+            out = model(
+                decoder_input_ids=self.tokens[:, :5], input_ids=self.tokens, attention_mask=mask
+            )
         else:
-            out = model.net(self.tokens, mask)
+            out = model(self.tokens, mask)
         assert out.logits is not None
         return out.logits
 
@@ -135,8 +137,8 @@ def scatter(parameters: Any, spread: float = 0.1) -> None:
 
 def adapted(model: gf.Model, settings: adapters.AdapterConfig) -> gf.Model:
     """With an adapter of random values."""
-    model.add_adapter(settings)
-    adapter = adapters.active(model.net)
+    model.adapters.add(settings)
+    adapter = adapters.active(model)
     assert adapter is not None
     scatter(adapter.parameters())
     return model

@@ -26,7 +26,7 @@ def pair(tmp_path):
 
 def test_ranks_go_where_pefts_go(pair, tmp_path):
     model = adapted(pair.model(), SETTINGS)
-    model.save_adapter(tmp_path / "begin")
+    model.adapters.save(tmp_path / "begin")
     config = peft.PeftConfig.from_pretrained(tmp_path / "begin")
     config.rank_pattern, config.inference_mode = None, False
     theirs = peft.PeftModel.from_pretrained(
@@ -37,9 +37,9 @@ def test_ranks_go_where_pefts_go(pair, tmp_path):
         for name, module in theirs.named_parameters()
         if "lora_E" in name
     }
-    parts = active(model.net).parts
+    parts = active(model).parts
     ours = {n: p for n, p in theirs.named_parameters() if p.requires_grad}
-    assert len(ours) == len(list(active(model.net).parameters()))
+    assert len(ours) == len(list(active(model).parameters()))
     for step in range(STEPS):
         generator = torch.Generator().manual_seed(step)
         for name, part in parts.items():
@@ -56,13 +56,13 @@ def test_ranks_go_where_pefts_go(pair, tmp_path):
                     other += change
                 own.grad = torch.randn(own.shape, generator=generator)
                 other.grad = own.grad.clone()
-        after_step(model.net, step)
+        after_step(model, step)
         theirs.base_model.update_and_allocate(step)
         for name, value in layers.items():
             assert torch.allclose(parts[name].e, value, atol=1e-6), (step, name)
     kept = sum(int(part.importance.mask.sum()) for part in parts.values())
     assert kept == SETTINGS.target_rank * len(parts)
-    model.save_adapter(tmp_path / "end")
+    model.adapters.save(tmp_path / "end")
     saved = json.loads((tmp_path / "end" / "adapter_config.json").read_text())
     assert sum(map(sum, saved["rank_pattern"].values())) == kept
 
@@ -70,14 +70,14 @@ def test_ranks_go_where_pefts_go(pair, tmp_path):
 def test_what_is_left_of_the_ranks_is_saved(pair, tmp_path):
     model = adapted(pair.model(), SETTINGS)
     for step in range(STEPS):
-        model.net.zero_grad()
+        model.zero_grad()
         logits = pair.logits(model)
-        (logits.square().mean() + SETTINGS.orthogonality * penalty(model.net)).backward()
-        after_step(model.net, step)
+        (logits.square().mean() + SETTINGS.orthogonality * penalty(model)).backward()
+        after_step(model, step)
     ours = pair.ours(model)
-    model.save_adapter(tmp_path / "adapter")
+    model.adapters.save(tmp_path / "adapter")
     again = pair.model(adapter=tmp_path / "adapter")
-    ranks = [len(part.a) for part in active(again.net).parts.values()]
+    ranks = [len(part.a) for part in active(again).parts.values()]
     assert sum(ranks) == SETTINGS.target_rank * len(ranks) and len(set(ranks)) > 1
     assert far(pair.ours(again), ours) < 1e-6
     assert far(pair.theirs(pair.read_by_peft(tmp_path / "adapter")), ours) < TOLERANCE
@@ -95,13 +95,13 @@ def test_the_penalty_is_pefts(pair):
     model = adapted(pair.model(), SETTINGS)
     far_off = [
         torch.norm(gram - torch.eye(len(gram)))
-        for part in active(model.net).parts.values()
+        for part in active(model).parts.values()
         for gram in (part.a @ part.a.T, part.b.T @ part.b)
     ]
-    assert torch.allclose(penalty(model.net), sum(far_off) / len(far_off))
+    assert torch.allclose(penalty(model), sum(far_off) / len(far_off))
 
 
 def test_the_steps_must_be_known(pair):
     model = adapted(pair.model(), AdaLoRA(rank=4, target_rank=2))
     with pytest.raises(GlassformerError, match="say how many: steps"):
-        after_step(model.net, 0)
+        after_step(model, 0)

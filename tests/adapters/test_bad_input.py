@@ -25,7 +25,7 @@ def llama(tmp_path_factory):
 
 @pytest.fixture
 def folder(gpt2, tmp_path):
-    adapted(gpt2.model(), LoRA(rank=2, targets=("c_attn",))).save_adapter(tmp_path / "adapter")
+    adapted(gpt2.model(), LoRA(rank=2, targets=("c_attn",))).adapters.save(tmp_path / "adapter")
     return tmp_path / "adapter"
 
 
@@ -44,10 +44,10 @@ def folder(gpt2, tmp_path):
 def test_settings_that_do_not_fit_the_model(gpt2, settings, said):
     model = gpt2.model()
     with pytest.raises(GlassformerError, match=said):
-        model.add_adapter(settings)
+        model.adapters.add(settings)
     assert far(gpt2.ours(model), gpt2.ours(gpt2.model())) == 0
-    assert set(model.net.state_dict()) == set(gpt2.model().net.state_dict())
-    assert all(parameter.requires_grad for parameter in model.net.parameters())
+    assert set(model.state_dict()) == set(gpt2.model().state_dict())
+    assert all(parameter.requires_grad for parameter in model.parameters())
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_another_models_folder(gpt2, llama, folder, tmp_path):
     with pytest.raises(
         GlassformerError, match="a matrix of 48 by 24, and this model's has 48 by 16"
     ):
-        model.load_adapter(folder)
+        model.adapters.load(folder)
     assert far(gpt2.ours(model), gpt2.ours(gpt2.model())) == 0
-    adapted(gpt2.model(), Prefix(tokens=3)).save_adapter(tmp_path / "prefix")
+    adapted(gpt2.model(), Prefix(tokens=3)).adapters.save(tmp_path / "prefix")
     (tmp_path / "prefix/glassformer.json").unlink()
     with pytest.raises(GlassformerError, match="prompt_embeddings"):
         llama.model(adapter=tmp_path / "prefix")
@@ -118,45 +118,45 @@ def test_what_is_no_adapters_folder(gpt2, folder, tmp_path):
 
 def test_what_cannot_be_merged(gpt2, llama):
     for settings in (Bottleneck(), Prefix(), Prompt()):
-        model = gpt2.model().add_adapter(settings)
+        model = gpt2.model().adapters.add(settings)
         with pytest.raises(GlassformerError, match="cannot be merged"):
-            model.merge_adapter()
-    model = gpt2.model().add_adapter(LoRA(targets=("lm_head",)))
+            model.adapters.merge()
+    model = gpt2.model().adapters.add(LoRA(targets=("lm_head",)))
     with pytest.raises(GlassformerError, match="lm_head shares its weight with another layer"):
-        model.merge_adapter()
-    model = llama.model(quantize="int8").add_adapter(LoRA())
+        model.adapters.merge()
+    model = llama.model(quantize="int8").adapters.add(LoRA())
     with pytest.raises(GlassformerError, match="are codes"):
-        model.merge_adapter()
+        model.adapters.merge()
 
 
 def test_orders_of_things(gpt2):
     model = gpt2.model()
     with pytest.raises(GlassformerError, match="no adapter that is on"):
-        model.save_adapter("nowhere")
-    model.add_adapter(LoRA())
+        model.adapters.save("nowhere")
+    model.adapters.add(LoRA())
     with pytest.raises(GlassformerError, match="has an adapter 'default' already"):
-        model.add_adapter(LoRA())
+        model.adapters.add(LoRA())
     with pytest.raises(GlassformerError, match=r"'a.b' cannot be an adapter's name"):
-        model.add_adapter(LoRA(), "a.b")
+        model.adapters.add(LoRA(), "a.b")
     with pytest.raises(GlassformerError, match="no adapter 'defualt'; did you mean 'default'"):
-        model.switch_adapter("defualt")
+        model.adapters.set_active("defualt")
     with pytest.raises(GlassformerError, match="has an adapter; merge or remove it"):
         model.quantize("int8")
     with pytest.raises(GlassformerError, match="not merged"):
-        model.unmerge_adapter()
-    model.merge_adapter()
+        model.adapters.unmerge()
+    model.adapters.merge()
     with pytest.raises(GlassformerError, match="is merged; unmerge it first"):
-        model.switch_adapter(None)
+        model.adapters.set_active(None)
 
 
 def test_texts_that_share_a_row(gpt2):
     for settings in (Prefix(tokens=3), Prompt(tokens=3)):
-        model = gpt2.model().add_adapter(settings)
+        model = gpt2.model().adapters.add(settings)
         with pytest.raises(GlassformerError, match="stands before one text"):
-            model.net(gpt2.tokens, documents=torch.zeros_like(gpt2.tokens))
+            model(gpt2.tokens, document_ids=torch.zeros_like(gpt2.tokens))
 
 
 def test_no_biases(tmp_path):
     model = Pair("T5ForConditionalGeneration", tmp_path).model()
     with pytest.raises(GlassformerError, match="no biases to train"):
-        model.add_adapter(BitFit())
+        model.adapters.add(BitFit())

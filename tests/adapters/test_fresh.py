@@ -105,7 +105,11 @@ def bases(tmp_path_factory):
 
 
 def load(case: Case, folder: Path, **more: Any) -> gf.Model:
-    how = {"architecture": case.architecture, "make": case.make, "drop": case.drop}
+    how = {
+        "architecture": case.architecture,
+        "init_missing": case.make,
+        "ignore_unexpected": case.drop,
+    }
     return gf.load(folder, **how, labels=case.labels, **more)
 
 
@@ -123,7 +127,7 @@ def tokens_of(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
 @torch.no_grad()
 def ours(case: Case, model: gf.Model) -> torch.Tensor:
     tokens, mask = tokens_of(case)
-    logits = model.net(tokens, mask.bool()).logits
+    logits = model(tokens, mask.bool()).logits
     return logits[mask.bool()] if logits.shape[:2] == mask.shape else logits
 
 
@@ -146,10 +150,10 @@ def theirs(case: Case, base: Path, adapter: Path) -> torch.Tensor:
 def test_what_starts_fresh_is_trained_and_saved(bases, tmp_path, name, settings):
     case, folder = CASES[name], tmp_path / "adapter"
     model = adapted(load(case, bases / name, seed=7), settings)
-    fresh = {n for n in model.report.made if n in dict(model.net.named_parameters())}
-    assert fresh and fresh <= set(trained(model.net))
+    fresh = {n for n in model.load_report.made if n in dict(model.named_parameters())}
+    assert fresh and fresh <= set(trained(model))
     wanted = ours(case, model)
-    model.save_adapter(folder)
+    model.adapters.save(folder)
     config = json.loads((folder / "adapter_config.json").read_text())
     if not isinstance(settings, BitFit) and getattr(settings, "biases", "none") == "none":
         assert set(config["modules_to_save"]) == case.modules
@@ -168,10 +172,10 @@ def test_merged_and_saved_it_is_a_full_model(bases, tmp_path, name):
     case = CASES[name]
     model = adapted(load(case, bases / name), LoRA(rank=2))
     wanted = ours(case, model)
-    model.save_adapter(tmp_path / "adapter")
+    model.adapters.save(tmp_path / "adapter")
     with pytest.raises(GlassformerError, match=r"merge_adapter\(forget=True\) before save"):
         model.save(tmp_path / "without")
-    again = gf.load(tmp_path / "adapter").merge_adapter(forget=True)
+    again = gf.load(tmp_path / "adapter").adapters.merge(forget=True)
     again.save(tmp_path / "merged")
     assert far(ours(case, gf.load(tmp_path / "merged")), wanted) < TOLERANCE
     full = getattr(transformers, case.architecture).from_pretrained(tmp_path / "merged").eval()
@@ -188,7 +192,7 @@ def test_ranks_do_not_stand_beside_what_is_trained_whole(bases):
     case = CASES["classes"]
     model = load(case, bases / "classes")
     with pytest.raises(GlassformerError, match="classifier starts fresh and is trained whole"):
-        model.add_adapter(LoRA(targets=("classifier",)))
+        model.adapters.add(LoRA(targets=("classifier",)))
 
 
 def test_an_adapter_without_what_was_fresh_is_refused(bases, tmp_path):
@@ -196,7 +200,7 @@ def test_an_adapter_without_what_was_fresh_is_refused(bases, tmp_path):
     from safetensors.torch import load_file, save_file
 
     case = CASES["classes"]
-    adapted(load(case, bases / "classes"), LoRA(rank=2)).save_adapter(tmp_path / "adapter")
+    adapted(load(case, bases / "classes"), LoRA(rank=2)).adapters.save(tmp_path / "adapter")
     path = tmp_path / "adapter/adapter_model.safetensors"
     save_file({k: v for k, v in load_file(path).items() if "pooler" not in k}, path)
     with pytest.raises(
@@ -208,19 +212,19 @@ def test_an_adapter_without_what_was_fresh_is_refused(bases, tmp_path):
 def test_a_tied_table_that_starts_fresh_stays_tied(tmp_path):
     model = gf.create("gpt2", n_embd=16, n_layer=1, n_head=2, vocab_size=40, n_positions=20)
     model.save(tmp_path / "whole")
-    model.report.made = ["decoder.embed.token.weight"]
-    model.add_adapter(LoRA(rank=2))
-    scatter(active(model.net).parameters())
-    assert model.net.heads["lm"].out.weight is model.net.decoder.embed.token.weight
-    wanted = model.net(torch.arange(9)[None]).logits
-    model.save_adapter(tmp_path / "adapter", base=str(tmp_path / "whole"))
+    model.load_report.made = ["decoder.embed.token.weight"]
+    model.adapters.add(LoRA(rank=2))
+    scatter(active(model).parameters())
+    assert model.heads["lm"].out.weight is model.decoder.embed.token.weight
+    wanted = model(torch.arange(9)[None]).logits
+    model.adapters.save(tmp_path / "adapter", base=str(tmp_path / "whole"))
     config = json.loads((tmp_path / "adapter/adapter_config.json").read_text())
     assert config["modules_to_save"] == ["lm_head", "transformer.wte"]
     plain = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "whole")
     read = peft.PeftModel.from_pretrained(plain, tmp_path / "adapter").eval()
     assert far(read(torch.arange(9)[None]).logits, wanted) < TOLERANCE
-    model.merge_adapter(forget=True).save(tmp_path / "merged")
-    assert far(gf.load(tmp_path / "merged").net(torch.arange(9)[None]).logits, wanted) < TOLERANCE
+    model.adapters.merge(forget=True).save(tmp_path / "merged")
+    assert far(gf.load(tmp_path / "merged")(torch.arange(9)[None]).logits, wanted) < TOLERANCE
 
 
 def test_the_base_is_found_where_it_went(bases, tmp_path, monkeypatch):
@@ -229,7 +233,7 @@ def test_the_base_is_found_where_it_went(bases, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
     model = adapted(load(case, Path("base")), LoRA(rank=2))
     wanted = ours(case, model)
-    model.save_adapter("adapter")
+    model.adapters.save("adapter")
     config = json.loads(Path("adapter/adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == str(tmp_path / "here/base")
     monkeypatch.chdir(tmp_path)
@@ -248,8 +252,8 @@ def test_the_base_is_found_where_it_went(bases, tmp_path, monkeypatch):
 
 def test_a_built_in_base_is_known_by_its_name(tmp_path):
     model = gf.load("encoder", architecture="BertForTokenClassification", labels=LABELS,
-                    make="classifier", drop="cls")  # fmt: skip
-    adapted(model, LoRA(rank=1, targets=("query",))).save_adapter(tmp_path / "adapter")
+                    init_missing="classifier", ignore_unexpected="cls")  # fmt: skip
+    adapted(model, LoRA(rank=1, targets=("query",))).adapters.save(tmp_path / "adapter")
     told = json.loads((tmp_path / "adapter/glassformer.json").read_text())
     assert told["base"]["source"] == "zoo:encoder" and "relative" not in told["base"]
     assert Path(
@@ -258,15 +262,13 @@ def test_a_built_in_base_is_known_by_its_name(tmp_path):
         ]
     ).is_dir()
     again = gf.load(tmp_path / "adapter")
-    assert (
-        far(again.net(torch.arange(9)[None]).logits, model.net(torch.arange(9)[None]).logits) == 0
-    )
+    assert far(again(torch.arange(9)[None]).logits, model(torch.arange(9)[None]).logits) == 0
     assert again.tokenizer.fingerprint == model.tokenizer.fingerprint
 
 
 def test_a_model_without_a_folder_is_asked_for(tmp_path):
     model = gf.create("gpt2", n_embd=16, n_layer=1, n_head=2, vocab_size=40)
-    model.add_adapter(LoRA(rank=1)).save_adapter(tmp_path / "adapter")
+    model.adapters.add(LoRA(rank=1)).adapters.save(tmp_path / "adapter")
     with pytest.raises(
         GlassformerError, match="does not say for which model it is; name the model"
     ):
@@ -275,17 +277,17 @@ def test_a_model_without_a_folder_is_asked_for(tmp_path):
 
 def test_an_adapter_upon_an_adapter(bases, tmp_path):
     case = CASES["classes"]
-    adapted(load(case, bases / "classes"), LoRA(rank=2)).save_adapter(tmp_path / "first")
+    adapted(load(case, bases / "classes"), LoRA(rank=2)).adapters.save(tmp_path / "first")
     model = gf.load(tmp_path / "first")
     with pytest.raises(GlassformerError, match="is loaded as it was saved"):
         gf.load(tmp_path / "first", labels=["a", "b"])
     from glassformer.loading import merged
 
     second = merged(model)
-    second.add_adapter(LoRA(rank=1), seed=1)
-    scatter(active(second.net).parameters(), 0.2)
+    second.adapters.add(LoRA(rank=1), seed=1)
+    scatter(active(second).parameters(), 0.2)
     wanted = ours(case, second)
-    second.save_adapter(tmp_path / "second")
+    second.adapters.save(tmp_path / "second")
     again = gf.load(tmp_path / "second")
     assert far(ours(case, again), wanted) == 0 and again.spec.labels == LABELS
 
@@ -311,7 +313,7 @@ def test_a_folder_of_pefts_with_a_head_of_its_own(bases, tmp_path, task):
 
 def test_a_head_beside_codes_is_refused(bases, tmp_path):
     case = CASES["classes"]
-    adapted(load(case, bases / "classes"), LoRA(rank=2)).save_adapter(tmp_path / "adapter")
+    adapted(load(case, bases / "classes"), LoRA(rank=2)).adapters.save(tmp_path / "adapter")
     with pytest.raises(GlassformerError, match="load it without quantize"):
         gf.load(tmp_path / "adapter", quantize="int8")
 
@@ -321,7 +323,7 @@ def test_a_base_is_read_in_the_precision_of_the_training(bases, tmp_path):
     gf.load(bases / "classes").save(tmp_path / "half", dtype=torch.bfloat16)
     model = adapted(load(case, tmp_path / "half", dtype="float32"), LoRA(rank=2))
     wanted = ours(case, model)
-    model.save_adapter(tmp_path / "adapter")
+    model.adapters.save(tmp_path / "adapter")
     assert far(ours(case, gf.load(tmp_path / "adapter")), wanted) == 0
     half = gf.load(tmp_path / "adapter", dtype="bfloat16")
-    assert next(half.net.parameters()).dtype == torch.bfloat16
+    assert next(half.parameters()).dtype == torch.bfloat16

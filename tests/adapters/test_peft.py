@@ -60,7 +60,7 @@ def test_what_we_save_peft_reads(pair, tmp_path):
     for number, settings in enumerate(settings_for(pair.architecture)):
         model = adapted(pair.model(), settings)
         ours, folder = pair.ours(model), tmp_path / str(number)
-        model.save_adapter(folder)
+        model.adapters.save(folder)
         assert far(pair.theirs(pair.read_by_peft(folder)), ours) < TOLERANCE, settings
         assert far(pair.ours(pair.model(adapter=folder)), ours) == 0, settings
         assert far(ours, plain) > 1e-3, settings
@@ -79,7 +79,7 @@ def test_what_peft_saves_we_read(pair, tmp_path):
 def test_a_folder_names_published_modules_and_its_base(tmp_path):
     pair = Pair("GPT2LMHeadModel", tmp_path / "model")
     model = adapted(pair.model(), LoRA(rank=2, targets=("c_attn",)))
-    model.save_adapter(tmp_path / "adapter")
+    model.adapters.save(tmp_path / "adapter")
     config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == str(tmp_path / "model")
     assert (config["peft_type"], config["target_modules"]) == ("LORA", ["c_attn"])
@@ -93,18 +93,18 @@ def test_a_new_head_is_saved_with_the_adapter(tmp_path):
     """As peft does it for classification; the model's own head stays as it was."""
     pair = Pair("BertForSequenceClassification", tmp_path / "model")
     model = adapted(pair.model(), LoRA(rank=2))
-    before = pair.model().net.heads["classify"].out.weight
-    model.save_adapter(tmp_path / "adapter")
+    before = pair.model().heads["classify"].out.weight
+    model.adapters.save(tmp_path / "adapter")
     config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert config["modules_to_save"] == ["classifier"]
     again = pair.model(adapter=tmp_path / "adapter")
-    adapter = active(again.net)
+    adapter = active(again)
     assert adapter is not None and set(adapter.own) == {
         "heads.classify.out.weight",
         "heads.classify.out.bias",
     }
-    again.switch_adapter(None)
-    assert torch.equal(again.net.heads["classify"].out.weight, before)
+    again.adapters.set_active(None)
+    assert torch.equal(again.heads["classify"].out.weight, before)
 
 
 def test_a_bottleneck_is_saved_in_a_layout_of_our_own(tmp_path):
@@ -112,6 +112,6 @@ def test_a_bottleneck_is_saved_in_a_layout_of_our_own(tmp_path):
     pair = Pair("BertForSequenceClassification", tmp_path / "model")
     for places in ("both", "ffn"):
         model = adapted(pair.model(), Bottleneck(width=5, places=places, activation="gelu"))
-        model.save_adapter(tmp_path / places)
+        model.adapters.save(tmp_path / places)
         assert far(pair.ours(pair.model(adapter=tmp_path / places)), pair.ours(model)) == 0
         assert far(pair.ours(model), pair.ours(pair.model())) > 1e-3

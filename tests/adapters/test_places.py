@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +9,7 @@ import transformers
 from cases import NAMES
 from transformers.pytorch_utils import Conv1D
 
+import glassformer as gf
 from glassformer.adapters.target_modules import find_target_modules, shortest
 from glassformer.weights.mapping import build_transformer
 
@@ -35,9 +35,7 @@ def test_every_linear_layer_of_the_reference_has_its_place(name):
         for path, module in theirs.named_modules()
         if isinstance(module, torch.nn.Linear | Conv1D)
     }
-    model = SimpleNamespace(
-        net=build_transformer(name.spec), config=config, architecture=name.architecture
-    )
+    model = gf.Model(build_transformer(name.spec), config, name.architecture)
     places = find_target_modules(model)
     ours = {path: (p.stop - p.start, p.linear.in_features) for path, p in places.items()}
     assert ours == {path: tuple(shape) for path, shape in layers.items()}

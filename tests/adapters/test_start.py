@@ -68,12 +68,12 @@ def test_what_peft_trained_is_what_is_loaded(pair, tmp_path):
         model = pair.model(adapter=folder)
         assert far(pair.ours(model), expected) < TOLERANCE, options
         assert far(plain, expected) > 1e-3, options
-        assert far(pair.ours(model.switch_adapter(None)), plain) == 0, options
+        assert far(pair.ours(model.adapters.set_active(None)), plain) == 0, options
 
-        model.switch_adapter("default").save_adapter(folder / "ours")
+        model.adapters.set_active("default").adapters.save(folder / "ours")
         assert far(pair.theirs(pair.read_by_peft(folder / "ours")), expected) < TOLERANCE, options
         assert far(pair.ours(pair.model(adapter=folder / "ours")), expected) < TOLERANCE, options
-        merged = model.merge_adapter()
+        merged = model.adapters.merge()
         assert far(pair.ours(merged), expected) < TOLERANCE, options
 
 

@@ -50,11 +50,11 @@ def kind(settings):
 @pytest.mark.parametrize("settings", ALL, ids=kind)
 def test_gradients_reach_the_adapter_and_nothing_else(gpt2, settings):
     model = gpt2.model()
-    model.add_adapter(settings)
-    adapter = active(model.net)
+    model.adapters.add(settings)
+    adapter = active(model)
     own = {id(parameter) for parameter in adapter.parameters()}
-    before = {n: p.clone() for n, p in model.net.named_parameters() if id(p) not in own}
-    optimizer = torch.optim.SGD([p for p in model.net.parameters() if p.requires_grad], 0.1)
+    before = {n: p.clone() for n, p in model.named_parameters() if id(p) not in own}
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], 0.1)
     losses = []
     for _ in range(6):
         logits = gpt2.logits(model)
@@ -63,7 +63,7 @@ def test_gradients_reach_the_adapter_and_nothing_else(gpt2, settings):
         loss.backward()
         optimizer.step()
         losses.append(float(loss))
-    for name, parameter in model.net.named_parameters():
+    for name, parameter in model.named_parameters():
         assert (parameter.grad is not None) == (id(parameter) in own), name
         if name in before:
             assert torch.equal(parameter, before[name]), name
@@ -76,7 +76,7 @@ def test_gradients_reach_the_adapter_and_nothing_else(gpt2, settings):
 def test_compiled_as_eager(gpt2, settings):
     model = adapted(gpt2.model(), settings)
     torch._dynamo.reset()
-    compiled = torch.compile(model.net, backend="aot_eager")
+    compiled = torch.compile(model, backend="aot_eager")
     with torch.no_grad():
         out = compiled(gpt2.tokens, gpt2.mask.bool()).logits
     assert far(gpt2.real(out), gpt2.ours(model)) < 1e-6
@@ -92,17 +92,17 @@ def test_a_text_is_written_with_the_adapter(gpt2, settings):
         tokens = list(prompt)
         for _ in range(6):
             with torch.no_grad():
-                tokens.append(int(model.net(torch.tensor([tokens])).logits[0, -1].argmax()))
+                tokens.append(int(model(torch.tensor([tokens])).logits[0, -1].argmax()))
         assert list(found.tokens) == tokens[len(prompt) :]
     beams = model.generate(prompts, max_new_tokens=6, eos_token_id=None, num_beams=3)
     for prompt, found in zip(prompts, beams, strict=True):
         text = torch.tensor([[*prompt, *found.tokens]])
         with torch.no_grad():
-            log = model.net(text).logits[0, :-1].log_softmax(-1)
+            log = model(text).logits[0, :-1].log_softmax(-1)
         own = log.gather(1, text[0, 1:, None])[-6:, 0]
         assert far(own, torch.tensor(found.logprobs)) < 1e-4
     with pytest.raises(GlassformerError, match="positions"):  # of 40, some may be the adapter's
-        model.generate([5] * (40 if active(model.net).around is None else 36), max_new_tokens=2)
+        model.generate([5] * (40 if active(model).around is None else 36), max_new_tokens=2)
 
 
 @pytest.mark.gpu
@@ -131,7 +131,9 @@ def test_an_encoder_decoder_writes_with_it(tmp_path, settings):
         tokens = [0]
         for _ in range(5):
             with torch.no_grad():
-                out = model.net(torch.tensor([tokens]), source=torch.tensor([source]))
+                out = model(
+                    decoder_input_ids=torch.tensor([tokens]), input_ids=torch.tensor([source])
+                )
             tokens.append(int(out.logits[0, -1].argmax()))
         assert list(found.tokens) == tokens[1:]
 
@@ -141,16 +143,16 @@ def test_an_encoder_decoder_writes_with_it(tmp_path, settings):
 )
 def test_merged_as_beside_and_unmerged_to_the_bit(gpt2, settings):
     model = adapted(gpt2.model(), settings)
-    before = {name: tensor.clone() for name, tensor in model.net.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     ours = gpt2.ours(model)
-    model.merge_adapter()
+    model.adapters.merge()
     assert far(gpt2.ours(model), ours) < 1e-5
-    assert not any(module._forward_hooks for module in model.net.modules())
-    model.unmerge_adapter()
-    assert all(torch.equal(before[n], t) for n, t in model.net.state_dict().items())
-    model.merge_adapter(forget=True)
+    assert not any(module._forward_hooks for module in model.modules())
+    model.adapters.unmerge()
+    assert all(torch.equal(before[n], t) for n, t in model.state_dict().items())
+    model.adapters.merge(forget=True)
     assert far(gpt2.ours(model), ours) < 1e-5
-    assert set(model.net.state_dict()) == set(gpt2.model().net.state_dict())
+    assert set(model.state_dict()) == set(gpt2.model().state_dict())
 
 
 def test_the_merged_model_is_saved_whole_and_the_other_without(llama, tmp_path):
@@ -158,7 +160,7 @@ def test_the_merged_model_is_saved_whole_and_the_other_without(llama, tmp_path):
     ours = llama.ours(model)
     model.save(tmp_path / "base")
     assert far(llama.ours(gf.load(tmp_path / "base")), llama.ours(llama.model())) == 0
-    model.merge_adapter(forget=True)
+    model.adapters.merge(forget=True)
     model.save(tmp_path / "merged")
     assert far(llama.ours(gf.load(tmp_path / "merged")), ours) < 1e-5
 
@@ -168,38 +170,38 @@ def test_adapters_by_name(gpt2):
     plain = gpt2.ours(model)
     results = {}
     for number, settings in enumerate(ALL):
-        model.add_adapter(settings, f"number{number}", seed=number)
+        model.adapters.add(settings, f"number{number}", seed=number)
         with torch.no_grad():
-            for parameter in active(model.net).parameters():
+            for parameter in active(model).parameters():
                 parameter.add_(0.05 * torch.randn_like(parameter))
         results[f"number{number}"] = gpt2.ours(model)
     for name, result in reversed(results.items()):
-        model.switch_adapter(name)
+        model.adapters.set_active(name)
         assert far(gpt2.ours(model), result) == 0
         assert far(result, plain) > 1e-3
-        own = {id(p) for p in active(model.net).parameters()}
-        assert {id(dict(model.net.named_parameters())[n]) for n in trained(model.net)} == own
-    model.switch_adapter(None)
+        own = {id(p) for p in active(model).parameters()}
+        assert {id(dict(model.named_parameters())[n]) for n in trained(model)} == own
+    model.adapters.set_active(None)
     assert far(gpt2.ours(model), plain) == 0
     for name in results:
-        model.remove_adapter(name)
-    assert set(model.net.state_dict()) == set(gpt2.model().net.state_dict())
-    assert all(p.requires_grad for p in model.net.parameters())
+        model.adapters.remove(name)
+    assert set(model.state_dict()) == set(gpt2.model().state_dict())
+    assert all(p.requires_grad for p in model.parameters())
 
 
 def test_the_same_seed_begins_alike(gpt2):
     def first(seed):
-        model = gpt2.model().add_adapter(LoRA(rank=3), seed=seed)
-        return torch.cat([p.flatten() for p in active(model.net).parameters()])
+        model = gpt2.model().adapters.add(LoRA(rank=3), seed=seed)
+        return torch.cat([p.flatten() for p in active(model).parameters()])
 
     assert torch.equal(first(1), first(1)) and not torch.equal(first(1), first(2))
-    assert far(gpt2.ours(gpt2.model().add_adapter(LoRA(rank=3))), gpt2.ours(gpt2.model())) == 0
+    assert far(gpt2.ours(gpt2.model().adapters.add(LoRA(rank=3))), gpt2.ours(gpt2.model())) == 0
 
 
 def test_a_copy_has_an_adapter_of_its_own(gpt2):
     model = adapted(gpt2.model(), LoRA(rank=3))
     ours = gpt2.ours(model)
-    other = copy.deepcopy(model.net)
+    other = copy.deepcopy(model)
     with torch.no_grad():
         for parameter in active(other).parameters():
             parameter.zero_()
@@ -214,15 +216,13 @@ def test_ranks_learn_beside_codes(llama, kind):
     model = adapted(llama.model(quantize=kind), LoRA(rank=3))
     dense = adapted(llama.model(), LoRA(rank=3))
     with torch.no_grad():
-        for name, module in model.net.named_modules():
+        for name, module in model.named_modules():
             if hasattr(module, "codes"):
-                dense.net.get_submodule(name).weight.copy_(module.weight)
+                dense.get_submodule(name).weight.copy_(module.weight)
     for each in (model, dense):
         logits = llama.logits(each)
         F.cross_entropy(logits[0], llama.tokens[0]).backward()
-    for ours, theirs in zip(
-        active(model.net).parameters(), active(dense.net).parameters(), strict=True
-    ):
+    for ours, theirs in zip(active(model).parameters(), active(dense).parameters(), strict=True):
         assert ours.grad is not None and bool(ours.grad.any())
         assert far(ours.grad, theirs.grad) < 0.05 * float(theirs.grad.abs().max()) + 1e-4
 
@@ -235,21 +235,21 @@ def test_packed_weights_and_deberta_hear_it(tmp_path):
     model.pack()
     assert far(pair.ours(model), ours) < 1e-5
     with torch.no_grad():
-        for parameter in active(model.net).parameters():
+        for parameter in active(model).parameters():
             parameter.mul_(0.5)
     changed = pair.ours(model)
-    for module in model.net.modules():
+    for module in model.modules():
         if hasattr(module, "_packed"):
             module._packed = {} if isinstance(module._packed, dict) else None
     assert far(pair.ours(model), changed) < 1e-5 < far(changed, ours)
 
 
 def test_only_orthogonal_vectors_have_no_penalty(gpt2):
-    model = gpt2.model().add_adapter(AdaLoRA(rank=4, target_rank=2, steps=9, targets=("c_attn",)))
+    model = gpt2.model().adapters.add(AdaLoRA(rank=4, target_rank=2, steps=9, targets=("c_attn",)))
     with torch.no_grad():
-        for part in active(model.net).parts.values():
+        for part in active(model).parts.values():
             part.a.copy_(torch.eye(*part.a.shape))
             part.b.copy_(torch.eye(*part.b.shape))
-    assert float(penalty(model.net)) == 0
-    model.switch_adapter(None)
-    assert penalty(model.net) is None
+    assert float(penalty(model)) == 0
+    model.adapters.set_active(None)
+    assert penalty(model) is None

@@ -33,7 +33,7 @@ def test_a_gated_layer_is_the_sum_with_the_gated_convolution():
     conv = net.decoder.blocks[0].over_tokens
     gate, values = F.conv1d(x.transpose(1, 2), conv.weight, conv.bias, padding=1).chunk(2, 1)
     expected = (x + (gate.sigmoid() * values).transpose(1, 2)) * 0.7
-    assert torch.allclose(net(tiny.tokens(2, 6)).hidden, expected, atol=1e-6)
+    assert torch.allclose(net(tiny.tokens(2, 6)).last_hidden_state, expected, atol=1e-6)
 
 
 def test_a_causal_one_sees_nothing_to_come():
@@ -41,7 +41,7 @@ def test_a_causal_one_sees_nothing_to_come():
     other = tokens.clone()
     other[0, 5] = (other[0, 5] + 1) % 50
     with torch.no_grad():
-        change = (net(tokens).hidden - net(other).hidden).abs().amax(-1)[0]
+        change = (net(tokens).last_hidden_state - net(other).last_hidden_state).abs().amax(-1)[0]
     assert torch.all(change[:5] == 0) and torch.all(change[5:] > 0)
 
 
@@ -49,9 +49,9 @@ def test_a_causal_one_sees_nothing_to_come():
 def test_padding_is_not_read(layers):
     net, tokens = net_of(*layers), tiny.tokens(4, 6)
     with torch.no_grad():
-        together = net(tokens, mask=tiny.SCATTERED).hidden
+        together = net(tokens, attention_mask=tiny.SCATTERED).last_hidden_state
         for row, real in enumerate(tiny.SCATTERED):
-            alone = net(tokens[row : row + 1, real]).hidden[0]
+            alone = net(tokens[row : row + 1, real]).last_hidden_state[0]
             assert torch.allclose(together[row, real], alone, atol=1e-6)
 
 
@@ -65,11 +65,15 @@ def test_the_cache_holds_the_newest_real_tokens(edges):
     )
     with torch.no_grad():
         for start, stop in pairwise(edges):
-            net(tokens[:, start:stop], mask=tiny.SCATTERED[:, start:stop], cache=cache)
-        steps = net(more, cache=cache).hidden
+            net(
+                tokens[:, start:stop],
+                attention_mask=tiny.SCATTERED[:, start:stop],
+                past_key_values=cache,
+            )
+        steps = net(more, past_key_values=cache).last_hidden_state
         for row, real in enumerate(tiny.SCATTERED):
             text = torch.cat((tokens[row, real], more[row]))
-            assert torch.allclose(steps[row], net(text[None]).hidden[0, -2:], atol=1e-6)
+            assert torch.allclose(steps[row], net(text[None]).last_hidden_state[0, -2:], atol=1e-6)
 
 
 def test_what_reads_both_sides_cannot_go_on():

@@ -29,7 +29,9 @@ def test_two_hops_by_the_papers_formulas(eager):
     net, question, story = net_of(), tiny.tokens(1, 4), tiny.tokens(1, 3, 6, seed=1)
     seen = ActivationCapture("*")
     with torch.no_grad():
-        out = net(question, source=story, tap=seen, eager=eager)
+        out = net(
+            question, memory_tokens=story, tap=seen, attn_implementation="eager" if eager else None
+        )
         u = net.encoder.embed.token.weight[question[0]].sum(0)
         for depth, hop in enumerate(net.encoder.blocks):
             ages = torch.tensor([2, 1, 0])
@@ -41,7 +43,7 @@ def test_two_hops_by_the_papers_formulas(eager):
             assert torch.allclose(seen[f"encoder.blocks.{depth}.pattern"][0, 0, 0], p, atol=1e-6)
             u = u + p @ values
             assert torch.allclose(seen[f"encoder.blocks.{depth}.resid_post"][0, 0], u, atol=1e-6)
-    assert out.hidden.shape == (1, 1, 8) and out.logits.shape == (1, 50)
+    assert out.last_hidden_state.shape == (1, 1, 8) and out.logits.shape == (1, 50)
     assert torch.allclose(out.logits[0], net.heads["answer"].out(u), atol=1e-5)
 
 
@@ -53,8 +55,8 @@ def test_an_answer_can_be_steered_by_its_pattern():
 
     seen = ActivationCapture("*.v")
     with torch.no_grad():
-        plain = net(question, source=story, tap=seen).hidden[0, 0]
-        steered = net(question, source=story, tap=second).hidden[0, 0]
+        plain = net(question, memory_tokens=story, tap=seen).last_hidden_state[0, 0]
+        steered = net(question, memory_tokens=story, tap=second).last_hidden_state[0, 0]
         start = net.encoder.embed.token.weight[question[0]].sum(0)
     assert torch.allclose(steered, start + seen["encoder.blocks.0.v"][0, 0, 1], atol=1e-6)
     assert not torch.allclose(steered, plain, atol=1e-3)
@@ -74,6 +76,6 @@ def test_without_a_story_or_with_too_long_a_one():
     with pytest.raises(GlassformerError, match=r"give its words as `source`"):
         net(tiny.tokens(1, 4))
     with pytest.raises(GlassformerError, match=r"\[batch, sentence, word\]"):
-        net(tiny.tokens(1, 4), source=tiny.tokens(1, 4))
+        net(tiny.tokens(1, 4), memory_tokens=tiny.tokens(1, 4))
     with pytest.raises(GlassformerError, match="6 sentences and the model's memory ends at 5"):
-        net(tiny.tokens(1, 4), source=tiny.tokens(1, 6, 2))
+        net(tiny.tokens(1, 4), memory_tokens=tiny.tokens(1, 6, 2))

@@ -35,7 +35,7 @@ def test_layers_of_different_widths_are_torchs():
         theirs.load_state_dict(dict(zip(theirs.state_dict(), ours, strict=True)))
         x = theirs(x)[0]
     with torch.no_grad():
-        assert torch.allclose(net(tiny.tokens(3, 7)).hidden, x, atol=1e-6)
+        assert torch.allclose(net(tiny.tokens(3, 7)).last_hidden_state, x, atol=1e-6)
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["ahead", "both ways"])
@@ -43,9 +43,9 @@ def test_padding_moves_no_state(both):
     net = tiny.net(model(*[spec.RecurrentSpec(width=20, bidirectional=both)] * 2))
     tokens = tiny.tokens(4, 6)
     with torch.no_grad():
-        together = net(tokens, mask=tiny.SCATTERED).hidden
+        together = net(tokens, attention_mask=tiny.SCATTERED).last_hidden_state
         for row, real in enumerate(tiny.SCATTERED):
-            alone = net(tokens[row : row + 1, real]).hidden[0]
+            alone = net(tokens[row : row + 1, real]).last_hidden_state[0]
             assert torch.allclose(together[row, real], alone, atol=1e-6)
 
 
@@ -55,30 +55,36 @@ def test_the_state_in_the_cache_is_that_of_the_real_tokens(edges):
     tokens, more, cache = tiny.tokens(4, 6), tiny.tokens(4, 2, seed=1), Cache()
     with torch.no_grad():
         for start, stop in pairwise(edges):
-            net(tokens[:, start:stop], mask=tiny.SCATTERED[:, start:stop], cache=cache)
+            net(
+                tokens[:, start:stop],
+                attention_mask=tiny.SCATTERED[:, start:stop],
+                past_key_values=cache,
+            )
         cache.select(torch.tensor([1, 0, 2, 3]))
-        steps = net(more, cache=cache).hidden
+        steps = net(more, past_key_values=cache).last_hidden_state
         for place, row in enumerate((1, 0, 2, 3)):
             text = torch.cat((tokens[row, tiny.SCATTERED[row]], more[place]))
-            assert torch.allclose(steps[place], net(text[None]).hidden[0, -2:], atol=1e-6)
+            assert torch.allclose(
+                steps[place], net(text[None]).last_hidden_state[0, -2:], atol=1e-6
+            )
 
 
 def test_states_of_two_caches_join():
     net, tokens, more = tiny.net(TWO), tiny.tokens(3, 6), tiny.tokens(3, 2, seed=1)
     first, second = Cache(), Cache()
     with torch.no_grad():
-        net(tokens[:2], cache=first)
-        net(tokens[2:, :4], cache=second)
+        net(tokens[:2], past_key_values=first)
+        net(tokens[2:, :4], past_key_values=second)
         first.join(second)
-        steps = net(more, cache=first).hidden
-        whole = net(torch.cat((tokens[:2], more[:2]), -1)).hidden[:, -2:]
-        short = net(torch.cat((tokens[2:, :4], more[2:]), -1)).hidden[:, -2:]
+        steps = net(more, past_key_values=first).last_hidden_state
+        whole = net(torch.cat((tokens[:2], more[:2]), -1)).last_hidden_state[:, -2:]
+        short = net(torch.cat((tokens[2:, :4], more[2:]), -1)).last_hidden_state[:, -2:]
     assert torch.allclose(steps, torch.cat((whole, short)), atol=1e-6)
 
 
 def test_a_state_that_has_moved_on_is_not_cut():
     net, cache = tiny.net(TWO), Cache()
-    net(tiny.tokens(1, 4), cache=cache)
+    net(tiny.tokens(1, 4), past_key_values=cache)
     with pytest.raises(GlassformerError, match="read the text again"):
         cache.crop(2)
 
@@ -86,7 +92,7 @@ def test_a_state_that_has_moved_on_is_not_cut():
 def test_what_reads_from_the_end_cannot_go_on():
     net = tiny.net(model(spec.RecurrentSpec(width=20, bidirectional=True)))
     with pytest.raises(GlassformerError, match="cannot go on from a cache"):
-        net(tiny.tokens(1, 4), cache=Cache())
+        net(tiny.tokens(1, 4), past_key_values=Cache())
 
 
 def test_packed_documents_are_refused():
@@ -120,7 +126,7 @@ def test_saved_and_loaded_by_its_spec(tmp_path):
     assert back.spec == TWO
     with torch.no_grad():
         tokens = tiny.tokens(2, 5)
-        assert torch.equal(back.net(tokens).logits, made.net(tokens).logits)
+        assert torch.equal(back(tokens).logits, made(tokens).logits)
 
 
 # --- dropouts: off at evaluation, right on average, and how far one mask reaches -----------------
@@ -168,11 +174,13 @@ def test_weights_are_dropped_from_state_to_state_alone():
     net = tiny.net(model(spec.RecurrentSpec(width=20, weight_dropout=0.5))).train()
     plain, tokens = tiny.net(model(spec.RecurrentSpec(width=20))), tiny.tokens(1, 6).repeat(3, 1)
     with torch.no_grad():
-        dropped, whole = net(tokens).hidden, plain(tokens).hidden
+        dropped, whole = net(tokens).last_hidden_state, plain(tokens).hidden
     assert torch.allclose(dropped[:, 0], whole[:, 0], atol=1e-6)
     assert not torch.allclose(dropped[:, 1], whole[:, 1], atol=1e-4)
     assert torch.allclose(dropped[0], dropped[1], atol=1e-6)
-    assert not torch.allclose(net(tokens).hidden, dropped, atol=1e-4)  # the next pass draws anew
+    assert not torch.allclose(
+        net(tokens).last_hidden_state, dropped, atol=1e-4
+    )  # the next pass draws anew
 
 
 def test_dropped_weights_are_scaled_and_learn_where_they_were_kept():
@@ -181,7 +189,7 @@ def test_dropped_weights_are_scaled_and_learn_where_they_were_kept():
     weight, whole = (n.decoder.blocks[0].ahead.weight_state for n in (net, plain))
     before = weight.detach().clone()
     torch.manual_seed(0)
-    out = net(tiny.tokens(2, 6)).hidden
+    out = net(tiny.tokens(2, 6)).last_hidden_state
     out.sum().backward()
     assert torch.equal(weight, before)
     kept = weight.grad != 0
@@ -195,10 +203,10 @@ def test_gradients_go_back_so_many_tokens():
     """As if each segment were read by itself, from the state that the one before has left."""
     net = tiny.net(TWO)
     tokens = tiny.tokens(2, 11)
-    whole = net(tokens).hidden
+    whole = net(tokens).last_hidden_state
     truncate(net, 4)
-    assert torch.allclose(net(tokens).hidden, whole, atol=1e-6)
-    net(tokens).hidden.square().sum().backward()
+    assert torch.allclose(net(tokens).last_hidden_state, whole, atol=1e-6)
+    net(tokens).last_hidden_state.square().sum().backward()
     ours = {name: weight.grad for name, weight in net.decoder.named_parameters()}
     other, cache = tiny.net(TWO), Cache()
     for start in range(0, 11, 4):
@@ -218,9 +226,9 @@ def test_gradients_stop_where_they_should_beside_padding():
     tokens, mask = tiny.tokens(2, 9), torch.ones(2, 9, dtype=torch.bool)
     mask[0, :3] = False
     truncate(net, 4)
-    both = net(tokens, mask).hidden
+    both = net(tokens, mask).last_hidden_state
     for row in range(2):
-        alone = net(tokens[row : row + 1, mask[row]]).hidden
+        alone = net(tokens[row : row + 1, mask[row]]).last_hidden_state
         assert torch.allclose(both[row, mask[row]], alone[0], atol=1e-6)
 
 

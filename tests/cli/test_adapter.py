@@ -40,16 +40,20 @@ def home(tmp_path_factory):
     sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16}
     sizes |= {"intermediate_size": 24, "max_position_embeddings": 24, "vocab_size": tokenizer.size}
     bert = gf.create("bert-base", tokenizer=tokenizer, architectures=["BertForMaskedLM"], **sizes)
-    heads = {"make": ["classifier", "bert.pooler"], "drop": ["cls"], "labels": ["bad", "good"]}
+    heads = {
+        "init_missing": ["classifier", "bert.pooler"],
+        "ignore_unexpected": ["cls"],
+        "labels": ["bad", "good"],
+    }
     heads["architecture"] = "BertForSequenceClassification"
     for name, model, how in (("gpt2", gpt2, {}), ("bert", bert, heads)):
         model.save(folder / name)
-        adapted = gf.load(folder / name, **how).add_adapter(LoRA(rank=2))
+        adapted = gf.load(folder / name, **how).adapters.add(LoRA(rank=2))
         generator = torch.Generator().manual_seed(1)
         with torch.no_grad():
-            for parameter in active(adapted.net).parameters():
+            for parameter in active(adapted).parameters():
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
-        adapted.save_adapter(folder / f"{name}-run/model")
+        adapted.adapters.save(folder / f"{name}-run/model")
         recipe = f'[model]\nfolder = "{name}"\n[data]\ntrain = "data.jsonl"\n'
         (folder / f"{name}-run/recipe.toml").write_text(recipe)
     (folder / "data.jsonl").write_text(

@@ -51,7 +51,7 @@ def models(tmp_path_factory):
         if kind == "t5":
             ids = {"eos_token_id": 3, "decoder_start_token_id": 0, "pad_token_id": 0}
             model = gf.create("t5-small", **words, **T5, **ids)
-            model.generation = {"max_new_tokens": 4, **ids}
+            model.generation_config = {"max_new_tokens": 4, **ids}
         elif kind is None:
             model = gf.create("bert-base", architectures=["BertModel"], **words, **SIZES)
         else:

@@ -72,7 +72,7 @@ def test_json_of_runs(glassformer, trained):
     assert code == 0 and [run["name"] for run in said["runs"]] == ["a", "deep/b", "deep/c"]
     a, b, c = said["runs"]
     model = gf.load(trained / "deep/b/model")
-    assert b["parameters"] == sum(p.numel() for p in model.net.parameters())
+    assert b["parameters"] == sum(p.numel() for p in model.parameters())
     assert (a["step"], a["steps"], a["tokens"], a["best_name"]) == (6, 6, 384, "loss")
     assert a["tokens_per_second"] > 0 and a["seconds"] == pytest.approx(
         384 / a["tokens_per_second"]

@@ -18,7 +18,7 @@ def test_what_is_listed_is_what_is_loaded(glassformer, name):
     listed = {one["name"]: one for one in json.loads(glassformer("zoo", "--json")[1])}
     assert list(listed) == [*names(), *(f"real:{one}" for one in REAL)]
     one, model = listed[name], gf.load(f"zoo:{name}")
-    assert one["parameters"] == count_parameters(model.net)
+    assert one["parameters"] == count_parameters(model)
     assert one["kind"] == model.architecture
     files = [path for path in (HOME / name).rglob("*") if path.is_file()]
     assert one["size"] == sum(len(path.read_bytes()) for path in files)
@@ -83,7 +83,7 @@ def test_a_folder_of_the_same_name_goes_first_and_zoo_says_otherwise(tmp_path, m
     monkeypatch.chdir(tmp_path)
     zoo = gf.load("zoo:shakespeare")
     tokens = torch.tensor([[1, 2, 3]])
-    assert torch.equal(gf.load("shakespeare").net(tokens).logits, zoo.net(tokens).logits)
+    assert torch.equal(gf.load("shakespeare")(tokens).logits, zoo(tokens).logits)
     (tmp_path / "shakespeare").mkdir()
     with pytest.raises(gf.GlassformerError, match=r"no config.json; the zoo's.* zoo:shakespeare\."):
         gf.load("shakespeare")

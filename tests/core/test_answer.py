@@ -19,7 +19,7 @@ def run(starts: int, ends: int, mask):
     head = spec.HeadSpec(name="answer", outputs=1, scalar=True, beam=beam)
     net = tiny.net(replace(tiny.encoder(1), heads=(head,)))
     with torch.no_grad():
-        return net.heads["answer"], net(tiny.tokens(2, 6), mask=mask)
+        return net.head_outputs["answer"], net(tiny.tokens(2, 6), attention_mask=mask)
 
 
 def test_the_search_by_hand():

@@ -102,7 +102,9 @@ def test_fused_as_eager_and_in_the_gradient(kv_heads, position, pattern):
     for eager in (False, True):
         net = tiny.net(model)
         mask = torch.arange(11) < torch.tensor([[11], [6]])
-        out = net(tiny.tokens(2, 11), mask=mask, eager=eager).logits[mask]
+        out = net(
+            tiny.tokens(2, 11), attention_mask=mask, attn_implementation="eager" if eager else None
+        ).logits[mask]
         out.square().sum().backward()
         results.append((out.detach(), {n: p.grad for n, p in net.named_parameters()}))
     (fused, fused_grads), (eager_out, eager_grads) = results
@@ -128,9 +130,9 @@ def test_capped_or_normed_the_same_in_every_way(given):
     with torch.no_grad():
         plain = net(tokens).logits
         assert torch.equal(net(tokens, tap=seen).logits, plain)
-        assert torch.allclose(net(tokens, eager=True).logits, plain, atol=1e-5)
+        assert torch.allclose(net(tokens, attn_implementation="eager").logits, plain, atol=1e-5)
         cache = Cache()
-        parts = [net(part, cache=cache).logits for part in tokens.split((4, 1, 1, 3), 1)]
+        parts = [net(part, past_key_values=cache).logits for part in tokens.split((4, 1, 1, 3), 1)]
     assert torch.allclose(torch.cat(parts, 1), plain, atol=1e-5)
     scores = seen["decoder.blocks.0.scores"]
     assert torch.allclose(seen["decoder.blocks.0.pattern"], scores.softmax(-1), atol=1e-6)
@@ -160,7 +162,7 @@ def test_cross_attention_reads_the_encoders_last_layer():
     net = tiny.net(model)
     seen = ActivationCapture("encoder.final", "decoder.blocks.*.cross.k")
     with torch.no_grad():
-        net(tiny.tokens(1, 3), source=tiny.tokens(1, 5, seed=1), tap=seen)
+        net(decoder_input_ids=tiny.tokens(1, 3), input_ids=tiny.tokens(1, 5, seed=1), tap=seen)
         for depth, block in enumerate(net.decoder.blocks):
             keys = block.cross.kv(seen["encoder.final"])[..., :32]
             expected = keys.unflatten(-1, (4, 8)).transpose(1, 2)

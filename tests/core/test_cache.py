@@ -26,7 +26,9 @@ def test_token_by_token_as_at_once(position, pattern):
     cache = Cache()
     with torch.no_grad():
         whole = net(tokens).logits
-        steps = torch.cat([net(tokens[:, i : i + 1], cache=cache).logits for i in range(90)], 1)
+        steps = torch.cat(
+            [net(tokens[:, i : i + 1], past_key_values=cache).logits for i in range(90)], 1
+        )
     assert cache.length == 90
     assert torch.allclose(steps, whole, atol=1e-5)
 
@@ -37,10 +39,10 @@ def test_a_mask_that_comes_late_leaves_the_past_real():
     late = torch.tensor([[True, True, True], [True, True, False]])
     cache = Cache()
     with torch.no_grad():
-        net(tokens[:, :4], cache=cache)
-        steps = net(tokens[:, 4:], mask=late, cache=cache).logits
+        net(tokens[:, :4], past_key_values=cache)
+        steps = net(tokens[:, 4:], attention_mask=late, past_key_values=cache).logits
         mask = torch.cat((torch.ones(2, 4, dtype=torch.bool), late), -1)
-        whole = net(tokens, mask=mask).logits[:, 4:]
+        whole = net(tokens, attention_mask=mask).logits[:, 4:]
     assert torch.allclose(steps[late], whole[late], atol=1e-5)
 
 
@@ -52,11 +54,11 @@ def test_select_repeats_and_drops_rows():
     rows = torch.tensor([2, 2, 0, 1])
     cache = Cache()
     with torch.no_grad():
-        net(tokens, mask=mask, cache=cache)
+        net(tokens, attention_mask=mask, past_key_values=cache)
         cache.select(rows)
-        steps = net(more, cache=cache).logits
+        steps = net(more, past_key_values=cache).logits
         whole_mask = torch.cat((mask[rows], torch.ones(4, 2, dtype=torch.bool)), -1)
-        whole = net(torch.cat((tokens[rows], more), -1), mask=whole_mask).logits[:, 5:]
+        whole = net(torch.cat((tokens[rows], more), -1), attention_mask=whole_mask).logits[:, 5:]
     assert torch.allclose(steps, whole, atol=1e-5)
 
 
@@ -73,10 +75,15 @@ def test_the_encoder_is_read_once():
     net.encoder.register_forward_hook(lambda *_: calls.append(1))
     cache = Cache()
     with torch.no_grad():
-        whole = net(tokens, source=source, source_mask=source_mask).logits
+        whole = net(decoder_input_ids=tokens, input_ids=source, attention_mask=source_mask).logits
         calls.clear()
-        first = net(tokens[:, :2], source=source, source_mask=source_mask, cache=cache).logits
-        rest = net(tokens[:, 2:], cache=cache).logits
+        first = net(
+            decoder_input_ids=tokens[:, :2],
+            input_ids=source,
+            attention_mask=source_mask,
+            past_key_values=cache,
+        ).logits
+        rest = net(tokens[:, 2:], past_key_values=cache).logits
     assert calls == [1]
     assert torch.allclose(torch.cat((first, rest), 1), whole, atol=1e-5)
 
@@ -88,7 +95,7 @@ def test_a_limit_forgets_what_is_older():
     memory = Cache(limit=6)
     with torch.no_grad():
         for start in range(0, 20, 4):
-            ours = net(tokens[:, start : start + 4], cache=memory).logits
+            ours = net(tokens[:, start : start + 4], past_key_values=memory).logits
             known = net(tokens[:, max(0, start - 6) : start + 4]).logits[:, -4:]
             assert torch.allclose(ours, known, atol=1e-5)
             assert memory.length == min(6, start + 4)
@@ -99,8 +106,8 @@ def test_only_the_first_tokens_of_a_part_are_reused():
     first, second = tiny.tokens(1, 5), tiny.tokens(1, 3, seed=1)
     memory = Cache(limit=9, reuse=2)
     with torch.no_grad():
-        net(first, cache=memory)
-        ours = net(second, cache=memory).logits
+        net(first, past_key_values=memory)
+        ours = net(second, past_key_values=memory).logits
         known = net(torch.cat((first[:, :2], second), -1)).logits[:, -3:]
     assert memory.length == 4
     assert torch.allclose(ours, known, atol=1e-5)
@@ -111,8 +118,8 @@ def test_nothing_is_learned_through_a_memory():
     net = tiny.net(tiny.decoder(2, position=spec.RelativePositionSpec()))
     first, second = torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5, 6]])
     memory = Cache(limit=5)
-    before = net(first, cache=memory).logits
-    after = net(second, cache=memory).logits
+    before = net(first, past_key_values=memory).logits
+    after = net(second, past_key_values=memory).logits
     table = net.decoder.embed.token.weight
     (grad,) = torch.autograd.grad(after.square().sum(), table, retain_graph=True)
     assert torch.all(grad[first] == 0) and torch.all(grad[second].abs().sum(-1) > 0)

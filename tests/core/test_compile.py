@@ -41,8 +41,8 @@ def test_compiled_as_eager(kind):
     compiled = torch.compile(net, fullgraph=True)
     with torch.no_grad():
         for chosen in (None, mask):
-            plain = net(tokens, mask=chosen, **given).logits
-            fast = compiled(tokens, mask=chosen, **given).logits
+            plain = net(tokens, attention_mask=chosen, **given).logits
+            fast = compiled(tokens, attention_mask=chosen, **given).logits
             real = torch.ones_like(mask) if chosen is None else chosen
             assert torch.allclose(fast[real], plain[real], atol=1e-5)
 

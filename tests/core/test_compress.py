@@ -53,10 +53,12 @@ def test_a_group_may_be_completed_later(cuts):
     mask[1, [0, 3, 4, 7]] = False
     cache = Cache()
     with torch.no_grad():
-        whole = net(tokens, mask=mask).logits
+        whole = net(tokens, attention_mask=mask).logits
         alone = net(tokens[1:, mask[1]]).logits
         steps = zip(tokens.split(cuts, 1), mask.split(cuts, 1), strict=True)
-        pieces = torch.cat([net(part, mask=m, cache=cache).logits for part, m in steps], 1)
+        pieces = torch.cat(
+            [net(part, attention_mask=m, past_key_values=cache).logits for part, m in steps], 1
+        )
     assert torch.allclose(pieces[mask], whole[mask], atol=1e-5)
     assert torch.allclose(whole[1, mask[1]], alone[0], atol=1e-5)
 
@@ -64,7 +66,7 @@ def test_a_group_may_be_completed_later(cuts):
 def test_what_it_cannot_read_it_says():
     net, tokens = make(), tiny.tokens(1, 6)
     with pytest.raises(GlassformerError, match="one text a row"):
-        net(tokens, documents=torch.zeros_like(tokens))
+        net(tokens, document_ids=torch.zeros_like(tokens))
     with pytest.raises(GlassformerError, match="causal pattern"):
         tiny.encoder(1, attention=ATTENTION)
     with pytest.raises(GlassformerError, match="causal pattern"):

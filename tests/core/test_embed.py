@@ -105,7 +105,7 @@ def test_a_table_of_its_own_before_every_layer():
     assert len(tables) == 3 and len({t.weight.data_ptr() for t in tables}) == 3
     seen = ActivationCapture("*.resid_pre", "*.resid_post")
     with torch.no_grad():
-        net(tiny.tokens(1, 5), tap=seen, positions=torch.tensor([[3, 4, 5, 6, 7]]))
+        net(tiny.tokens(1, 5), tap=seen, position_ids=torch.tensor([[3, 4, 5, 6, 7]]))
     for depth in (1, 2):
         before = seen[f"decoder.blocks.{depth - 1}.resid_post"]
         read = seen[f"decoder.blocks.{depth}.resid_pre"]

@@ -36,7 +36,7 @@ def test_the_same_numbers_as_on_the_cpu(position, pattern):
     tokens = tiny.tokens(3, 40)
     mask = torch.arange(40) >= torch.tensor([[0], [7], [39]])
     with torch.no_grad():
-        here = net(tokens, mask=mask).logits
+        here = net(tokens, attention_mask=mask).logits
         there = net.cuda()(tokens.cuda(), mask=mask.cuda()).logits.cpu()
     assert torch.allclose(here[mask], there[mask], atol=1e-5)
 
@@ -111,7 +111,7 @@ def test_a_kernel_that_is_ready_for_any_shape(masked):
     attention = spec.AttentionSpec(heads=2, head_dim=64)
     net = tiny.net(tiny.decoder(2, attention=attention)).to("cuda", torch.bfloat16)
     with Asked() as asked:
-        net(tokens, mask=mask.expand(3, -1) if masked else None).logits.sum().backward()
+        net(tokens, attention_mask=mask.expand(3, -1) if masked else None).logits.sum().backward()
     kernels = {name for name in asked.names if "_attention" in name}
     assert kernels and not any("cudnn" in name for name in kernels)
 
@@ -135,10 +135,10 @@ def test_layers_without_attention_as_on_the_cpu(layer, monkeypatch):
     both_ways = isinstance(layer, spec.RecurrentSpec) and layer.bidirectional
     caches = (None, None) if both_ways else (Cache(), Cache())
     with torch.no_grad():
-        here = net(tokens, mask=mask, cache=caches[0]).logits
+        here = net(tokens, attention_mask=mask, past_key_values=caches[0]).logits
         there = net.cuda()(tokens.cuda(), mask=mask.cuda(), cache=caches[1]).logits.cpu()
     assert torch.allclose(here[mask], there[mask], atol=1e-5)
-    net(tokens.cuda(), mask=mask.cuda()).logits.sum().backward()  # also while evaluating
+    net(tokens.cuda(), attention_mask=mask.cuda()).logits.sum().backward()  # also while evaluating
     assert all(torch.isfinite(p.grad).all() for p in net.parameters())
 
 
@@ -148,7 +148,7 @@ def test_a_row_with_nothing_to_see_gives_zeros(dtype, position):
     net = tiny.net(tiny.decoder(1, position=position)).to("cuda", dtype)
     mask = torch.tensor([[False] * 16, [True] * 16], device="cuda")
     seen = ActivationCapture("*.z")
-    out = net(tiny.tokens(2, 16).cuda(), mask=mask, tap=seen)
+    out = net(tiny.tokens(2, 16).cuda(), attention_mask=mask, tap=seen)
     assert torch.all(seen["decoder.blocks.0.z"][0] == 0)
     assert torch.isfinite(out.logits).all()
     out.logits[1].float().sum().backward()
@@ -163,8 +163,10 @@ def test_flex_attention_as_the_dense_mask():
     documents = (torch.arange(2048, device="cuda") // 700)[None].repeat(2, 1)
     mask = torch.arange(2048, device="cuda") < torch.tensor([[2048], [1500]], device="cuda")
     with torch.no_grad():
-        sparse = net(tokens, mask=mask, documents=documents).logits
-        dense = net(tokens, mask=mask, documents=documents, eager=True).logits
+        sparse = net(tokens, attention_mask=mask, document_ids=documents).logits
+        dense = net(
+            tokens, attention_mask=mask, document_ids=documents, attn_implementation="eager"
+        ).logits
     assert torch.allclose(sparse[mask], dense[mask], atol=1e-4)
 
 
@@ -187,7 +189,9 @@ def test_groups_of_queries_as_the_dense_mask(pattern, given):
     mask = given_too.get("mask", torch.ones(2, 1500, dtype=torch.bool, device="cuda"))
     results = []
     for eager in (False, True):
-        out = net(tiny.tokens(2, 1500).cuda(), eager=eager, **given_too).logits[mask]
+        out = net(
+            tiny.tokens(2, 1500).cuda(), attn_implementation="eager" if eager else None, **given_too
+        ).logits[mask]
         net.zero_grad()
         out.square().mean().backward()
         results.append((out.detach(), [p.grad.clone() for p in net.parameters()]))

@@ -18,7 +18,7 @@ def run(head: spec.HeadSpec, tokens=None, **given):
     net = tiny.net(model)
     with torch.no_grad():
         out = net(tiny.tokens(2, 6) if tokens is None else tokens, **given)
-    return net.heads[head.name], out
+    return net.head_outputs[head.name], out
 
 
 @pytest.mark.parametrize(
@@ -26,19 +26,19 @@ def run(head: spec.HeadSpec, tokens=None, **given):
 )
 def test_pick_one_real_token(pick, slots):
     head, out = run(spec.HeadSpec(name="h", pick=pick, outputs=3), mask=MASK)
-    expected = torch.stack([out.hidden[row, slot] for row, slot in enumerate(slots)])
+    expected = torch.stack([out.last_hidden_state[row, slot] for row, slot in enumerate(slots)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
 def test_mean_of_the_real_tokens():
     head, out = run(spec.HeadSpec(name="h", pick="mean", outputs=3), mask=MASK)
-    expected = torch.stack([out.hidden[row, MASK[row]].mean(0) for row in range(2)])
+    expected = torch.stack([out.last_hidden_state[row, MASK[row]].mean(0) for row in range(2)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
 def test_maximum_of_the_real_tokens():
     head, out = run(spec.HeadSpec(name="h", pick="max", outputs=3), mask=MASK)
-    expected = torch.stack([out.hidden[row, MASK[row]].amax(0) for row in range(2)])
+    expected = torch.stack([out.last_hidden_state[row, MASK[row]].amax(0) for row in range(2)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
@@ -46,7 +46,7 @@ def test_last_maximum_and_mean_side_by_side_behind_a_norm():
     head, out = run(
         spec.HeadSpec(name="h", pick="concat", norm=spec.NormSpec(), outputs=3), mask=MASK
     )
-    real = [out.hidden[row, MASK[row]] for row in range(2)]
+    real = [out.last_hidden_state[row, MASK[row]] for row in range(2)]
     expected = torch.stack([torch.cat((x[-1], x.amax(0), x.mean(0))) for x in real])
     assert expected.shape == (2, 96)
     assert torch.allclose(out.logits, head.out(head.norm(expected)), atol=1e-6)
@@ -55,7 +55,7 @@ def test_last_maximum_and_mean_side_by_side_behind_a_norm():
 def test_the_last_end_of_text():
     tokens = torch.tensor([[7, 1, 2, 7, 3, 4], [1, 2, 3, 4, 5, 7]])
     head, out = run(spec.HeadSpec(name="h", pick="eos", outputs=3), tokens=tokens)
-    assert torch.allclose(out.logits, head.out(out.hidden[[0, 1], [3, 5]]), atol=1e-6)
+    assert torch.allclose(out.logits, head.out(out.last_hidden_state[[0, 1], [3, 5]]), atol=1e-6)
 
 
 def test_a_text_without_an_end_is_refused():
@@ -66,20 +66,22 @@ def test_a_text_without_an_end_is_refused():
 
 def test_where_to_read_can_be_given():
     head, out = run(spec.HeadSpec(name="h", pick="last", outputs=3), at=torch.tensor([1, 4]))
-    assert torch.allclose(out.logits, head.out(out.hidden[[0, 1], [1, 4]]), atol=1e-6)
+    assert torch.allclose(out.logits, head.out(out.last_hidden_state[[0, 1], [1, 4]]), atol=1e-6)
 
 
 def test_transform_then_projection():
     transform = spec.TransformSpec(width=12, activation="tanh", norm=spec.NormSpec())
     head, out = run(spec.HeadSpec(name="h", transform=transform, outputs=3, scale=0.5))
-    inner = head.transform.norm(torch.tanh(head.transform.dense(out.hidden * 0.5)))
+    inner = head.transform.norm(torch.tanh(head.transform.dense(out.last_hidden_state * 0.5)))
     assert torch.allclose(out.logits, head.out(inner), atol=1e-6)
 
 
 def test_capped_logits():
     head, out = run(spec.HeadSpec(name="h", outputs=3, softcap=0.3))
-    assert torch.allclose(out.logits, 0.3 * torch.tanh(head.out(out.hidden) / 0.3), atol=1e-6)
-    assert out.logits.abs().max() < 0.3 < head.out(out.hidden).abs().max()
+    assert torch.allclose(
+        out.logits, 0.3 * torch.tanh(head.out(out.last_hidden_state) / 0.3), atol=1e-6
+    )
+    assert out.logits.abs().max() < 0.3 < head.out(out.last_hidden_state).abs().max()
 
 
 def test_a_stack_that_leaves_with_another_width():
@@ -92,9 +94,9 @@ def test_a_stack_that_leaves_with_another_width():
         out = net(tiny.tokens(2, 6), tap=seen)
         last = seen["decoder.blocks.0.resid_post"]
         expected = net.decoder.final_norm(last) @ net.decoder.project.weight.T
-    assert out.hidden.shape == (2, 6, 12) and net.spec.last_stack.out_width == 12
-    assert torch.allclose(out.hidden, expected, atol=1e-6)
-    assert torch.allclose(out.logits, expected @ net.heads["lm"].out.weight.T, atol=1e-6)
+    assert out.last_hidden_state.shape == (2, 6, 12) and net.spec.last_stack.out_width == 12
+    assert torch.allclose(out.last_hidden_state, expected, atol=1e-6)
+    assert torch.allclose(out.logits, expected @ net.head_outputs["lm"].out.weight.T, atol=1e-6)
     assert torch.allclose(net.readout(last), out.logits, atol=1e-6)
 
 
@@ -107,13 +109,13 @@ def test_a_transform_without_bias():
         )
     )
     assert head.transform.dense.bias is None
-    inner = torch.relu(out.hidden @ head.transform.dense.weight.T)
+    inner = torch.relu(out.last_hidden_state @ head.transform.dense.weight.T)
     assert torch.allclose(out.logits, head.out(inner), atol=1e-6)
 
 
 def test_one_number_per_position():
     head, out = run(spec.HeadSpec(name="h", outputs=1, scalar=True))
-    expected = (out.hidden * head.out.weight[0]).sum(-1) + head.out.bias
+    expected = (out.last_hidden_state * head.out.weight[0]).sum(-1) + head.out.bias
     assert out.logits.shape == (2, 6)
     assert torch.allclose(out.logits, expected, atol=1e-6)
 
@@ -131,11 +133,16 @@ def test_a_decoder_that_starts_from_the_texts_own_last_token(mask):
     both = replace(body, decoder=crossed, shift_text=True, start_from_last=True)
     net: Transformer = tiny.net(both)
     with torch.no_grad():
-        out = net(tokens, mask=mask)
+        out = net(tokens, attention_mask=mask)
         first = torch.tensor(last)[:, None]
         shifted = shifted_right(tokens, mask, first)
-        given = net(shifted, mask=mask, source=tokens, source_mask=mask)
-    assert torch.equal(out.hidden, given.hidden)
+        given = net(
+            decoder_input_ids=shifted,
+            decoder_attention_mask=mask,
+            input_ids=tokens,
+            attention_mask=mask,
+        )
+    assert torch.equal(out.last_hidden_state, given.last_hidden_state)
     where = [2, 0] if mask is not None else [0, 0]
     assert shifted[[0, 1], where].tolist() == last
     assert shifted[0, 3:].tolist() == [5, 6, 7] and shifted[1, 1:3].tolist() == [4, 3]
@@ -155,18 +162,18 @@ def test_several_heads_on_one_body():
         ),
     )
     out = tiny.net(model)(tiny.tokens(2, 5))
-    assert {name: tuple(t.shape) for name, t in out.heads.items()} == {
+    assert {name: tuple(t.shape) for name, t in out.head_outputs.items()} == {
         "pooler": (2, 32),
         "topic": (2, 4),
         "tag": (2, 5, 9),
     }
-    assert out.logits is out.heads["topic"]
+    assert out.logits is out.head_outputs["topic"]
 
 
 def test_rival_texts_give_one_number_each():
     head = spec.HeadSpec(name="choose", pick="first", outputs=1, choices=True)
     _, out = run(head, tokens=tiny.tokens(2, 3, 5))
-    assert out.logits.shape == (2, 3) and out.hidden.shape == (2, 3, 5, 32)
+    assert out.logits.shape == (2, 3) and out.last_hidden_state.shape == (2, 3, 5, 32)
 
 
 def test_readout_is_the_logit_lens():
@@ -197,9 +204,13 @@ def test_auxiliary_heads_are_computed_when_asked_and_read_their_layer():
     net, tokens = tiny.net(model), tiny.tokens(2, 9)
     seen = ActivationCapture("*.resid_post")
     with torch.no_grad():
-        plain, full = net(tokens), net(tokens, auxiliary=True, tap=seen)
-        assert set(plain.heads) == {"lm"} and set(full.heads) == {h.name for h in model.heads}
+        plain, full = net(tokens), net(tokens, auxiliary_heads=True, tap=seen)
+        assert set(plain.head_outputs) == {"lm"} and set(full.head_outputs) == {
+            h.name for h in model.heads
+        }
         assert torch.equal(plain.logits, full.logits)
         for depth in range(3):
-            expected = net.heads[f"layer{depth}"].out(seen[f"decoder.blocks.{depth}.resid_post"])
-            assert torch.allclose(full.heads[f"layer{depth}"], expected, atol=1e-6)
+            expected = net.head_outputs[f"layer{depth}"].out(
+                seen[f"decoder.blocks.{depth}.resid_post"]
+            )
+            assert torch.allclose(full.head_outputs[f"layer{depth}"], expected, atol=1e-6)

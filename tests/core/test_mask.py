@@ -78,8 +78,8 @@ def test_blocks_side_by_side_as_one_with_a_mask(length):
     net = tiny.net(tiny.decoder(2, pattern=AttentionPattern(right=0, block=4)))
     tokens = tiny.tokens(2, length)
     with torch.no_grad():
-        folded, masked = net(tokens), net(tokens, mask=torch.ones_like(tokens))
-        plain = net(tokens, eager=True)
+        folded, masked = net(tokens), net(tokens, attention_mask=torch.ones_like(tokens))
+        plain = net(tokens, attn_implementation="eager")
     assert torch.allclose(folded.logits, masked.logits, atol=1e-6)
     assert torch.allclose(folded.logits, plain.logits, atol=1e-6)
 
@@ -89,7 +89,7 @@ def test_blocks_of_packed_documents_start_with_the_document():
     long = tiny.tokens(1, 12)
     documents = torch.tensor([[0] * 5 + [1] * 3 + [2] * 4])
     with torch.no_grad():
-        packed = net(long, documents=documents).logits
+        packed = net(long, document_ids=documents).logits
         alone = torch.cat([net(part).logits for part in long.split([5, 3, 4], -1)], 1)
     assert torch.allclose(packed, alone, atol=1e-6)
 
@@ -108,7 +108,7 @@ def test_packed_documents_are_read_as_if_alone():
     long = tiny.tokens(1, 12)
     documents = torch.tensor([[0] * 5 + [1] * 3 + [2] * 4])
     with torch.no_grad():
-        packed = net(long, documents=documents).logits
+        packed = net(long, document_ids=documents).logits
         alone = torch.cat([net(part).logits for part in long.split([5, 3, 4], -1)], 1)
     assert torch.allclose(packed, alone, atol=1e-6)
 
@@ -121,7 +121,7 @@ def test_positions_start_anew_in_every_packed_document():
     long = tiny.tokens(1, 12)
     documents = torch.tensor([[7] * 5 + [3] * 3 + [9] * 4])
     with torch.no_grad():
-        packed = net(long, documents=documents).logits
+        packed = net(long, document_ids=documents).logits
         alone = torch.cat([net(part).logits for part in long.split([5, 3, 4], -1)], 1)
     assert torch.allclose(packed, alone, atol=1e-5)
 
@@ -134,7 +134,12 @@ def test_a_row_with_nothing_to_see_gives_zeros_and_finite_gradients(eager, posit
     net = tiny.net(tiny.encoder(1, position=spec.AlibiSpec() if position == "alibi" else None))
     mask = torch.tensor([[True] * 5, [False] * 5])
     capture = ActivationCapture("*.z")
-    out = net(tiny.tokens(2, 5), mask=mask, tap=capture, eager=eager)
+    out = net(
+        tiny.tokens(2, 5),
+        attention_mask=mask,
+        tap=capture,
+        attn_implementation="eager" if eager else None,
+    )
     assert torch.all(capture["encoder.blocks.0.z"][1] == 0)
     assert torch.isfinite(out.logits).all()
     out.logits[0].sum().backward()
@@ -175,7 +180,7 @@ def test_blocks_count_from_each_texts_first_token(size, random):
     for given, texts in (({}, [33, 34, 29]), ({"documents": documents}, [33, 34, 29])):
         seen = ActivationCapture("*.pattern")
         with torch.no_grad():
-            net(tiny.tokens(3, 40), mask=mask, tap=seen, **given)
+            net(tiny.tokens(3, 40), attention_mask=mask, tap=seen, **given)
         for row, text in enumerate(texts):
             pattern = seen["encoder.blocks.0.pattern"][row, 0][mask[row]][:, mask[row]]
             expected = torch.tensor(counted(text, size, random)).float()
@@ -186,7 +191,7 @@ def test_blocks_in_packed_documents_are_those_of_each_text_alone():
     net = tiny.net(tiny.encoder(2, pattern=BlockSparsePattern(size=2, random=1), embed={}))
     tokens, documents = tiny.tokens(1, 50), torch.tensor([[0] * 21 + [1] * 5 + [2] * 24])
     with torch.no_grad():
-        packed = net(tokens, documents=documents).logits
+        packed = net(tokens, document_ids=documents).logits
         alone = [net(part).logits for part in tokens.split((21, 5, 24), 1)]
     assert torch.allclose(packed, torch.cat(alone, 1), atol=1e-5)
 
@@ -207,6 +212,10 @@ def test_global_tokens_and_a_cache_do_not_go_together():
 
     net = tiny.net(tiny.decoder(1))
     with pytest.raises(GlassformerError, match="leave one of the two out"):
-        net(tiny.tokens(1, 3), global_tokens=torch.tensor([[True, False, False]]), cache=Cache())
+        net(
+            tiny.tokens(1, 3),
+            global_attention_mask=torch.tensor([[True, False, False]]),
+            past_key_values=Cache(),
+        )
     with pytest.raises(GlassformerError, match="Blocks of 0 tokens"):
         BlockSparsePattern(size=0)

@@ -19,7 +19,7 @@ TOKENS = tiny.tokens(2, 9)
 
 def hidden(net):
     with torch.no_grad():
-        return net(TOKENS).hidden
+        return net(TOKENS).last_hidden_state
 
 
 def fresh(net):

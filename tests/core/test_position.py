@@ -107,7 +107,7 @@ def test_rotary_scores_depend_on_the_distance_alone():
     tokens = tiny.tokens(1, 6)
     with torch.no_grad():
         here = net(tokens).logits
-        there = net(tokens, positions=torch.arange(100, 106)[None]).logits
+        there = net(tokens, position_ids=torch.arange(100, 106)[None]).logits
     assert torch.allclose(here, there, atol=1e-5)
 
 
@@ -198,7 +198,7 @@ def test_a_prefix_that_lies_ahead_shares_the_nearest_vector():
     net, tokens = tiny.net(tiny.decoder(1, position=position)), tiny.tokens(1, 6)
     seen = ActivationCapture("*.q", "*.k", "*.scores")
     with torch.no_grad():
-        net(tokens, prefix=torch.tensor([4]), tap=seen)
+        net(tokens, prefix_length=torch.tensor([4]), tap=seen)
     q, k, scores = (seen[f"decoder.blocks.0.{part}"][0] for part in ("q", "k", "scores"))
     nearest = net.decoder.positions[0].keys[3]
     for query, key in ((0, 0), (0, 1), (1, 3)):

@@ -45,11 +45,11 @@ def test_scores_pair_by_pair(position, pattern, past):
     with torch.no_grad():
         if past:
             known = None if segments is None else segments[:, :past]
-            net(tokens[:, :past], segments=known, cache=cache)
+            net(tokens[:, :past], token_type_ids=known, past_key_values=cache)
         new = None if segments is None else segments[:, past:]
-        net(tokens[:, past:], segments=new, cache=cache, tap=seen)
+        net(tokens[:, past:], token_type_ids=new, past_key_values=cache, tap=seen)
         everything = ActivationCapture(*SOME)
-        net(tokens, segments=segments, tap=everything)
+        net(tokens, token_type_ids=segments, tap=everything)
     part, block = net.encoder.positions[0], net.encoder.blocks[0].attention
     x = everything["encoder.blocks.0.resid_pre"][0]
     q, k, _ = (h[0] for h in block.project(x[None], None))
@@ -95,7 +95,10 @@ def test_blocks_of_queries_as_all_at_once(position, pattern):
     mask = torch.arange(length) >= torch.tensor([[0], [BLOCK + 3]])
     with torch.no_grad():
         for real in (None, mask):
-            fused, eager = (net(tokens, real, eager=e).logits for e in (False, True))
+            fused, eager = (
+                net(tokens, real, attn_implementation="eager" if e else None).logits
+                for e in (False, True)
+            )
             assert torch.allclose(fused, eager, atol=1e-5)
 
 
@@ -107,7 +110,12 @@ def test_gradients_are_those_of_the_plain_computation():
     found = []
     for eager in (False, True):
         net.zero_grad()
-        out = net(tokens, segments=segments, permutation=asked, eager=eager)
+        out = net(
+            tokens,
+            token_type_ids=segments,
+            permutation=asked,
+            attn_implementation="eager" if eager else None,
+        )
         out.logits.square().sum().backward()
         found.append({name: p.grad.clone() for name, p in net.named_parameters()})
     for name, value in found[0].items():
@@ -124,7 +132,7 @@ def test_what_cannot_be_is_said():
         tiny.stack(1, embed={"asks": True})
     net = tiny.net(tiny.decoder(1, position=spec.RelativePositionSpec()))
     with pytest.raises(GlassformerError, match="prefix"):
-        net(tiny.tokens(1, 4), prefix=torch.tensor([2]))
+        net(tiny.tokens(1, 4), prefix_length=torch.tensor([2]))
     order = Permutation.of(torch.arange(4)[None])
     for other in ({"documents": torch.tensor([[0, 0, 1, 1]])}, {"prefix": torch.tensor([2])}):
         with pytest.raises(GlassformerError, match="order of reading"):

@@ -37,7 +37,7 @@ def gelu(x):
 @torch.no_grad()
 @pytest.mark.parametrize("frames", [12, 7, 1])
 def test_frames_are_convolved_twice_and_halved(frames):
-    net = model(FRAMES).net
+    net = model(FRAMES)
     sound = random(2, 3, frames)
     seen = ActivationCapture("encoder.embed")
     net(sound, tap=seen)
@@ -56,11 +56,11 @@ def test_frames_are_convolved_twice_and_halved(frames):
 
 @torch.no_grad()
 def test_patches_are_read_row_by_row_behind_the_first_vector():
-    net = model(PATCHES).net
+    net = model(PATCHES)
     image, hide = random(2, 2, 6, 8), torch.zeros(2, 8, dtype=torch.bool)
     hide[1, 6] = True
     seen = ActivationCapture("encoder.embed")
-    net(image, hide=hide, tap=seen)
+    net(image, bool_masked_pos=hide, tap=seen)
     embed = net.encoder.embed
     weight = embed.patch.weight.flatten(1)
     rows = [embed.first[0, 0].expand(2, -1)]
@@ -82,7 +82,7 @@ def test_a_picture_is_put_together_from_its_tiles():
 @torch.no_grad()
 def test_a_head_may_read_a_mix_of_all_layers():
     head = spec.HeadSpec(name="classify", pick="mean", mixes=3, outputs=4)
-    net = model(FRAMES, head).net
+    net = model(FRAMES, head)
     module = net.heads["classify"]
     module.mix.copy_(torch.tensor([0.5, -1.0, 2.0]))
     seen = ActivationCapture("*.embed", "*.resid_post", "*.final")
@@ -96,14 +96,14 @@ def test_a_head_may_read_a_mix_of_all_layers():
 
 
 def test_what_does_not_fit_a_signal_is_named():
-    net = model(PATCHES).net
+    net = model(PATCHES)
     image = random(1, 2, 6, 8)
     with pytest.raises(gf.GlassformerError, match=r"9 vectors, and the mask is \[1, 8\]"):
-        net(image, mask=torch.ones(1, 8))
+        net(image, attention_mask=torch.ones(1, 8))
     with pytest.raises(gf.GlassformerError, match="no vector for hidden patches"):
-        gf.create(tiny.decoder()).net(tiny.tokens(1, 4), hide=torch.ones(1, 4))
+        gf.create(tiny.decoder())(tiny.tokens(1, 4), bool_masked_pos=torch.ones(1, 4))
     with pytest.raises(gf.GlassformerError, match=r"8 patches, and `hide` is \[1, 9\]"):
-        net(image, hide=torch.ones(1, 9))
+        net(image, bool_masked_pos=torch.ones(1, 9))
 
 
 @pytest.mark.parametrize("embed", [FRAMES, PATCHES], ids=["sound", "image"])
@@ -113,6 +113,6 @@ def test_a_model_of_ones_own_that_reads_signals_is_saved_and_loaded(embed, tmp_p
     again = gf.load(tmp_path)
     assert again.spec == made.spec
     signal = random(1, 3, 12) if embed is FRAMES else random(1, 2, 6, 8)
-    assert torch.equal(again.net(signal).logits, made.net(signal).logits)
+    assert torch.equal(again(signal).logits, made(signal).logits)
     one = signal[0]
-    assert torch.allclose(made.net(one).logits, made.net(signal).logits[0], atol=1e-6)
+    assert torch.allclose(made(one).logits, made(signal).logits[0], atol=1e-6)

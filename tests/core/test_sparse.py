@@ -170,10 +170,12 @@ def test_looking_at_the_pattern_changes_nothing_and_shows_the_dense_one(pattern)
     mask = torch.arange(700) < torch.tensor([[700], [450]])
     seen = ActivationCapture("*.pattern", "*.z", "*.v")
     with torch.no_grad():
-        plain = net(tokens, mask=mask).logits
-        assert torch.equal(net(tokens, mask=mask, tap=seen).logits, plain)
+        plain = net(tokens, attention_mask=mask).logits
+        assert torch.equal(net(tokens, attention_mask=mask, tap=seen).logits, plain)
         assert torch.allclose(
-            net(tokens, mask=mask, eager=True).logits[mask], plain[mask], atol=1e-5
+            net(tokens, attention_mask=mask, attn_implementation="eager").logits[mask],
+            plain[mask],
+            atol=1e-5,
         )
     shown = seen["encoder.blocks.1.pattern"] @ seen["encoder.blocks.1.v"]
     real = mask[:, None, :, None].expand_as(shown)
@@ -187,7 +189,7 @@ def test_compiled_in_one_graph(pattern):
     torch._dynamo.reset()
     with torch.no_grad():
         fast = torch.compile(net, fullgraph=True, backend="eager")(tokens, mask=mask).logits
-        assert torch.allclose(fast[mask], net(tokens, mask=mask).logits[mask], atol=1e-5)
+        assert torch.allclose(fast[mask], net(tokens, attention_mask=mask).logits[mask], atol=1e-5)
 
 
 def test_short_texts_prefixes_and_caches_are_left_to_the_dense_mask():

@@ -49,7 +49,7 @@ def encoder(layers: int = 2, **block: Any) -> spec.ModelSpec:
 
 
 def net(model: spec.ModelSpec, seed: int = 0) -> Transformer:
-    return gf.create(model, seed=seed).net
+    return gf.create(model, seed=seed)
 
 
 def tokens(*shape: int, seed: int = 0) -> torch.Tensor:

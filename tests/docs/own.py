@@ -66,8 +66,8 @@ def page(root: Path) -> None:
     for name in ("my-checkpoint", "base", "fine-tuned"):
         built_in(root / name)
     model = gf.load(root / "base")
-    model.add_adapter(LoRA(rank=1, targets=("c_attn",)))
-    model.save_adapter(root / "my-lora")
+    model.adapters.add(LoRA(rank=1, targets=("c_attn",)))
+    model.adapters.save(root / "my-lora")
     (root / "text.txt").write_text(LINE * 20)
     recipe = tomllib.loads(RECIPE)
     recipe["data"]["train"] = str(root / "text.txt")

@@ -76,17 +76,17 @@ def test_a_shared_context_is_read_once_and_changes_nothing(model, records, monke
     _, questions = asked(model, records, "hellaswag/0")
     groups = [requests_of(model, question) for question in questions]
     read = []
-    forward = type(model.net).forward
+    forward = type(model).forward
 
     def counted(net, tokens, *others, **named):
         read.append(tokens.numel())
         return forward(net, tokens, *others, **named)
 
-    monkeypatch.setattr(type(model.net), "forward", counted)
-    shared = list(likelihoods(model.net, groups))
+    monkeypatch.setattr(type(model), "forward", counted)
+    shared = list(likelihoods(model, groups))
     together, read[:] = sum(read), []
     monkeypatch.setattr("glassformer.evaluate.lm_harness.likelihood.can_share", lambda net: False)
-    apart = list(likelihoods(model.net, groups))
+    apart = list(likelihoods(model, groups))
     assert together < 0.75 * sum(read)
     for one, other in zip(shared, apart, strict=True):
         assert [x.total for x in one] == pytest.approx([x.total for x in other], rel=1e-6)
@@ -102,9 +102,9 @@ def test_a_long_context_beside_long_targets(model):
         return [LikelihoodRequest(ids[0], ids[1]), LikelihoodRequest(ids[0], ids[2])]
 
     groups = [group(tiny.POSITIONS - 4, 4), group(tiny.POSITIONS - 60, 60), group(200, 9)]
-    together = list(likelihoods(model.net, groups))
+    together = list(likelihoods(model, groups))
     for found, own in zip(together, groups, strict=True):
-        alone = [next(likelihoods(model.net, [[one]]))[0].total for one in own]
+        alone = [next(likelihoods(model, [[one]]))[0].total for one in own]
         assert [one.total for one in found] == pytest.approx(alone, rel=1e-5)
 
 
@@ -114,7 +114,7 @@ def test_greedy_is_what_greedy_search_writes(model, records):
     right = LikelihoodRequest(context, tuple(written)[-5:])
     wrong = LikelihoodRequest(context, (*right.target[:-1], right.target[-1] ^ 1))
     for group in ([right], [wrong], [right, wrong]):
-        found = [one.greedy for one in next(likelihoods(model.net, [group]))]
+        found = [one.greedy for one in next(likelihoods(model, [group]))]
         assert found == [one is right for one in group]
 
 

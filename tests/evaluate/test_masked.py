@@ -66,7 +66,7 @@ def test_figures(model, tmp_path):
         hidden = [group for group in groups if {*group} & {*at}]
         assert sorted(place for group in hidden for place in group) == at  # whole words
         with torch.no_grad():
-            said = model.net(torch.from_numpy(piece.shown)[None]).logits[0].log_softmax(-1)
+            said = model(torch.from_numpy(piece.shown)[None]).logits[0].log_softmax(-1)
         logprob += sum(float(said[place, ids[place]]) for place in at)
         hits = {place for place in at if int(said[place].argmax()) == ids[place]}
         tokens, right = tokens + len(at), right + len(hits)

@@ -32,7 +32,7 @@ def model() -> gf.Model:
         eos_token_id=0,
     )
     with torch.no_grad():
-        for number, (name, tensor) in enumerate(sorted(made.net.named_parameters())):
+        for number, (name, tensor) in enumerate(sorted(made.named_parameters())):
             if "norm" not in name:
                 places = np.arange(tensor.numel(), dtype=np.float64) * 12.9898 + 78.233 * number
                 noise = np.modf(np.sin(places) * 43758.5453)[0] * 0.4  # as shaders make it

@@ -18,6 +18,7 @@ import transformers
 from torch import Tensor
 
 import glassformer as gf
+from glassformer.core.input_rules import input_name
 from glassformer.families import classes_of, families, spec_from_config
 from glassformer.spec import (
     AudioFramesSpec,
@@ -110,7 +111,6 @@ class Case:
     def take(self, theirs: Any, ours: gf.Model) -> None:
         self.reference, self.model = theirs, ours
         self.spec = self.model.spec
-        self.net = self.model.net
         self.both = self.spec.encoder is not None and self.spec.decoder is not None
         self.choices = any(head.choices for head in self.spec.heads)
         self.hops = any(isinstance(layer, MemoryHopSpec) for layer in self.spec.last_stack.blocks)
@@ -206,19 +206,31 @@ class Case:
 
     # --- results -----------------------------------------------------------------------------
 
+    def inputs(self, batch: Batch) -> dict[str, Tensor]:
+        """The batch as keyword arguments of `Model.forward`."""
+        first = input_name(self.spec)
+        if self.both and not self.spec.shift_text:
+            named = {
+                first: batch.source,
+                "attention_mask": batch.source_mask,
+                "decoder_input_ids": batch.tokens,
+                "decoder_attention_mask": batch.mask,
+            }
+        else:
+            named = {first: batch.tokens, "attention_mask": batch.mask}
+        if self.hops:
+            named |= {"memory_tokens": batch.source, "memory_tokens_mask": batch.source_mask}
+        named |= {
+            "token_type_ids": batch.segments,
+            "language_ids": batch.languages,
+            "global_attention_mask": batch.global_tokens,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
     @torch.no_grad()
     def ours(self, batch: Batch, net: Any = None, **options: Any) -> Results:
-        out = (self.net if net is None else net)(
-            batch.tokens,
-            mask=batch.mask,
-            segments=batch.segments,
-            source=batch.source,
-            source_mask=batch.source_mask,
-            languages=batch.languages,
-            global_tokens=batch.global_tokens,
-            **options,
-        )
-        named = {**out.heads, "hidden": out.hidden}
+        out = (self.model if net is None else net)(**self.inputs(batch), **options)
+        named = {**out.head_outputs, "hidden": out.last_hidden_state}
         if out.logits is not None:
             named["logits"] = out.logits
         return self.per_text(named, batch.mask)

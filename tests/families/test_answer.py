@@ -31,7 +31,7 @@ def test_the_same_starts_and_ends_as_the_reference(tmp_path):
     }
     theirs = reference.run(model, inputs)
     with torch.no_grad():
-        ours = gf.load(tmp_path).net(tokens, mask=mask).heads
+        ours = gf.load(tmp_path)(tokens, attention_mask=mask).head_outputs
     assert set(theirs) == {
         f"answer.{n}" for n in ("start", "start_at", "end", "end_at", "possible")
     }

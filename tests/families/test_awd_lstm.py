@@ -33,27 +33,31 @@ def test_a_file_of_fastai_1(written):
     theirs, folder = written
     ours = gf.load(folder)
     assert ours.architecture == "AwdLstmForCausalLM"
-    assert set(ours.report.dropped) == {f"0.rnns.{i}.module.weight_hh_l0" for i in range(2)}
+    assert set(ours.load_report.dropped) == {f"0.rnns.{i}.module.weight_hh_l0" for i in range(2)}
     with torch.no_grad():
         expected = theirs(TOKENS, torch.ones_like(TOKENS))["logits"]
-        assert torch.allclose(ours.net(TOKENS).logits, expected, atol=1e-6)
+        assert torch.allclose(ours(TOKENS).logits, expected, atol=1e-6)
 
 
 def test_its_body_becomes_a_classifiers(written):
     theirs, folder = written
     kind = "AwdLstmForSequenceClassification"
     ours = gf.load(
-        folder, architecture=kind, make="1.layers", drop="1.decoder", labels=["bad", "good", "odd"]
+        folder,
+        architecture=kind,
+        init_missing="1.layers",
+        ignore_unexpected="1.decoder",
+        labels=["bad", "good", "odd"],
     )
     with torch.no_grad():
-        out = ours.net(TOKENS)
+        out = ours(TOKENS)
         expected = theirs.get_submodule("0")(TOKENS, torch.ones_like(TOKENS))
-    assert torch.allclose(out.hidden, expected, atol=1e-6) and out.logits.shape == (3, 3)
-    assert all(name.startswith("heads.classify.") for name in ours.report.made)
+    assert torch.allclose(out.last_hidden_state, expected, atol=1e-6) and out.logits.shape == (3, 3)
+    assert all(name.startswith("heads.classify.") for name in ours.load_report.made)
 
 
 def test_a_fresh_one_starts_as_fastais():
-    net = gf.create("awd-lstm", vocab_size=200).net
+    net = gf.create("awd-lstm", vocab_size=200)
     assert net.spec.last_stack.widths == (400, 1152, 1152, 400)
     table, states = net.decoder.embed.token.weight, net.decoder.blocks[0].ahead.weight_state
     assert 0.099 < table.abs().max() <= 0.1

@@ -19,12 +19,12 @@ def has_classifiers(name: Name) -> bool:
 def test_auxiliary_classifiers_as_the_reference(case):
     batch = case.batch((9, 12, 5), "right")
     with torch.no_grad():
-        ours = case.net(batch.tokens, mask=batch.mask, auxiliary=True)
+        ours = case.model(batch.tokens, attention_mask=batch.mask, auxiliary_heads=True)
         theirs = case.reference(batch.tokens, batch.mask)
-    assert set(ours.heads) == {"lm", *theirs["auxiliary"]}
-    assert len(ours.heads) == (6, 3, 1)[case.name.index]
+    assert set(ours.head_outputs) == {"lm", *theirs["auxiliary"]}
+    assert len(ours.head_outputs) == (6, 3, 1)[case.name.index]
     for name, logits in theirs["auxiliary"].items():
-        assert (ours.heads[name] - logits)[batch.mask].abs().max() <= TOLERANCE
+        assert (ours.head_outputs[name] - logits)[batch.mask].abs().max() <= TOLERANCE
 
 
 @pytest.mark.parametrize(

@@ -22,5 +22,5 @@ def test_compiled_as_eager(case, backend):
     """`aot_eager` shows that the graph is whole and equal; tests/core runs inductor, too."""
     batch = case.batch((9, 12, 5, 12), "left")
     torch._dynamo.reset()
-    compiled = torch.compile(case.net, fullgraph=True, backend=backend)
+    compiled = torch.compile(case.model, fullgraph=True, backend=backend)
     assert difference(case.ours(batch, net=compiled), case.ours(batch)) <= TOLERANCE

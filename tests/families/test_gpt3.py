@@ -20,11 +20,11 @@ def test_with_a_wide_band_it_is_gpt2():
     gpt2 = gf.create("gpt2", seed=3, **SMALL)
     tokens = torch.randint(60, (2, 40), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        assert torch.allclose(ours.net(tokens).logits, gpt2.net(tokens).logits, atol=1e-6)
+        assert torch.allclose(ours(tokens).logits, gpt2(tokens).logits, atol=1e-6)
 
 
 def test_every_other_layer_sees_a_band():
-    net = gf.create("gpt3-small", **SMALL, head_dim=8, window=5).net
+    net = gf.create("gpt3-small", **SMALL, head_dim=8, window=5)
     seen = ActivationCapture("*.pattern")
     with torch.no_grad():
         net(torch.randint(60, (1, 12)), tap=seen)

@@ -45,13 +45,15 @@ def test_padding_on_either_side_makes_no_difference(case):
 def test_fused_as_eager(case):
     for side in ("right", "left"):
         batch = case.batch(LENGTHS, side)
-        assert difference(case.ours(batch), case.ours(batch, eager=True)) <= TOLERANCE
+        assert (
+            difference(case.ours(batch), case.ours(batch, attn_implementation="eager")) <= TOLERANCE
+        )
 
 
 def test_packed_as_plain(case):
     batch = case.batch(LENGTHS, "right")
     plain = case.ours(batch)
-    packed = copy.deepcopy(case.net).pack()
+    packed = copy.deepcopy(case.model).pack()
     assert difference(case.ours(batch, net=packed), plain) <= TOLERANCE
 
 
@@ -61,7 +63,7 @@ def test_a_long_text_in_every_way(case):
     together = case.ours(right)
     alone = [case.ours(rows(right, slice(i, i + 1))) for i in range(len(right.tokens))]
     joined = {key: [row for one in alone for row in one[key]] for key in together}
-    for other in (joined, case.ours(left), case.ours(left, eager=True)):
+    for other in (joined, case.ours(left), case.ours(left, attn_implementation="eager")):
         assert difference(other, together) <= TOLERANCE
     assert difference(case.ours(left, tap=ActivationCapture("*.pattern")), case.ours(left)) == 0.0
 
@@ -77,7 +79,7 @@ def test_with_the_cache_as_without(case, side):
     else:
         batch = case.batch(LENGTHS, side)
     with torch.no_grad():
-        whole = case.net(**vars(batch)).hidden
+        whole = case.model(**case.inputs(batch)).last_hidden_state
     cache, pieces = Cache(), []
     length = batch.tokens.shape[1]
     edges = [0, 4, 6, *range(7, length + 1)]
@@ -91,7 +93,8 @@ def test_with_the_cache_as_without(case, side):
             languages=None if batch.languages is None else batch.languages[:, start:stop],
         )
         with torch.no_grad():
-            pieces.append(case.net(**vars(part), cache=cache).hidden)
+            out = case.model(**case.inputs(part), past_key_values=cache)
+        pieces.append(out.last_hidden_state)
     stepwise = torch.cat(pieces, 1)
     real = batch.mask
     assert float((stepwise[real] - whole[real]).abs().max()) <= TOLERANCE
@@ -101,8 +104,12 @@ def test_with_the_cache_as_without(case, side):
 def test_greedy_and_beam_write_the_same_tokens_with_and_without_the_cache(case):
     batch = case.batch((4, 6, 5), "left")
     for write in (greedy, beam):
-        cached, uncached = (write(case.net, batch, 8, keep=keep) for keep in (True, False))
+        cached, uncached = (write(case.model, batch, 8, keep=keep) for keep in (True, False))
         assert torch.equal(cached, uncached)
+
+
+def encoded(net, batch: Batch) -> torch.Tensor | None:
+    return None if batch.source is None else net.encode(batch.source, batch.source_mask)
 
 
 @torch.no_grad()
@@ -111,9 +118,9 @@ def greedy(net, batch: Batch, steps: int, keep: bool) -> torch.Tensor:
     cache = Cache() if keep else None
     new, new_mask = tokens, mask
     for step in range(steps):
-        source = batch.source if step == 0 or not keep else None
-        out = net(
-            new, mask=new_mask, source=source, source_mask=batch.source_mask, cache=cache
+        memory = encoded(net, batch) if step == 0 or not keep else None
+        out = net.decode(
+            new, new_mask, memory=memory, memory_mask=batch.source_mask, cache=cache
         ).logits
         new = out[:, -1].argmax(-1, keepdim=True)
         new_mask = torch.ones_like(new, dtype=torch.bool)
@@ -125,18 +132,18 @@ def greedy(net, batch: Batch, steps: int, keep: bool) -> torch.Tensor:
 
 @torch.no_grad()
 def beam(net, batch: Batch, steps: int, keep: bool, width: int = 3) -> torch.Tensor:
-    repeated = {
-        key: None if v is None else v.repeat_interleave(width, 0) for key, v in vars(batch).items()
-    }
-    tokens, mask = repeated["tokens"], repeated["mask"]
     count = len(batch.tokens)
+    batch = Batch(
+        **{k: None if v is None else v.repeat_interleave(width, 0) for k, v in vars(batch).items()}
+    )
+    tokens, mask = batch.tokens, batch.mask
     scores = torch.tensor([0.0] + [-1e9] * (width - 1)).repeat(count)
     cache = Cache() if keep else None
     new, new_mask = tokens, mask
     for step in range(steps):
-        source = repeated["source"] if step == 0 or not keep else None
-        out = net(
-            new, mask=new_mask, source=source, source_mask=repeated["source_mask"], cache=cache
+        memory = encoded(net, batch) if step == 0 or not keep else None
+        out = net.decode(
+            new, new_mask, memory=memory, memory_mask=batch.source_mask, cache=cache
         ).logits
         every = scores[:, None] + out[:, -1].log_softmax(-1)
         scores, best = every.view(count, -1).topk(width)
@@ -169,7 +176,7 @@ def test_save_load_save_gives_the_same_bytes(case, tmp_path):
         (tmp_path / name / "model.safetensors").read_bytes() for name in ("once", "twice")
     )
     assert first == second
-    saved, report = tensors_of(tmp_path / "once"), case.model.report
+    saved, report = tensors_of(tmp_path / "once"), case.model.load_report
     for name, tensor in tensors_of(case.folder).items():
         if name not in report.dropped:
             same = [other for other in saved.values() if torch.equal(other, tensor)]
@@ -180,7 +187,7 @@ def test_save_load_save_gives_the_same_bytes(case, tmp_path):
 def test_the_reference_loads_what_we_save(case, tmp_path):
     case.model.save(tmp_path / "ours")
     loaded, info = reference.load(tmp_path / "ours", case.name.architecture)
-    missing = set(info["missing_keys"]) - set(case.model.report.dropped)
+    missing = set(info["missing_keys"]) - set(case.model.load_report.dropped)
     assert not missing and not info["unexpected_keys"] and not info["mismatched_keys"]
     batch = case.batch(LENGTHS, "right")
     before = case.theirs(batch)
@@ -196,7 +203,7 @@ def test_the_reference_loads_what_we_save(case, tmp_path):
 
 def test_a_tap_that_changes_nothing_changes_nothing_to_the_bit(case):
     batch = case.batch(LENGTHS, "left")
-    for options in ({}, {"eager": True}):
+    for options in ({}, {"attn_implementation": "eager"}):
         plain = case.ours(batch, **options)
         seen = ActivationCapture()
         tapped = case.ours(batch, tap=seen, **options)
@@ -222,9 +229,9 @@ def test_captured_patterns_are_weights_over_what_may_be_seen(case):
 
 
 def test_forward_changes_neither_model_nor_config(case):
-    before = {name: tensor.clone() for name, tensor in case.net.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in case.model.state_dict().items()}
     spec, config = case.spec, copy.deepcopy(case.model.config)
     case.ours(case.batch(LENGTHS, "right"))
-    after = case.net.state_dict()
+    after = case.model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
-    assert case.net.spec is spec and case.model.config == config
+    assert case.model.spec is spec and case.model.config == config

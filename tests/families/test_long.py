@@ -18,7 +18,7 @@ def both(model_type: str, architecture: str, folder):
     config = {"model_type": model_type, **families()[model_type].TINY[0]}
     theirs = reference.make(config, architecture, seed=0)
     reference.save(theirs, folder)
-    return theirs, gf.load(folder).net
+    return theirs, gf.load(folder)
 
 
 def questions(separator: int, lengths: tuple[int, ...], length: int) -> torch.Tensor:
@@ -53,7 +53,7 @@ def test_without_being_told(architecture, length, tmp_path):
         out = net(tokens)
         padded = torch.nn.functional.pad(tokens, (3, 0), value=net.spec.tokens.pad)
         mask = torch.nn.functional.pad(torch.ones_like(tokens), (3, 0)).bool()
-        left = net(padded, mask=mask).logits
+        left = net(padded, attention_mask=mask).logits
     if "Question" in architecture:
         left = left[:, 3:]
     for value in expected.values():

@@ -15,6 +15,7 @@ from glassformer.weights.quantization import count_parameters
 
 pytestmark = pytest.mark.over(once_per="class")
 
+MASKS = ("attention_mask", "decoder_attention_mask")
 LENGTHS = (9, 12, 5, 12, 7, 1)
 LONG = (140, 133, 16, 17, 31, 129)  # beyond the block sizes of attention kernels
 
@@ -48,16 +49,11 @@ def test_without_a_mask(case):
     theirs = case.theirs(batch)
     whole = batch.mask
     with torch.no_grad():
-        out = case.net(
-            batch.tokens,
-            segments=batch.segments,
-            source=batch.source,
-            languages=batch.languages,
-            global_tokens=batch.global_tokens,
-        )
+        inputs = case.inputs(batch)
+        out = case.model(**{k: v for k, v in inputs.items() if k not in MASKS})
     named = {
-        **out.heads,
-        "hidden": out.hidden,
+        **out.head_outputs,
+        "hidden": out.last_hidden_state,
         **({} if out.logits is None else {"logits": out.logits}),
     }
     assert difference(case.per_text(named, whole), theirs) <= TOLERANCE
@@ -66,20 +62,20 @@ def test_without_a_mask(case):
 def test_a_bare_model_has_no_logits(case):
     batch = case.batch((4,) * 4, "right")
     with torch.no_grad():
-        out = case.net(batch.tokens, source=batch.source, global_tokens=batch.global_tokens)
+        out = case.model(**case.inputs(batch))
     bare = case.name.architecture.endswith(("Model", "EncoderModel")) and not any(
         part in case.name.architecture for part in ("LMHead", "DoubleHeads", "MTModel", "FSMT")
     )
     assert (out.logits is None) == bare
     width = case.spec.last_stack.out_width
     shape = (len(batch.tokens), 1) if case.spec.last_stack.embed.bag else batch.mask.shape
-    assert out.hidden.shape == (*shape, width)
+    assert out.last_hidden_state.shape == (*shape, width)
 
 
 def test_the_parameter_table_adds_up_to_the_references(case):
     """Tied weights once; without tables that are fixed, and copies that nobody reads."""
-    ours = sum(part.count for part in parts_of(case.net) if part.shape is not None)
-    dropped = case.model.report.dropped
+    ours = sum(part.count for part in parts_of(case.model) if part.shape is not None)
+    dropped = case.model.load_report.dropped
     table = case.spec.last_stack.embed.position
     fixed = table is not None and table.layout != "learned"
     theirs = sum(
@@ -89,7 +85,7 @@ def test_the_parameter_table_adds_up_to_the_references(case):
         and tensor.requires_grad
         and not (fixed and ("embed_positions" in name or "position_embeddings" in name))
     )
-    assert ours == count_parameters(case.net) == theirs
+    assert ours == count_parameters(case.model) == theirs
 
 
 @pytest.mark.over(which=reads_another)
@@ -108,8 +104,8 @@ def test_cross_attention_without_an_encoder(case):
         inputs, mask = {"input_ids": tokens, "encoder_outputs": memory}, None  # sound is all real
     theirs = reference.run(case.reference, inputs)
     with torch.no_grad():
-        out = case.net(tokens, memory=memory, source_mask=mask)
-    named = {**out.heads, "hidden": out.hidden, "logits": out.logits}
+        out = case.model(tokens, encoder_hidden_states=memory, encoder_attention_mask=mask)
+    named = {**out.head_outputs, "hidden": out.last_hidden_state, "logits": out.logits}
     shared = [key for key in theirs if named.get(key) is not None]
     assert shared
     assert max(float((named[k] - theirs[k]).abs().max()) for k in shared) <= TOLERANCE

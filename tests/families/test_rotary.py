@@ -77,11 +77,11 @@ def test_equals_the_reference_beyond_the_trained_length(model_type, settings, tm
     ours = gf.load(tmp_path / "theirs")
     tokens = torch.randint(1, 50, (2, 60), generator=torch.Generator().manual_seed(1))
     expected = theirs.eval()(tokens).logits
-    assert float((ours.net(tokens).logits - expected).abs().max()) <= TOLERANCE
+    assert float((ours(tokens).logits - expected).abs().max()) <= TOLERANCE
 
     ours.save(tmp_path / "saved")
     again, there = gf.load(tmp_path / "saved"), reference(tmp_path / "saved")
-    assert float((again.net(tokens).logits - expected).abs().max()) <= TOLERANCE
+    assert float((again(tokens).logits - expected).abs().max()) <= TOLERANCE
     assert torch.equal(there.eval()(tokens).logits, expected)
 
 

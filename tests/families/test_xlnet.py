@@ -65,8 +65,13 @@ def test_targets_in_any_order_as_the_reference_tells_them(case, length, segmente
         theirs.append(reference.run(case.reference, row)["logits"])
     for eager in (False, True):
         with torch.no_grad():
-            out = case.net(tokens, segments=segments, permutation=asked, eager=eager)
-        assert out.hidden.shape[:2] == (2, 4)
+            out = case.model(
+                tokens,
+                token_type_ids=segments,
+                permutation=asked,
+                attn_implementation="eager" if eager else None,
+            )
+        assert out.last_hidden_state.shape[:2] == (2, 4)
         assert largest(out.logits, torch.cat(theirs)) <= TOLERANCE
 
 
@@ -76,7 +81,7 @@ def test_a_mask_of_any_shape_without_targets(case):
     inputs = {"input_ids": tokens, "perm_mask": hidden.float()}
     theirs = reference.run(case.reference, inputs)["logits"]
     with torch.no_grad():
-        ours = case.net(tokens, permutation=Permutation(hidden)).logits
+        ours = case.model(tokens, permutation=Permutation(hidden)).logits
     assert largest(ours, theirs) <= TOLERANCE
 
 
@@ -94,7 +99,7 @@ def test_a_target_knows_only_what_comes_before_it_in_the_order(case):
         if changed is not None:
             text[0, changed] = 6 + (text[0, changed] - 5) % 90
         with torch.no_grad():
-            return case.net(text, permutation=asked).logits
+            return case.model(text, permutation=asked).logits
 
     for slot in range(length):
         earlier = order[0, slot] < 4 and (not causal or slot < target)
@@ -107,22 +112,22 @@ def test_targets_in_a_padded_batch(case):
     mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
     targets = torch.tensor([[3, 7], [2, 5]])
     with torch.no_grad():
-        together = case.net(tokens, mask, permutation=Permutation.of(order, targets)).logits
+        together = case.model(tokens, mask, permutation=Permutation.of(order, targets)).logits
         for i, n in enumerate(lengths):
             alone = Permutation.of(order[i : i + 1, :n], targets[i : i + 1])
-            ours = case.net(tokens[i : i + 1, :n], permutation=alone).logits
+            ours = case.model(tokens[i : i + 1, :n], permutation=alone).logits
             assert largest(together[i : i + 1], ours) <= TOLERANCE
 
 
 def test_memory_over_segments_as_the_reference_keeps_it(case):
     """Parts of different lengths, the last of them asked for targets."""
     tokens, edges = texts(2, 27), (0, 8, 11, 20, 27)
-    memory, mems = case.net.remember(), None
+    memory, mems = case.model.new_cache(), None
     parts = [tokens[:, a:b] for a, b in pairwise(edges)]
     for part in parts:
         with torch.no_grad():
             out = case.reference(part, mems=mems, use_mems=True)
-            ours = case.net(part, cache=memory).logits
+            ours = case.model(part, past_key_values=memory).logits
         mems = out.mems
         assert memory.length == len(mems[0])
         assert largest(ours, out.logits) <= TOLERANCE
@@ -141,17 +146,17 @@ def test_memory_over_segments_as_the_reference_keeps_it(case):
             )
         theirs.append(out.logits)
     with torch.no_grad():
-        ours = case.net(
+        ours = case.model(
             parts[0][:, :7],
-            segments=torch.ones(2, 7, dtype=torch.long),
-            cache=memory,
+            token_type_ids=torch.ones(2, 7, dtype=torch.long),
+            past_key_values=memory,
             permutation=both,
         ).logits
     assert largest(ours, torch.cat(theirs)) <= TOLERANCE
 
 
 def test_a_model_without_queries_says_so():
-    net = gf.create("gpt2", n_embd=8, n_layer=1, n_head=2, vocab_size=20, n_positions=9).net
+    net = gf.create("gpt2", n_embd=8, n_layer=1, n_head=2, vocab_size=20, n_positions=9)
     asked = Permutation.of(torch.arange(4)[None], torch.tensor([[1]]))
     with pytest.raises(GlassformerError, match="targets"):
         net(torch.tensor([[1, 2, 3, 4]]), permutation=asked)

@@ -36,7 +36,7 @@ def paths(tmp_path):
 def run(bard, paths, given=GIVEN, about="", count=None):
     """All results, or as many as it takes; then it is as if the power went out."""
     batch = BatchJob(*paths, given, about)
-    results = batch.run(bard.writer, batch.plan(bard.writer))
+    results = batch.run(bard.generator, batch.plan(bard.generator))
     made = [next(results) for _ in range(count)] if count else list(results)
     results.close()
     return batch, made

@@ -15,7 +15,7 @@ PROMPTS = [[5, 9, 2, 30, 7], [11, 3], [21, 8, 4]]
 @pytest.fixture(scope="module")
 def model():
     made = gf.create("gpt2", seed=3, **SIZES)
-    for parameter in made.net.parameters():
+    for parameter in made.parameters():
         parameter.data.mul_(4)
     return made
 
@@ -26,7 +26,7 @@ def written(model, prompt: list[int], count: int) -> tuple[list[int], list[float
     with torch.no_grad():
         for _ in range(count):
             seen = torch.tensor([len(prompt)])
-            scores = model.net(torch.tensor([ids]), prefix=seen).logits[0, -1].log_softmax(-1)
+            scores = model(torch.tensor([ids]), prefix_length=seen).logits[0, -1].log_softmax(-1)
             ids.append(int(scores.argmax()))
             logprobs.append(float(scores.max()))
     return ids[len(prompt) :], logprobs

@@ -38,14 +38,14 @@ def model(request, tmp_path_factory):
 @pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
 def test_the_same_texts(model, knobs):
     case = model
-    assert branches_fit(case.net)
-    writer, prompts = case.model.writer, case.prompts((4, 9, 6, 2, 7), seed=5)
+    assert branches_fit(case.model)
+    writer, prompts = case.model.generator, case.prompts((4, 9, 6, 2, 7), seed=5)
     given = {"max_new_tokens": 11, "batch_size": 20, **knobs}
     expected = case.model.generate(prompts, **given)
     made = writer.knobs(given)
     assert bursts_fit(made)
     rows = made.batch_size // made.num_beams
-    runner = BeamRunner(case.net, made, make_processors(made), rows=rows)
+    runner = BeamRunner(case.model, made, make_processors(made), rows=rows)
     for _ in range(2):  # the second time in storage that is there already
         found = {n: [] for n in range(len(prompts))}
         for news in run_beams(runner, writer.requests(prompts, made)):
@@ -66,15 +66,15 @@ def test_sources_of_other_lengths_are_read_in_the_same_place(model, monkeypatch)
     knobs = {"num_beams": 3, "max_new_tokens": 6, "batch_size": 6}
     prompts = model.prompts((12, 11, 9, 8, 8, 4, 3, 2), seed=5)
     expected = [one.tokens for one in model.model.generate(prompts, **knobs)]
-    made, writer = model.model.writer.knobs(knobs), model.model.writer
-    runner = BeamRunner(model.net, made, make_processors(made), rows=2)
+    made, writer = model.model.generator.knobs(knobs), model.model.generator
+    runner = BeamRunner(model, made, make_processors(made), rows=2)
     places, found = [], {}
     for news in run_beams(runner, writer.requests(prompts, made)):
         places.append(id(runner.slots))
         found |= {one.request: one.tokens for one in news.finished}
     assert [found[n] for n in range(len(prompts))] == expected
     assert len({*places}) == 1
-    if model.net.encoder is not None:
+    if model.encoder is not None:
         monkeypatch.setattr(slots, "LONGER", 1)
         (one,) = run_beams(runner, writer.requests(prompts[-1:], made))
         assert one.finished[0].tokens == expected[-1] and id(runner.slots) != places[0]
@@ -87,9 +87,9 @@ def test_words_that_are_forbidden(model):
     first, second, third, *_ = free[1].tokens
     bad = [(first,), (free[0].tokens[0], free[0].tokens[1]), (second, third)]
     expected = [one.tokens for one in model.model.generate(prompts, bad_words_ids=bad, **knobs)]
-    made = model.model.writer.knobs({**knobs, "bad_words_ids": bad})
-    runner = BeamRunner(model.net, made, make_processors(made), rows=3)
-    news = run_beams(runner, model.model.writer.requests(prompts, made))
+    made = model.model.generator.knobs({**knobs, "bad_words_ids": bad})
+    runner = BeamRunner(model, made, make_processors(made), rows=3)
+    news = run_beams(runner, model.model.generator.requests(prompts, made))
     found = {one.request: one.tokens for each in news for one in each.finished}
     assert [found[n] for n in range(3)] == expected != [one.tokens for one in free]
 

@@ -95,23 +95,23 @@ def test_the_fused_step_computes_what_the_net_computes(name, dtype, rows):
     from glassformer.generate.fused import FusedStep, knows
     from glassformer.generate.slots import PrefillCache, StaticCache
 
-    net = gf.create(name, seed=3, **SIZES[name]).net.to("cuda", dtype).eval()
+    net = gf.create(name, seed=3, **SIZES[name]).to("cuda", dtype).eval()
     assert knows(net)
     exact = copy.deepcopy(net).float()
     tokens = torch.randint(0, 1001, (rows, 9), device="cuda")
     mask = torch.arange(9, device="cuda") >= torch.arange(rows, device="cuda")[:, None] % 5
     slots = StaticCache.empty(net, rows, 64)
     filling, cache, plain = PrefillCache(slots), gf.Cache(), gf.Cache()
-    net(tokens, mask=mask, cache=filling)
+    net(tokens, attention_mask=mask, past_key_values=filling)
     filling.settle()
     exact(tokens, mask=mask, cache=cache)
-    net(tokens, mask=mask, cache=plain)
+    net(tokens, attention_mask=mask, past_key_values=plain)
     step = FusedStep(net, slots)
     for _ in range(3):
         token = torch.randint(0, 1001, (rows, 1), device="cuda")
         ours = step(token).float()
         wanted = exact(token, cache=cache).logits[:, -1]
-        others = net(token, cache=plain).logits[:, -1].float()
+        others = net(token, past_key_values=plain).logits[:, -1].float()
         if dtype == torch.float32:
             assert (ours - wanted).abs().max() < 1e-4 * wanted.abs().max()
         else:  # as near to the exact logits as the net in the same precision, or nearer
@@ -121,8 +121,8 @@ def test_the_fused_step_computes_what_the_net_computes(name, dtype, rows):
 def test_generation_needs_little_memory_beside_weights_and_cache():
     rows, length = 64, 320
     model = gf.create("gpt2")
-    model.net.to("cuda", torch.bfloat16).eval()
-    net_bytes = sum(p.nbytes for p in model.net.parameters())
+    model.to("cuda", torch.bfloat16).eval()
+    net_bytes = sum(p.nbytes for p in model.parameters())
     cache_bytes = rows * length * 12 * 2 * 768 * 2
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -186,7 +186,7 @@ def test_what_was_read_is_not_read_again(monkeypatch):
     without = {"prefix_cache_bytes": 0, "max_new_tokens": 12}
     for _ in range(3):
         said = model.generate(text, max_new_tokens=12).tokens
-        assert model._shelf.texts and said == model.generate(text, **without).tokens
+        assert model._prefix_cache.texts and said == model.generate(text, **without).tokens
         model.generate(text, max_new_tokens=12)
         text = text + said + [5, 6]
     prompts = [[*text, i] for i in range(6)] + [text[:9]]

@@ -92,7 +92,7 @@ def test_what_is_said_behind_sentinels_fills_the_gaps(t5, text):
 
 
 def test_the_encoder_reads_sentinels_in_order(t5):
-    filler = filler_of(t5.writer)
+    filler = filler_of(t5.generator)
     assert filler.source(["The ", " walks in ", " park ."]) == (
         "The <extra_id_0> walks in <extra_id_1> park ."
     )
@@ -111,7 +111,7 @@ def test_the_encoder_reads_sentinels_in_order(t5):
 def test_a_model_may_say_something_else(t5, said, spans):
     tokens = t5.tokenizer.encode(said, special=False).ids
     generation = GenerationOutput("", tokens, [0.0] * len(tokens), "eos")
-    result = filler_of(t5.writer).filled(["The ", " walks in ", " park ."], generation)
+    result = filler_of(t5.generator).filled(["The ", " walks in ", " park ."], generation)
     assert result.spans == spans
     assert result.text == f"The {spans[0]} walks in {spans[1]} park ."
 

@@ -34,13 +34,15 @@ def tokens(case, prompts, **knobs):
 @torch.no_grad()
 def test_with_the_cache_as_without(case, prompts, together):
     """Written out: the whole text is read anew at every step."""
-    eos, writer = case.spec.tokens.eos, case.model.writer
+    eos, writer = case.spec.tokens.eos, case.model.generator
     for prompt, found in zip(prompts, together, strict=True):
         text = [writer.start(writer.knobs({}))] if case.both else list(prompt)
         source = torch.as_tensor(prompt)[None] if case.both else None
         new = []
         while len(new) < NEW and eos not in new:
-            logits = case.net(torch.tensor([text + new]), source=source).logits
+            logits = case.model(
+                decoder_input_ids=torch.tensor([text + new]), input_ids=source
+            ).logits
             new.append(int(logits[0, -1].argmax()))
         assert found == new
 

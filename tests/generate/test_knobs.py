@@ -199,10 +199,10 @@ def test_phrases_are_single_or_of_several_ways():
 
 def test_generation_config_is_read_kept_and_turned(tmp_path):
     bard = gf.load("shakespeare")
-    bard.generation = {"max_new_tokens": 4, "bad_words_ids": [[199]], "other": 1}
+    bard.generation_config = {"max_new_tokens": 4, "bad_words_ids": [[199]], "other": 1}
     bard.save(tmp_path / "bard")
     again = gf.load(tmp_path / "bard")
-    assert again.generation == bard.generation
+    assert again.generation_config == bard.generation_config
     quiet = again.generate("ROMEO:\n")
     assert len(quiet.tokens) == 4
     assert len(again.generate("ROMEO:\n", max_new_tokens=6).tokens) == 6

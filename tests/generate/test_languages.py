@@ -102,10 +102,10 @@ def test_both_mbarts(kind, tmp_path):
     pieces_in(tmp_path / "words", "mbart", tokenizer_class=kind)
     words = Tokenizer.load(tmp_path / "words")
     model = gf.create("mbart-large-50", seed=1, tokenizer=words, vocab_size=words.size, **SIZES)
-    knobs = model.writer.knobs({"source_language": "de_DE", "target_language": "en_XX"})
+    knobs = model.generator.knobs({"source_language": "de_DE", "target_language": "en_XX"})
     code = words.id("en_XX")
     read = words.with_languages("de_DE").encode("Hallo").ids
-    assert model.writer.ids("Hallo", knobs) == read and words.id("de_DE") in read
+    assert model.generator.ids("Hallo", knobs) == read and words.id("de_DE") in read
     if kind == "MBart50Tokenizer":
         assert knobs.forced_bos_token_id == code
     else:  # the target is shifted, so that its last token, the language, begins it

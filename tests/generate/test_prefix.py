@@ -27,11 +27,11 @@ class Counted:
 
     def __init__(self, model) -> None:
         self.model = model
-        model._shelf = PrefixCache()
+        model._prefix_cache = PrefixCache()
 
     def __enter__(self):
         self.tokens = 0
-        self.handle = self.model.net.decoder.register_forward_pre_hook(self.count)
+        self.handle = self.model.decoder.register_forward_pre_hook(self.count)
         return self
 
     def count(self, module, args) -> None:
@@ -69,7 +69,7 @@ KNOBS = {
 @pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
 def test_the_same_texts_in_one_call_and_in_the_next(case, knobs):
     if case.both:
-        assert not can_share(case.net)
+        assert not can_share(case.model)
         return
     knobs, prompts = PLAIN | knobs, tree(case)
     with Counted(case.model) as counted:
@@ -79,13 +79,13 @@ def test_the_same_texts_in_one_call_and_in_the_next(case, knobs):
         longer, _ = counted.generate([[*p, p[0]] for p in prompts], **knobs)
         assert first == again == wanted
         assert longer == counted.generate([[*p, p[0]] for p in prompts], **knobs, **WITHOUT)[0]
-        assert less <= once < plainly if can_share(case.net) else once == plainly
+        assert less <= once < plainly if can_share(case.model) else once == plainly
 
 
 def test_families_that_share(case):
     """Where a text's beginning is keys and values alone; the others do without."""
     alone = {"xlnet", "transfo-xl", "roberta", "xlm-roberta"}
-    assert can_share(case.net) == (not case.both and case.name.model_type not in alone)
+    assert can_share(case.model) == (not case.both and case.name.model_type not in alone)
 
 
 @pytest.fixture
@@ -134,30 +134,28 @@ def test_a_stream_goes_on_from_a_stream(bard):
     ids = bard.tokenizer.encode(STORY).ids + first
     wanted = [p.token for p in bard.stream(ids, max_new_tokens=9, **WITHOUT)]
     list(bard.stream(STORY, max_new_tokens=9))
-    assert tuple(ids[:-1]) in bard._shelf.texts
+    assert tuple(ids[:-1]) in bard._prefix_cache.texts
     assert [piece.token for piece in bard.stream(ids, max_new_tokens=9)] == wanted
 
 
 @torch.no_grad()
 def double(model):
-    model.net.decoder.blocks[0].ffn.up.weight.mul_(2)
+    model.decoder.blocks[0].ffn.up.weight.mul_(2)
 
 
 def steered(model):
-    model.net.decoder.blocks[1].register_forward_hook(lambda module, args, out: out * 1.5)
+    model.decoder.blocks[1].register_forward_hook(lambda module, args, out: out * 1.5)
 
 
 def scaled(model):
-    model.net.decoder.blocks[0].ffn.scale = 2.0
+    model.decoder.blocks[0].ffn.scale = 2.0
 
 
 CHANGES = {
     "a weight": double,
-    "weights loaded": lambda model: model.net.load_state_dict(
-        gf.load("shakespeare").net.state_dict()
-    ),
+    "weights loaded": lambda model: model.load_state_dict(gf.load("shakespeare").state_dict()),
     "quantized": lambda model: model.quantize("int8"),
-    "another dtype": lambda model: model.net.bfloat16(),
+    "another dtype": lambda model: model.bfloat16(),
     "a hook": steered,
     "a setting": scaled,
 }
@@ -166,9 +164,9 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_net_that_computes_something_else_has_read_nothing(bard, change):
     bard.generate(STORY, max_new_tokens=2)
-    assert bard._shelf.is_of(bard.net) and bard._shelf.texts
+    assert bard._prefix_cache.is_of(bard) and bard._prefix_cache.texts
     change(bard)
-    assert not bard._shelf.is_of(bard.net)
+    assert not bard._prefix_cache.is_of(bard)
     found = bard.generate(STORY, max_new_tokens=8)
     assert found.tokens == bard.generate(STORY, max_new_tokens=8, **WITHOUT).tokens
 
@@ -176,24 +174,24 @@ def test_a_net_that_computes_something_else_has_read_nothing(bard, change):
 def test_the_shelf_has_an_end_and_the_latest_stay(bard):
     texts = [f"{word} {STORY}" for word in ("One", "Two", "Three", "Four")]
     bard.generate(texts[0], max_new_tokens=1)
-    one = bard._shelf.bytes
+    one = bard._prefix_cache.bytes
     for text in (*texts[1:], texts[1]):
         bard.generate(text, max_new_tokens=1, prefix_cache_bytes=int(3.5 * one))
-        assert 0 < bard._shelf.bytes <= 3.5 * one
-    kept = [bard.tokenizer.decode(list(ids))[:3] for ids in bard._shelf.texts]
+        assert 0 < bard._prefix_cache.bytes <= 3.5 * one
+    kept = [bard.tokenizer.decode(list(ids))[:3] for ids in bard._prefix_cache.texts]
     assert [words.split()[0][:3] for words in kept] == ["Thr", "Fou", "Two"]
     bard.generate(texts[0], max_new_tokens=1, prefix_cache_bytes=one // 2)
-    assert not bard._shelf.texts
+    assert not bard._prefix_cache.texts
 
 
 def test_a_text_that_goes_on_takes_the_place_of_its_beginning(bard):
     bard.generate(STORY, max_new_tokens=1)
     bard.generate(STORY + STORY, max_new_tokens=1)
-    assert len(bard._shelf.texts) == 1
+    assert len(bard._prefix_cache.texts) == 1
 
 
 def test_weights_of_inference_mode_are_not_trusted():
     with torch.inference_mode():
         model = gf.create("gpt2", n_layer=1, n_embd=16, n_head=2, vocab_size=50)
-    assert not can_share(model.net)
+    assert not can_share(model)
     assert model.generate(list(range(40)), max_new_tokens=3).tokens

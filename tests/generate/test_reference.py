@@ -33,7 +33,7 @@ def theirs(case, prompt: list[int], **knobs) -> list[list[int]]:
     """The new tokens of every returned sequence, for a prompt by itself."""
     inputs = torch.as_tensor(prompt)[None]
     special = case.spec.tokens
-    saved = case.model.generation or {}
+    saved = case.model.generation_config or {}
     start = saved.get("decoder_start_token_id", special.start)
     options = {"decoder_start_token_id": start} if case.both else {}
     if not inputs.is_floating_point():

@@ -104,7 +104,7 @@ def test_beams_are_drawn_without_replacement_from_the_right_distribution():
     head = spec.HeadSpec(name="lm", outputs=6, bias="none")
     model = gf.create(spec.ModelSpec(decoder=stack, heads=(head,), init=spec.InitSpec(std=0.5)))
     with torch.no_grad():
-        expected = model.net(torch.tensor([[1, 2]])).logits[0, -1].double().softmax(-1)
+        expected = model(torch.tensor([[1, 2]])).logits[0, -1].double().softmax(-1)
     counts = torch.zeros(6, dtype=torch.float64)
     draws = 1500
     for seed in range(draws):

@@ -35,7 +35,7 @@ def plain(net, ids, window, stride):
 def test_a_text_that_fits_is_one_pass(bard):
     result = bard.score(IDS)
     assert result.tokens == IDS[1:]
-    assert result.logprobs == pytest.approx(plain(bard.net, IDS, 256, 128), abs=1e-4)
+    assert result.logprobs == pytest.approx(plain(bard, IDS, 256, 128), abs=1e-4)
     assert result.total == pytest.approx(sum(result.logprobs))
     assert result.perplexity == pytest.approx(math.exp(-result.total / 39))
 
@@ -43,7 +43,7 @@ def test_a_text_that_fits_is_one_pass(bard):
 @pytest.mark.parametrize(("window", "stride"), [(8, 1), (8, 3), (8, 8), (16, None), (39, 5)])
 def test_windows_score_every_token_once(bard, window, stride):
     result = bard.score(IDS, window=window, stride=stride)
-    wanted = plain(bard.net, IDS, window, stride or window // 2)
+    wanted = plain(bard, IDS, window, stride or window // 2)
     assert result.logprobs == pytest.approx(wanted, abs=1e-4)
 
 
@@ -69,18 +69,18 @@ def test_a_model_without_a_context_reads_all_of_a_long_text(monkeypatch):
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
     llama = gf.create("llama-7b", seed=2, **sizes, **heads, vocab_size=1000)
     whole = llama.score(IDS).logprobs
-    assert whole == pytest.approx(plain(llama.net, IDS, 100, 50), abs=1e-5)
+    assert whole == pytest.approx(plain(llama, IDS, 100, 50), abs=1e-5)
     monkeypatch.setattr(score, "CHUNK", 7)
     assert llama.score(IDS).logprobs == pytest.approx(whole, abs=1e-5)
     windowed = llama.score(IDS, window=10, stride=4).logprobs
-    assert windowed == pytest.approx(plain(llama.net, IDS, 10, 4), abs=1e-5)
+    assert windowed == pytest.approx(plain(llama, IDS, 10, 4), abs=1e-5)
 
 
 def test_a_text_beyond_the_context_of_rotary_positions_is_scored_in_windows():
     sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 16}
     llama = gf.create("llama-7b", seed=2, **sizes, **heads, vocab_size=1000)
-    assert llama.score(IDS).logprobs == pytest.approx(plain(llama.net, IDS, 16, 8), abs=1e-5)
+    assert llama.score(IDS).logprobs == pytest.approx(plain(llama, IDS, 16, 8), abs=1e-5)
     with pytest.raises(GlassformerError, match=r"window \(17\) is above the model's 16 positions"):
         llama.score(IDS, window=17)
 
@@ -90,7 +90,9 @@ def test_an_encoder_decoder_scores_a_target():
     t5 = gf.create("t5-small", seed=2, **sizes, vocab_size=1000)
     source, target = IDS[:9], IDS[9:15]
     with torch.no_grad():
-        out = t5.net(torch.tensor([[0, *target[:-1]]]), source=torch.tensor([source]))
+        out = t5(
+            decoder_input_ids=torch.tensor([[0, *target[:-1]]]), input_ids=torch.tensor([source])
+        )
     log = out.logits[0].log_softmax(-1)
     wanted = [float(log[i, token]) for i, token in enumerate(target)]
     assert t5.score(source, target).logprobs == pytest.approx(wanted, abs=1e-5)

@@ -38,7 +38,7 @@ def test_every_strategy_reads_sound(model):
 
 def test_sounds_of_different_lengths_one_after_the_other(model):
     long, short = sound(8, 48), sound(8, 30)
-    with pytest.raises(gf.GlassformerError, match=r"let model\.reader pad them"):
+    with pytest.raises(gf.GlassformerError, match=r"let model\.processor pad them"):
         model.generate([long, short], max_new_tokens=5)
     results = model.generate([long, short], max_new_tokens=5, batch_size=1)
     assert results[1].tokens == model.generate(short, max_new_tokens=5).tokens
@@ -53,7 +53,9 @@ def test_a_text_is_scored_by_how_well_it_fits_the_sound(model):
 
 
 def test_a_text_is_no_sound(model):
-    with pytest.raises(gf.GlassformerError, match=r"give it a spectrogram, as model\.reader makes"):
+    with pytest.raises(
+        gf.GlassformerError, match=r"give it a spectrogram, as model\.processor makes"
+    ):
         model.generate("hello")
     with pytest.raises(gf.GlassformerError, match="give it a spectrogram"):
         model.generate()
@@ -112,28 +114,28 @@ def test_the_decoder_is_told_language_and_task_as_by_the_reference(both, knobs):
 )
 def test_tokens_that_older_files_force(both, forced, monkeypatch):
     theirs, model = both
-    monkeypatch.setitem(model.generation, "forced_decoder_ids", forced)
+    monkeypatch.setitem(model.generation_config, "forced_decoder_ids", forced)
     monkeypatch.setattr(theirs.generation_config, "forced_decoder_ids", forced, raising=False)
     for heard in sound(2, 8, 48):
         wanted = theirs.generate(heard[None], max_new_tokens=8)[0].tolist()
         assert model.generate(heard, max_new_tokens=8).tokens == wanted
         wanted = theirs.generate(heard[None], max_new_tokens=8, language="en")[0].tolist()
         assert model.generate(heard, max_new_tokens=8, language="en").tokens == wanted
-    monkeypatch.setitem(model.generation, "forced_decoder_ids", [[2, 45]])
+    monkeypatch.setitem(model.generation_config, "forced_decoder_ids", [[2, 45]])
     with pytest.raises(gf.GlassformerError, match="places must be 1, 2 and so on"):
         model.generate(heard)
 
 
 def test_the_first_tokens(both):
     _, model = both
-    writer, heard = model.writer, sound(8, 48)
+    writer, heard = model.generator, sound(8, 48)
 
     def begun(**given):
         return list(writer.request(0, heard, writer.knobs(given)).prompt)
 
     assert begun(language="de", task="translate") == [3, 41, 45, 97]
     assert begun(language="<|yue|>") == begun(target_language="yue") == [3, 42, 46, 97]
-    logits = model.net(torch.tensor([[3]]), source=heard[None]).logits[0, -1]
+    logits = model(decoder_input_ids=torch.tensor([[3]]), input_features=heard[None]).logits[0, -1]
     assert begun() == [3, max(LANGUAGES.values(), key=lambda id: logits[id]), 46, 97]
 
 

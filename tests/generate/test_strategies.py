@@ -22,10 +22,10 @@ def test_contrastive_search_is_its_formula(bard):
     prompt, alpha, k = bard.tokenizer.encode("The king").ids, 0.6, 4
     text = list(prompt)
     for _ in range(12):
-        share, tokens = bard.net(torch.tensor([text])).logits[0, -1].softmax(-1).topk(k)
+        share, tokens = bard(torch.tensor([text])).logits[0, -1].softmax(-1).topk(k)
         values = []
         for p, token in zip(share, tokens, strict=True):
-            hidden = bard.net(torch.tensor([[*text, int(token)]])).hidden[0]
+            hidden = bard(torch.tensor([[*text, int(token)]])).last_hidden_state[0]
             likeness = F.cosine_similarity(hidden[-1:], hidden[:-1]).max()
             values.append((1 - alpha) * p - alpha * likeness)
         text.append(int(tokens[int(torch.stack(values).argmax())]))
@@ -43,7 +43,7 @@ def test_guessing_changes_nothing_when_sampling_either(bard):
 def test_a_draft_saves_passes(bard):
     """A draft that is the model itself is always right: few passes for many tokens."""
     passes = []
-    hook = bard.net.register_forward_hook(lambda *_: passes.append(1))
+    hook = bard.register_forward_hook(lambda *_: passes.append(1))
     draft = gf.load("shakespeare")
     bard.generate("ROMEO:\n", max_new_tokens=24, assistant_model=draft, num_assistant_tokens=5)
     hook.remove()

@@ -60,10 +60,10 @@ def together(net, prompts):
 def test_the_same_logits(kind, tmp_path):
     """A long prompt is read by torch, short ones by the tape."""
     case = Case(FIRST[kind], tmp_path)
-    assert knows(case.model.net)
+    assert knows(case.model)
     with torch.inference_mode():
         for last in (SHORT + 1, 7):
-            for plain, played in together(case.model.net, case.prompts((4, 9, 6, 2, last), 5)):
+            for plain, played in together(case.model, case.prompts((4, 9, 6, 2, last), 5)):
                 assert torch.allclose(plain, played, atol=1e-5)
 
 
@@ -76,7 +76,7 @@ def test_the_same_tokens(knobs):
 
 
 def test_a_longer_text_gets_a_longer_store():
-    net = gf.create("gpt2", seed=3, **SMALL).net
+    net = gf.create("gpt2", seed=3, **SMALL)
     plain, played = Runner(net), TapeRunner(net, rows=2)
     with torch.inference_mode():
         for request in (
@@ -91,8 +91,8 @@ def test_a_longer_text_gets_a_longer_store():
 def test_weights_of_bfloat16_are_read_exactly():
     """Only they are rounded: everything else is computed in float32."""
     model = gf.create("llama-7b", seed=3, **LLAMA)
-    rounded = model.net.bfloat16()
-    exact = gf.create("llama-7b", seed=3, **LLAMA).net
+    rounded = model.bfloat16()
+    exact = gf.create("llama-7b", seed=3, **LLAMA)
     exact.load_state_dict({name: x.float() for name, x in rounded.state_dict().items()})
     with torch.inference_mode():
         for one, other in (play(rounded), play(exact)), (play(rounded, 20), play(exact, 20)):
@@ -175,7 +175,7 @@ def test_codes_mean_the_same_to_the_modules(kind, inner):
     model = gf.create("llama-7b", seed=3, **{**LLAMA, "intermediate_size": inner}).quantize(kind)
     prompts = [[(7 * i + row) % 99 for i in range(n)] for row, n in enumerate((4, 9, 6, 2, 40))]
     with torch.inference_mode():
-        for plain, played in together(model.net, prompts):
+        for plain, played in together(model, prompts):
             assert (plain - played).abs().max() < 0.005 * plain.abs().max()
 
 
@@ -236,7 +236,7 @@ def test_without_a_compiler_the_modules_are_walked(compiler, monkeypatch, tmp_pa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     native.library.cache_clear()
     try:
-        assert build.library() is None and not knows(model.net)
+        assert build.library() is None and not knows(model)
         assert model.generate([1, 2, 3], max_new_tokens=15).tokens == expected
     finally:
         monkeypatch.undo()
@@ -244,7 +244,7 @@ def test_without_a_compiler_the_modules_are_walked(compiler, monkeypatch, tmp_pa
 
 
 def test_what_is_listened_to_or_trained_is_not_taped():
-    net = gf.create("gpt2", **SMALL).net
+    net = gf.create("gpt2", **SMALL)
     assert knows(net)
     hook = net.decoder.blocks[0].ffn.register_forward_hook(lambda *_: None)
     assert not knows(net)
@@ -256,9 +256,9 @@ def test_a_model_that_has_written_learns_as_before(tmp_path):
     """Its file keeps matrices transposed; the tape lays them out otherwise."""
     gf.create("gpt2", seed=3, **SMALL).save(tmp_path)
     model, fresh = gf.load(tmp_path), gf.load(tmp_path)
-    assert not model.net.decoder.blocks[0].ffn.up.weight.is_contiguous()
+    assert not model.decoder.blocks[0].ffn.up.weight.is_contiguous()
     model.generate([1, 2, 3], max_new_tokens=4)
     for one in (model, fresh):
-        one.net(torch.arange(9)[None]).logits.square().mean().backward()
-    pairs = zip(model.net.parameters(), fresh.net.parameters(), strict=True)
+        one(torch.arange(9)[None]).logits.square().mean().backward()
+    pairs = zip(model.parameters(), fresh.parameters(), strict=True)
     assert all(torch.allclose(a.grad, b.grad, atol=1e-6) for a, b in pairs)

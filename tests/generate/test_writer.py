@@ -171,7 +171,7 @@ def test_a_prompt_longer_than_the_context_of_rotary_positions(llama):
     left = llama.generate(ids, truncate="left", **length)
     assert left.tokens == llama.generate(ids[-54:], **length).tokens and len(left.tokens) == 10
     assert len(llama.generate(ids[:60], **length).tokens) == 4
-    assert llama.net(torch.tensor([ids])).logits.shape[1] == 80  # the computation has no limit
+    assert llama(torch.tensor([ids])).logits.shape[1] == 80  # the computation has no limit
 
 
 def test_the_source_of_an_encoder_decoder_may_be_too_long(bart):

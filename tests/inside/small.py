@@ -46,7 +46,7 @@ def shaken(model: gf.Model, seed: int) -> gf.Model:
     """Every tensor gets values that matter: a fresh model's biases are zeros."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for tensor in model.net.parameters():
+        for tensor in model.parameters():
             tensor += torch.randn(tensor.shape, generator=generator) * 0.15
     return model
 

@@ -25,7 +25,7 @@ def planted() -> tuple[gf.Model, torch.Tensor]:
     mean = torch.ones(32, 1)  # which the norm takes away
     directions = torch.linalg.qr(torch.cat((mean, drawn), 1))[0].T[1:]
     with torch.no_grad():
-        net = model.net
+        net = model
         net.decoder.final_norm.weight.fill_(1.0)
         net.decoder.final_norm.bias.zero_()
         said = torch.randn(model.tokenizer.size, 3, generator=generator)
@@ -70,7 +70,7 @@ def test_energy_is_what_the_edit_does():
     for vector, energy in zip(basis.vectors.array, basis.energies.tolist(), strict=True):
         part = (streams @ vector)[:, None]
         changed = streams + (part.mean(0) - part) * vector
-        p, q = (model.net.readout(x[None])[0].log_softmax(-1) for x in (streams, changed))
+        p, q = (model.readout(x[None])[0].log_softmax(-1) for x in (streams, changed))
         assert float((p.exp() * (p - q)).sum(-1).mean()) == pytest.approx(energy, rel=1e-3)
 
 
@@ -99,9 +99,7 @@ def test_through_a_tuned_lens():
     part = (streams @ vector)[:, None]
     changed = streams + (part.mean(0) - part) * vector
     name = "decoder.blocks.0.resid_post"
-    p, q = (
-        model.net.readout(lens.map(name, x)[None])[0].log_softmax(-1) for x in (streams, changed)
-    )
+    p, q = (model.readout(lens.map(name, x)[None])[0].log_softmax(-1) for x in (streams, changed))
     energy = float((p.exp() * (p - q)).sum(-1).mean())
     assert energy == pytest.approx(float(basis.energies.array[0]), rel=1e-3)
 

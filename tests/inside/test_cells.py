@@ -32,7 +32,7 @@ def tiny(spec: ModelSpec) -> gf.Model:
     model = gf.create(spec, seed=1)
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
-        for tensor in model.net.parameters():
+        for tensor in model.parameters():
             tensor += torch.randn(tensor.shape, generator=generator) * 0.1
     return model
 
@@ -86,7 +86,7 @@ def test_what_an_encoder_has_read_has_its_own_length_and_width():
 @pytest.mark.parametrize("model_type", SPECS)
 def test_cells_add_up(model_type):
     model, draw = tiny(SPECS[model_type]), random.Random(3)
-    both = model.net.encoder is not None and model.net.decoder is not None
+    both = model.encoder is not None and model.decoder is not None
     view = look(model, [5, 3, 4, 5], [4, 3, 5] if both and not model.spec.shift_text else None)
     for stack in ("encoder", "decoder"):
         if getattr(model.spec, stack) is None:

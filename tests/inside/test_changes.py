@@ -37,7 +37,7 @@ def test_what_an_edit_leaves_alone_is_not_read_again():
     after = model.look(TEXT, edits=[inside.ablate_heads(2, [1])])
     after.read_through(before.seen)
     rows = []
-    (head,) = model.net.heads.values()
+    (head,) = model.heads.values()
     head.register_forward_hook(lambda _, read, __: rows.append(read[0].shape[1]))
     lens_changes(before, after)
     assert sum(rows) == len(before.tokens)  # of the last layer alone
@@ -55,9 +55,9 @@ def test_weights_may_start_from_zero():
     started = "decoder.blocks.1.ffn.up.weight"
     moved = "decoder.blocks.0.ffn.up.weight"
     with torch.no_grad():
-        before.net.get_parameter(started).zero_()
-        after.net.get_parameter(moved).mul_(0.5)
-    found = dict(weight_changes(before.net, after.net))
+        before.get_parameter(started).zero_()
+        after.get_parameter(moved).mul_(0.5)
+    found = dict(weight_changes(before, after))
     assert found.pop(started) == pytest.approx(1)
     assert found.pop(moved) == pytest.approx(0.5)
     assert not any(found.values())

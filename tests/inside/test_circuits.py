@@ -21,7 +21,7 @@ def array(x) -> np.ndarray:
 def heads_of_gpt2(model, layer):
     """W_Q, W_K, W_V of [width, dim] for rows, W_O of [dim, width], as TransformerLens has them with
     the norm folded in: scaled, and without the mean."""
-    block = model.net.decoder.blocks[layer]
+    block = model.decoder.blocks[layer]
     gamma = array(block.attention_norm.weight)
     weights = array(block.attention.qkv.weight).T * gamma[:, None]  # [width, 3 * width]
     weights -= weights.mean(0)
@@ -56,7 +56,7 @@ def test_composition_is_that_of_whole_matrices(kind):
 def test_directions_of_a_head_and_of_neurons_are_singular_vectors():
     model = small.decoder()
     q, k, v, o = heads_of_gpt2(model, 1)[2]
-    block = model.net.decoder.blocks[1]
+    block = model.decoder.blocks[1]
     down = array(block.ffn.down.weight).T
     up = array(block.ffn.up.weight).T * array(block.ffn_norm.weight)[:, None]
     wanted = {
@@ -80,10 +80,10 @@ def test_directions_of_a_head_and_of_neurons_are_singular_vectors():
 def test_words_at_the_ends_are_those_of_head_and_embedding():
     model = small.decoder()
     found = inside.circuit(model, 2, 1, "ov", count=3, top=5)
-    gamma = array(model.net.decoder.final_norm.weight)
+    gamma = array(model.decoder.final_norm.weight)
     head, table = (
-        array(model.net.heads["lm"].out.weight),
-        array(model.net.decoder.embed.token.weight),
+        array(model.heads["lm"].out.weight),
+        array(model.decoder.embed.token.weight),
     )
     for rank in range(3):
         for name, values in (
@@ -103,13 +103,13 @@ def test_a_head_carries_what_its_matrices_say():
     """OV of a head that looks at one token alone is what it writes of it, biases aside."""
     for model in (small.decoder(), small.grouped(), small.encoder(), small.both()):
         with torch.no_grad():
-            for name, tensor in model.net.named_parameters():
+            for name, tensor in model.named_parameters():
                 if name.endswith("bias"):
                     tensor.zero_()
         target = ("a",) if model.spec.encoder and model.spec.decoder else ()
         view = model.look([5], *target)
         own = factors(model, 1)
-        stack = getattr(model.net, view.stack)
+        stack = getattr(model, view.stack)
         block = stack.blocks[1]
         normed = _unscaled(block, view.residual_before[1].array[:1])
         for head in range(len(own.q)):
@@ -129,7 +129,7 @@ def _unscaled(block, x):
 def test_cross_attention_reads_the_encoder_and_writes_to_the_decoder():
     model = small.both()
     found = inside.circuit(model, 1, 3, "ov", cross=True, count=2)
-    block = model.net.decoder.blocks[1]
+    block = model.decoder.blocks[1]
     value = array(block.cross.kv.weight)[32 + 24 : 32 + 32]
     out = array(block.cross.out.weight)[:, 24:32]
     strengths = np.linalg.svd((out - out.mean(0)) @ value)[1]
@@ -140,7 +140,7 @@ def test_cross_attention_reads_the_encoder_and_writes_to_the_decoder():
 @pytest.mark.parametrize("name", FAMILIES, ids=str)
 def test_every_family_tells_its_circuits(name):
     model = case_of(name).model
-    stack = model.net.decoder if model.net.decoder is not None else model.net.encoder
+    stack = model.decoder if model.decoder is not None else model.encoder
     layers = [at for at, i in enumerate(stack.spec.order) if isinstance(stack.blocks[i], Block)]
     if not layers:
         with pytest.raises(GlassformerError, match="no heads"):

@@ -15,7 +15,7 @@ TEXT = "time flies like an arrow"
 def test_a_head_that_moved_is_found():
     a, b = small.decoder(), small.decoder()
     with torch.no_grad():
-        b.net.decoder.blocks[1].attention.qkv.weight[16:24] *= -2  # the queries of head 2
+        b.decoder.blocks[1].attention.qkv.weight[16:24] *= -2  # the queries of head 2
     found = gf.compare(a, b, TEXT)
     side = found.sides["decoder"]
     assert found.moved(1)[0][:3] == ("decoder", 1, 2)
@@ -43,9 +43,9 @@ def test_a_model_beside_itself_is_its_adapter():
     with pytest.raises(gf.GlassformerError, match="no adapter that is on"):
         gf.compare(model, model, TEXT)
     plain = model.look(TEXT).logits.array
-    model.add_adapter(adapters.LoRA(rank=2, targets=("c_attn",)))
+    model.adapters.add(adapters.LoRA(rank=2, targets=("c_attn",)))
     with torch.no_grad():
-        for tensor in model.net.parameters():
+        for tensor in model.parameters():
             if tensor.requires_grad:
                 tensor += 0.3
     found = gf.compare(model, model, TEXT)
@@ -66,9 +66,9 @@ def test_all_sides_of_an_encoder_decoder():
 def test_a_fine_tune_with_another_head_is_compared_all_the_same():
     """A masked-LM model, and a classifier made of it: bodies are compared, what they say is not."""
     base, tuned = small.encoder(), small.encoder("SequenceClassification")
-    tuned.net.encoder.load_state_dict(base.net.encoder.state_dict())
+    tuned.encoder.load_state_dict(base.encoder.state_dict())
     with torch.no_grad():
-        tuned.net.encoder.blocks[1].attention.qkv.weight[:8] *= -2
+        tuned.encoder.blocks[1].attention.qkv.weight[:8] *= -2
     found = gf.compare(base, tuned, TEXT)
     assert found.moved(1)[0][:3] == ("encoder", 1, 0) and found.logit_divergence is None
     assert "layer 1 head 0" in found._repr_html_()

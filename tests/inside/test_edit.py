@@ -42,9 +42,9 @@ def test_a_layer_that_is_off_is_a_net_without_it():
     fewer = Transformer(
         replace(model.spec, decoder=replace(stack, blocks=stack.blocks[:2], order=()))
     ).eval()
-    blocks = model.net.decoder.blocks
+    blocks = model.decoder.blocks
     fewer.load_state_dict(
-        {k: v for k, v in model.net.state_dict().items() if not k.startswith("decoder.blocks.2")}
+        {k: v for k, v in model.state_dict().items() if not k.startswith("decoder.blocks.2")}
     )
     fewer.decoder.blocks[1].load_state_dict(blocks[2].state_dict())
     off = model.look(TEXT, edits=inside.ablate_layer(1, model.spec)).logits.array
@@ -61,7 +61,7 @@ def test_a_layer_of_an_encoder_decoder_loses_cross_attention_too():
     ]
     view = model.look(TEXT, "fruit", edits=edits)
     embedded = view.decoder.residual_before[0].array
-    block = model.net.decoder.blocks[0]
+    block = model.decoder.blocks[0]
     with torch.no_grad():
         want = block.ffn_norm(block.cross_norm(block.attention_norm(embedded)))
     assert torch.allclose(view.decoder.residual[0].array, want, atol=1e-6)
@@ -121,10 +121,10 @@ def test_a_knocked_out_key_is_not_seen():
     view = model.look(TEXT, edits=[edit])
     tokens = torch.tensor([model.tokenizer.encode(TEXT).ids])
     with torch.no_grad():
-        want = model.net(
+        want = model(
             tokens,
-            mask=torch.tensor([[True, False, True, True, True]]),
-            positions=torch.arange(5)[None],
+            attention_mask=torch.tensor([[True, False, True, True, True]]),
+            position_ids=torch.arange(5)[None],
         ).logits
     assert torch.allclose(view.logits.array[2:], want[0, 2:], atol=1e-5)
     assert float(view.attention[0].array[:, 2:, 1].max()) == 0.0
@@ -215,7 +215,7 @@ def test_tasks_and_batches_hear_edits():
 
 def test_an_adapter_goes_on_under_an_edit():
     model = small.decoder()
-    model.add_adapter(adapters.Prefix(tokens=3))
+    model.adapters.add(adapters.Prefix(tokens=3))
     plain = model.look(TEXT).logits.array
     assert model.look(TEXT).attention[0].shape == (4, 5, 8)
     with model.edit({"kind": "scale", "at": "blocks.0.z", "factor": 1.0}):
@@ -224,13 +224,13 @@ def test_an_adapter_goes_on_under_an_edit():
         steered = model.look(TEXT)
     assert torch.equal(steered.logits.array[:4], plain[:4])
     assert not torch.allclose(steered.logits.array[4], plain[4])
-    model.remove_adapter()
+    model.adapters.remove()
 
 
 def test_a_prompt_in_front_moves_nothing_out_of_place():
     """An adapter's tokens stand before the text; places still count from its own first token."""
     model = small.decoder()
-    model.add_adapter(adapters.Prompt(tokens=2))
+    model.adapters.add(adapters.Prompt(tokens=2))
     view = model.look(TEXT)
     assert view.residual[0].shape == (5, 32) and view.attention[0].shape == (4, 5, 7)
     found = view.contributions()

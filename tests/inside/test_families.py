@@ -158,7 +158,7 @@ def test_a_patch_with_itself_changes_nothing_to_the_bit(name):
 def test_a_head_that_is_off_is_columns_of_zeros(name):
     case = case_of(name)
     view = look(case)
-    stack = getattr(case.net, view.stack)
+    stack = getattr(case.model, view.stack)
     block = stack.blocks[stack.spec.order[-1]]
     last = len(stack.spec.order) - 1
     dim = block.spec.attention.head_dim

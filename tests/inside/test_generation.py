@@ -21,7 +21,7 @@ WAYS = {
 
 def without_columns(model, layer, head):
     """The same model with a head's columns of the output projection at zero."""
-    weight = model.net.decoder.blocks[layer].attention.out.weight
+    weight = model.decoder.blocks[layer].attention.out.weight
     with torch.no_grad():
         weight[:, 8 * head : 8 * (head + 1)] = 0
     return model
@@ -144,15 +144,15 @@ def test_fast_paths_are_left_for_the_time_of_the_edit(monkeypatch):
 
     monkeypatch.setattr(writer, "TapeRunner", Seen)
     before = model.generate(long, max_new_tokens=3)
-    taped_before, kept = list(made), set(model._shelf.texts)
+    taped_before, kept = list(made), set(model._prefix_cache.texts)
     assert kept
     with model.edit(inside.ablate_heads(0, [1])):
         edited = model.generate(long, max_new_tokens=3)
-        assert made == taped_before and set(model._shelf.texts) == kept
+        assert made == taped_before and set(model._prefix_cache.texts) == kept
     after = model.generate(long, max_new_tokens=3)
     assert after.tokens == before.tokens
     assert after.logprobs == pytest.approx(before.logprobs, abs=1e-5)
     assert edited.logprobs != pytest.approx(after.logprobs, abs=1e-3)
-    assert len(made) == 2 * len(taped_before) and set(model._shelf.texts) >= kept
+    assert len(made) == 2 * len(taped_before) and set(model._prefix_cache.texts) >= kept
     if taped.library() is not None:
         assert taped_before == ["tape"]

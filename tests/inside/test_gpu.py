@@ -47,5 +47,5 @@ def test_recorded_steps_are_left_for_the_time_of_an_edit():
 
 
 def on_gpu(model):
-    model.net.cuda()
+    model.cuda()
     return model

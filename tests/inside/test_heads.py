@@ -180,7 +180,7 @@ OUTPUTS, EACH = "lm, topic, mood, names, speech", "lm, names, speech"
         (lambda m, head: inside.tune_lens(m, TEXTS, head=head), EACH),
         (lambda m, head: inside.lens_divergence(m, TEXTS, head=head), EACH),
         (lambda m, head: inside.causal_basis(m, TEXTS, 0, head=head), EACH),
-        (lambda m, head: m.net.readout(torch.zeros(1, 1, 32), head), EACH),
+        (lambda m, head: m.readout(torch.zeros(1, 1, 32), head), EACH),
         (lambda m, head: m.classify(TEXT, head=head), "topic, mood"),
         (lambda m, head: m.tag(TEXT, head=head), "names, speech"),
         (lambda m, head: gf.evaluate(m, [{"text": TEXT}], head=head), OUTPUTS),

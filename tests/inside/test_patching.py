@@ -63,10 +63,10 @@ def test_a_path_from_a_head_to_the_end_is_its_direct_effect():
         receivers=["final"],
         freeze_feed_forward=True,
     )
-    out = model.net.decoder.blocks[0].attention.out.weight[:, 8:16]
+    out = model.decoder.blocks[0].attention.out.weight[:, 8:16]
     change = (other.z[0, 1].array - clean.z[0, 1].array) @ out.T
     with torch.no_grad():
-        want = model.net.readout((clean.residual[-1].array + change)[None])[0]
+        want = model.readout((clean.residual[-1].array + change)[None])[0]
     assert torch.allclose(found.logits.array, want, atol=1e-5)
 
 
@@ -76,13 +76,13 @@ def test_a_path_from_a_head_to_a_query_changes_that_query_alone():
     receiver = {"at": "blocks.1.q", "heads": [2]}
     sender = {"at": "blocks.0.z", "heads": [1]}
     found = path(model, TEXT, OTHER, senders=[sender], receivers=[receiver])
-    block = model.net.decoder.blocks[0]
+    block = model.decoder.blocks[0]
     change = (other.z[0, 1].array - clean.z[0, 1].array) @ block.attention.out.weight[:, 8:16].T
     with torch.no_grad():
         mid = clean.residual_between[0].array + change
         up = block.ffn.activation(block.ffn.up(block.ffn_norm(mid)))
         stream = mid + block.ffn.down(up)
-        later = model.net.decoder.blocks[1]
+        later = model.decoder.blocks[1]
         rows = later.attention.qkv(later.attention_norm(stream))[:, 16:24]
     assert torch.allclose(found.q[1, 2].array, rows, atol=1e-5)
     assert torch.equal(found.q[1, 1].array, clean.q[1, 1].array)

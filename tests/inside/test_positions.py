@@ -68,19 +68,19 @@ def test_debertas_terms_add_up_to_its_scores(architecture):
 
 def test_the_table_adds_up_and_knows_what_is_tied():
     model = small.decoder()
-    rows = parameters(model.net)
-    assert [(r.name, r.count) for r in rows] == [(p.name, p.count) for p in parts_of(model.net)]
+    rows = parameters(model)
+    assert [(r.name, r.count) for r in rows] == [(p.name, p.count) for p in parts_of(model)]
     total = sum(row.count for row in rows if row.shape is not None)
-    assert total == count_parameters(model.net)
+    assert total == count_parameters(model)
     assert sum(row.count for row in rows if row.depth == 0) == total
     tied = [row for row in rows if row.tied_to]
     assert [(row.name, row.tied_to) for row in tied] == [
         ("heads.lm.out.weight", "decoder.embed.token.weight")
     ]
-    weight = model.net.decoder.blocks[0].ffn.up.weight
-    found = distribution_of(model.net, "decoder.blocks.0.ffn.up.weight")
+    weight = model.decoder.blocks[0].ffn.up.weight
+    found = distribution_of(model, "decoder.blocks.0.ffn.up.weight")
     assert found.mean == pytest.approx(float(weight.mean()), abs=1e-6)
     assert found.std == pytest.approx(float(weight.std(correction=0)), rel=1e-4)
     assert sum(found.histogram.counts) == weight.numel() and not found.sampled
     with pytest.raises(gf.GlassformerError, match="no tensor"):
-        distribution_of(model.net, "decoder.nothing")
+        distribution_of(model, "decoder.nothing")

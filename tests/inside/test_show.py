@@ -35,7 +35,7 @@ def things():
         "neurons": attention_neurons(view, 1, 2, 3),
         "positions": gf.inside.positions.positions(both.model, 6),
         "picture": gf.inside.positions.positions(view.model, 6)[0],
-        "parameters": gf.inside.parameters.parameters(view.model.net),
+        "parameters": gf.inside.parameters.parameters(view.model),
         "lens": view.lens(),
         "contributions": both.contributions(),
         "difference": view.contributions("arrow", versus="banana"),

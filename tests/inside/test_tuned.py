@@ -40,7 +40,7 @@ def test_maps_are_those_of_a_plain_loop():
     for layer in layers:
         nn.init.zeros_(layer.weight), nn.init.zeros_(layer.bias)
     optimizer = torch.optim.Adam(layers.parameters(), lr=0.02)
-    head, norm = model.net.heads["lm"].out.weight, model.net.decoder.final_norm
+    head, norm = model.heads["lm"].out.weight, model.decoder.final_norm
     for step in range(4):
         for group in optimizer.param_groups:
             group["lr"] = 0.02 * (4 - step) / 4
@@ -55,7 +55,7 @@ def test_maps_are_those_of_a_plain_loop():
     for at, layer in enumerate(layers):
         torch.testing.assert_close(lens.weight[at], layer.weight, atol=2e-5, rtol=1e-3)
         torch.testing.assert_close(lens.bias[at], layer.bias, atol=2e-5, rtol=1e-3)
-    assert all(tensor.grad is None for tensor in list(model.net.parameters())[1:2])
+    assert all(tensor.grad is None for tensor in list(model.parameters())[1:2])
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder", "both"])
@@ -77,7 +77,7 @@ def test_a_view_reads_through_it_and_says_so(tmp_path):
     found, plain = view.lens(tuned=lens), view.lens()
     stream = view.residual[0].array
     by_hand = stream + stream @ lens.weight[2].T + lens.bias[2]
-    logits = model.net.readout(by_hand[None])[0]
+    logits = model.readout(by_hand[None])[0]
     assert found.names[2] == "0 feed-forward"
     torch.testing.assert_close(
         found.best_probability.array[2, :, 0], logits.softmax(-1).amax(-1), atol=1e-5, rtol=1e-4
@@ -101,7 +101,7 @@ def test_maps_may_read_other_stages():
     view = model.look(HELD[0])
     x = view.residual[1].array
     end = view.logits.array.log_softmax(-1)
-    here = model.net.readout((x + x @ lens.weight[0].T + lens.bias[0])[None])[0].log_softmax(-1)
+    here = model.readout((x + x @ lens.weight[0].T + lens.bias[0])[None])[0].log_softmax(-1)
     wanted = (end.exp() * (end - here)).sum(-1).mean()
     assert found.axes == ("map", "stage") and found.labels["stage"][4] == "1 feed-forward"
     assert float(found.array[0, 4]) == pytest.approx(float(wanted), rel=1e-4)

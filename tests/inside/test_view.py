@@ -21,7 +21,7 @@ def test_arrays_have_named_axes_and_are_what_the_net_shows():
     view = model.look(TEXT)
     seen = ActivationCapture()
     with torch.no_grad():
-        out = model.net(torch.tensor([model.tokenizer.encode(TEXT).ids]), tap=seen)
+        out = model(torch.tensor([model.tokenizer.encode(TEXT).ids]), tap=seen)
     one = view.attention[2, 1]
     assert one.axes == ("query", "key") and one.labels["key"] == TEXT.split()
     assert torch.equal(one.array, seen["decoder.blocks.2.pattern"][0, 1])
@@ -97,7 +97,7 @@ def test_a_changed_model_is_noticed():
     view = model.look(TEXT)
     view.attention[0]
     with torch.no_grad():
-        next(model.net.parameters()).mul_(2)
+        next(model.parameters()).mul_(2)
     assert view.attention[0].shape == (4, 5, 5)  # is known already
     with pytest.raises(gf.GlassformerError, match="has changed since"):
         view.attention[1]
@@ -107,13 +107,13 @@ def test_a_model_that_has_written_is_the_same_model():
     """The first generation lays weights elsewhere, and changes none."""
     model = gf.load("shakespeare")
     view = model.look("To be")
-    before = [tensor.data_ptr() for tensor in model.net.parameters()]
+    before = [tensor.data_ptr() for tensor in model.parameters()]
     wanted = model.look("To be").attention[0].array
     model.generate("To be", max_new_tokens=2)
-    assert before != [tensor.data_ptr() for tensor in model.net.parameters()]
+    assert before != [tensor.data_ptr() for tensor in model.parameters()]
     torch.testing.assert_close(view.attention[0].array, wanted)
     with torch.no_grad():
-        model.net.decoder.blocks[1].ffn.up.weight[0, 0] += 1
+        model.decoder.blocks[1].ffn.up.weight[0, 0] += 1
     with pytest.raises(gf.GlassformerError, match="has changed since"):
         view.attention[1]
 
@@ -154,7 +154,7 @@ def test_the_lens_follows_a_token_within_bounds(monkeypatch):
     some = view.lens(positions=[-1])
     assert torch.equal(some.best.array[:, 0], view.lens().best.array[:, -1])
     middle = view.seen["decoder.blocks.1.resid_mid"]
-    chances = view.model.net.readout(middle)[0, 3].softmax(-1)
+    chances = view.model.readout(middle)[0, 3].softmax(-1)
     stage = whole.names.index("1 attention")
     arrow = int(whole.chosen[0])
     assert float(whole.probability.array[stage, 3]) == pytest.approx(
@@ -203,10 +203,10 @@ def test_neurons_are_told_of_the_layers_that_are_named():
     """In a net whose last norm is frozen a neuron counts with what it writes."""
     view = small.decoder().look(TEXT)
     found = view.contributions("arrow", neurons=[-1])
-    block = view.model.net.decoder.blocks[2]
-    _, back = norm_of(view.model.net.decoder.final_norm, view.residual[-1].array[-1:].double())
+    block = view.model.decoder.blocks[2]
+    _, back = norm_of(view.model.decoder.final_norm, view.residual[-1].array[-1:].double())
     id = view.model.tokenizer.id("arrow")
-    direction, _ = back(view.model.net.heads["lm"].out.weight[id].detach().double()[None])
+    direction, _ = back(view.model.heads["lm"].out.weight[id].detach().double()[None])
     want = view.neurons[2].array[-1] * (direction[0] @ block.ffn.down.weight.detach().double())
     assert found.neurons.axes == ("layer", "neuron")
     assert torch.allclose(found.neurons.array[2].double(), want.double(), atol=1e-6)

@@ -33,7 +33,7 @@ def model(kind: str) -> gf.Model:
     made = gf.create("llama-7b", seed=3, **LLAMA)
     if kind in ("int8", "int4"):
         return made.quantize(kind)
-    made.net.to(getattr(torch, kind))
+    made.to(getattr(torch, kind))
     return made
 
 
@@ -49,14 +49,14 @@ def everything() -> dict[str, torch.Tensor]:
     found = {f"layer {kind}": layer(kind) for kind in ("int8", "int4")}
     for kind in ("float32", "bfloat16", "float16", "int8", "int4"):
         made = model(kind)
-        found[f"modules {kind}"] = made.net(TOKENS).logits
-        found[f"packed {kind}"] = made.pack().net(TOKENS).logits
+        found[f"modules {kind}"] = made(TOKENS).logits
+        found[f"packed {kind}"] = made.pack()(TOKENS).logits
         if library() is not None and kind != "float16":
-            assert knows(made.net)
+            assert knows(made)
             requests = [
                 GenerationRequest(i, tuple(row), 5) for i, row in enumerate(TOKENS.tolist())
             ]
-            found[f"step {kind}"] = TapeRunner(made.net, rows=2).read(requests, 1)
+            found[f"step {kind}"] = TapeRunner(made, rows=2).read(requests, 1)
         for knobs in ({}, {"graph": False}, {"num_beams": 2}):
             texts = made.generate(PROMPTS, max_new_tokens=4, **knobs)
             assert all(len(text.tokens) == 4 for text in texts)

@@ -28,7 +28,7 @@ class Reference:
     def run(self, tap: Callable[[str, Tensor], Tensor] | None = None) -> Tensor:
         """Logits [position, token]."""
         with torch.no_grad():
-            return self.model.net(torch.tensor([self.ids]), tap=tap).logits[0]
+            return self.model(torch.tensor([self.ids]), tap=tap).logits[0]
 
     def seen(self, name: str) -> Tensor:
         """What passes at a name, without the batch."""

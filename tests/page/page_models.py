@@ -106,7 +106,7 @@ def labeling_encoder_decoder() -> gf.Model:
 def shaken(model: gf.Model) -> gf.Model:
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
-        for tensor in model.net.parameters():
+        for tensor in model.parameters():
             tensor += torch.randn(tensor.shape, generator=generator) * 0.2
     return model
 

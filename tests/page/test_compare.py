@@ -23,7 +23,7 @@ def two(tmp_path_factory):
     model = page_models.decoder()
     model.save(folder / "before")
     with torch.no_grad():
-        model.net.decoder.blocks[1].attention.out.weight[:, 8:16] = 0.0  # head 1 of 4, of width 8
+        model.decoder.blocks[1].attention.out.weight[:, 8:16] = 0.0  # head 1 of 4, of width 8
     model.save(folder / "after")
     yield from serve(folder / "before", folder / "after", text="time flies like an arrow")
 

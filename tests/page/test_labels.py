@@ -61,8 +61,8 @@ class Told:
         if self.model.spec.last_stack.embed.segments:
             segments = torch.tensor([read.segments])
         with torch.no_grad():
-            net = self.model.net
-            logits = net(torch.tensor([read.ids]), segments=segments, tap=tap).logits[0]
+            net = self.model
+            logits = net(torch.tensor([read.ids]), token_type_ids=segments, tap=tap).logits[0]
         return {"classify": logits[None], "tag": logits, "span": logits.T}[self.what]
 
     def chances(self, logits: Tensor) -> np.ndarray:
@@ -71,7 +71,7 @@ class Told:
 
     @property
     def head_off(self) -> dict[str, Any]:
-        last = "decoder" if self.model.net.decoder is not None else "encoder"
+        last = "decoder" if self.model.decoder is not None else "encoder"
         return {"kind": "scale", "at": f"{last}.blocks.1.z", "heads": [2], "factor": 0.0}
 
     def without_head(self) -> Tensor:
@@ -244,7 +244,7 @@ def test_models_that_do_not_say_the_same_are_not_compared_in_it(labeling):
 def test_two_checkpoints_of_a_tagger(labeled, tmp_path):
     model = gf.load(labeled["tagger"])
     with torch.no_grad():
-        model.net.heads["tag"].out.bias.add_(torch.tensor([0.5, 0.0, -1.0]))
+        model.heads["tag"].out.bias.add_(torch.tensor([0.5, 0.0, -1.0]))
     model.save(tmp_path / "moved")
     for served in serve(labeled["tagger"], tmp_path / "moved"):
         facts, arrays = served.ask("compare", a="tagger", b="moved", text=TEXT, position=2)

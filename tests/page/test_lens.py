@@ -11,7 +11,7 @@ TEXT = "time flies like an arrow"
 
 def stage(model: Reference, name: str) -> torch.Tensor:
     """Logits [position, token] of a stream, by the last norm and the head, written out."""
-    net = model.model.net
+    net = model.model
     with torch.no_grad():
         stream = model.seen(name)
         return (

@@ -158,7 +158,7 @@ def test_step_by_step_the_cache_grows_by_one(decoder, folders, page):
     ids = list(reference.ids)
     for step in range(3):
         with torch.no_grad():
-            best = reference.model.net(torch.tensor([ids])).logits[0, -1].argmax().item()
+            best = reference.model(torch.tensor([ids])).logits[0, -1].argmax().item()
         told = page.locator("aside h3").nth(1).inner_text()
         assert told == f"Chosen: “{reference.word(best)}”"
         reused = 0 if step == 0 else len(ids) - 1

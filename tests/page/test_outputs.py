@@ -60,7 +60,7 @@ def logits(model: gf.Model, head: str, tap: Any = None) -> Tensor:
     read = model.tokenizer.encode(TEXT)
     with torch.no_grad():
         inputs = {"segments": torch.tensor([read.segments]), "tap": tap}
-        found: Tensor = model.net(torch.tensor([read.ids]), **inputs).heads[head][0]
+        found: Tensor = model(torch.tensor([read.ids]), **inputs).head_outputs[head][0]
     return found
 
 

@@ -17,7 +17,7 @@ def titles(page) -> list[str]:
 def test_a_learned_table_and_what_may_be_seen(decoder, folders, page):
     visit(page, decoder, panel="positions", positions_length=16)
     assert titles(page) == ["Learned positions", "What may be seen: all before"]
-    table = gf.load(folders["decoder"]).net.decoder.embed.position.weight
+    table = gf.load(folders["decoder"]).decoder.embed.position.weight
     matrix = page.get_by_role("application", name="table")
     matrix.focus()
     page.keyboard.press("ArrowDown")
@@ -29,7 +29,7 @@ def test_a_learned_table_and_what_may_be_seen(decoder, folders, page):
 def test_buckets_of_distances(encoder_decoder, folders, page):
     visit(page, encoder_decoder, panel="positions", positions_length=16)
     assert titles(page).count("Buckets of distances") == 2
-    bias = gf.load(folders["encoder_decoder"]).net.encoder.positions[0].weight
+    bias = gf.load(folders["encoder_decoder"]).encoder.positions[0].weight
     matrix = page.get_by_role("application", name="added to the score").first
     matrix.focus()
     page.keyboard.press("ArrowDown")

@@ -53,7 +53,7 @@ class Told:
 
     def tapped(self, tap):
         with torch.no_grad():
-            return self.model.net(**self.inputs(), tap=tap).logits[0]
+            return self.model(**self.inputs(), tap=tap).logits[0]
 
     def ids(self, stack):
         return torch.tensor([[token["id"] for token in self.read[stack]]])
@@ -68,7 +68,7 @@ def test_models_and_what_they_are_made_of(told):
     (entry,) = told.served.ask("models")["models"]
     kind = told.name.replace("_", "-")
     assert (entry["kind"], entry["checkpoints"]) == (kind, [])
-    assert entry["parameters"] == sum(p.numel() for p in told.model.net.parameters())
+    assert entry["parameters"] == sum(p.numel() for p in told.model.parameters())
     found = told.served.ask("structure", model=told.name)
     assert found["parameters"] == entry["parameters"] and found["last"] == told.last
     sights = {"encoder-decoder": ["encoder", "decoder", "cross"]}.get(kind, [kind])
@@ -99,7 +99,7 @@ def test_texts_become_tokens(told):
 
 def test_any_array_in_any_piece(told):
     name = f"{told.last}.blocks.1.q"
-    wanted = told.net(name)[1][name][0].numpy()
+    wanted = told(name)[1][name][0].numpy()
     facts, arrays = told.ask("array", name=name, dtype="float32")
     assert facts["axes"] == ["head", "position", "dim"] and facts["shape"] == list(wanted.shape)
     np.testing.assert_allclose(arrays["array"], wanted, atol=1e-6)
@@ -118,7 +118,7 @@ def test_attention_in_all_its_views(told):
     for sight in told.served.ask("structure", model=told.name)["sights"]:
         stack, scope = ("decoder", "cross.") if sight == "cross" else (sight, "")
         names = [f"{stack}.blocks.{i}.{scope}pattern" for i in range(2)]
-        whole = np.stack([told.net(*names)[1][name][0].numpy() for name in names])
+        whole = np.stack([told(*names)[1][name][0].numpy() for name in names])
         ask = {"sight": sight, "layer": 1}
         facts, head = told.ask("attention", **ask, view="head", head=2)
         np.testing.assert_allclose(head["pattern"], whole[1, 2], atol=1e-3)
@@ -144,7 +144,7 @@ def test_attention_in_all_its_views(told):
 
 
 def test_candidates_with_and_without_knobs(told):
-    logits, _ = told.net()
+    logits, _ = told()
     found = told.ask("next")["positions"]
     assert len(found) == len(told.tokens)
     chances = logits.softmax(-1)
@@ -197,7 +197,7 @@ def test_beams_and_steps(told):
             more = torch.tensor([[*told.ids("decoder")[0].tolist(), *path[:length]]])
             given = {"source": told.ids("encoder")} if told.read["encoder"] else {}
             with torch.no_grad():
-                logits = told.model.net(more, **given).logits[0, -1]
+                logits = told.model(more, **given).logits[0, -1]
             total += float(logits.log_softmax(-1)[token])
         assert nodes[one["node"]]["score"] == pytest.approx(total, abs=1e-3)
     assert {node["state"] for node in nodes} >= {"kept", "pruned"}
@@ -205,17 +205,17 @@ def test_beams_and_steps(told):
     count = len(told.tokens)
     assert [s["fresh"] for s in steps["steps"]] == [count, 1, 1, 1, 1][: len(steps["steps"])]
     assert [s["reused"] for s in steps["steps"]][:2] == [0, count]
-    assert steps["steps"][0]["chosen"]["token"] == int(told.net()[0][-1].argmax())
+    assert steps["steps"][0]["chosen"]["token"] == int(told()[0][-1].argmax())
     assert (steps["cache"]["memory"] is None) == (told.name == "decoder")
 
 
 def test_the_lens_ends_in_what_is_said(told):
-    logits, seen = told.net("*.resid_post", "*.embed")
+    logits, seen = told("*.resid_post", "*.embed")
     facts, arrays = told.ask("lens", token="final")
     assert [row["after"] for row in facts["rows"][:3]] == ["embed", "attention", "ffn"]
     assert arrays["best"][-1].tolist() == logits.argmax(-1).tolist()
     np.testing.assert_allclose(arrays["divergence"][-1], 0, atol=1e-5)
-    early = told.model.net.readout(seen[f"{told.last}.blocks.0.resid_post"])[0].softmax(-1)
+    early = told.model.readout(seen[f"{told.last}.blocks.0.resid_post"])[0].softmax(-1)
     wanted = logits.argmax(-1)
     np.testing.assert_allclose(
         arrays["chosen"][2], early.gather(1, wanted[:, None])[:, 0].detach(), rtol=1e-4
@@ -242,7 +242,7 @@ def test_edits_before_and_after(told):
         value[:, 1] = 0
         return value
 
-    before, _ = told.net()
+    before, _ = told()
     after = told.tapped(off)
     chances = after.softmax(-1)[1].topk(10)
     assert [c["token"] for c in facts["after"]["candidates"]] == chances.indices.tolist()
@@ -292,12 +292,12 @@ def test_positions_and_parameters(told):
     assert kinds == ({"bias", "mask"} if told.name == "encoder_decoder" else {"table", "mask"})
     assert set(arrays) == {picture["array"] for picture in facts["pictures"]}
     table = told.served.ask("parameters", model=told.name)
-    total = sum(p.numel() for p in told.model.net.parameters())
+    total = sum(p.numel() for p in told.model.parameters())
     assert table["total"] == total
     assert sum(p["count"] for p in table["parts"] if p["shape"] is not None) == total
     name = next(p["name"] for p in table["parts"] if p["shape"] is not None and not p["fixed"])
     bars = told.served.ask("histogram", model=told.name, name=name)
-    weight = dict(told.model.net.named_parameters())[name]
+    weight = dict(told.model.named_parameters())[name]
     assert sum(bars["counts"]) == weight.numel() and len(bars["edges"]) == len(bars["counts"]) + 1
     assert bars["mean"] == pytest.approx(float(weight.mean()), abs=1e-6)
     found = told.served.ask("vocabulary", model=told.name, begins="fl")["tokens"]

@@ -39,7 +39,7 @@ def test_the_lens_is_read_by_the_map_where_one_lies_with_the_model(trained, fold
     stream = model.seen("decoder.blocks.0.resid_post")
     with torch.no_grad():
         moved = stream + stream @ lens.weight[2].T + lens.bias[2]
-        plain, tuned = (model.model.net.readout(x[None])[0, 2].softmax(-1) for x in (stream, moved))
+        plain, tuned = (model.model.readout(x[None])[0, 2].softmax(-1) for x in (stream, moved))
     listed = page.locator("aside ol").first
     assert shares(listed.inner_text())[0] == pytest.approx(plain.max().item(), abs=6e-3)
     by.get_by_role("radio", name="tuned lens").click()

@@ -16,7 +16,7 @@ TEXT = "time flies like an arrow"
 def test_two_models_side_by_side(folders, tmp_path):
     other = page_models.decoder(resid_pdrop=0.0)
     with torch.no_grad():
-        other.net.decoder.blocks[1].attention.qkv.weight.mul_(1.5)
+        other.decoder.blocks[1].attention.qkv.weight.mul_(1.5)
     other.save(tmp_path / "other")
     for served in serve(folders["decoder"], tmp_path / "other"):
         facts, arrays = served.ask("compare", a="decoder", b="other", text=TEXT)
@@ -32,12 +32,12 @@ def test_two_models_side_by_side(folders, tmp_path):
 def test_an_adapter_beside_its_model(folders, tmp_path):
     """An adapter's folder is a model that knows its base."""
     model = gf.load(folders["decoder"])
-    model.add_adapter(gf.adapters.LoRA(rank=2))
+    model.adapters.add(gf.adapters.LoRA(rank=2))
     with torch.no_grad():
-        for tensor in model.net.parameters():
+        for tensor in model.parameters():
             if tensor.requires_grad:
                 tensor += 0.2
-    model.save_adapter(tmp_path / "tuned")
+    model.adapters.save(tmp_path / "tuned")
     for served in serve(folders["decoder"], tmp_path / "tuned"):
         facts, arrays = served.ask("compare", a="decoder", b="tuned", text=TEXT)
         want = gf.compare(model, model, TEXT)

@@ -34,7 +34,7 @@ def test_minilm_embeds_sentences(real):
              "Interest rates rose again in March.", *TEXTS]  # fmt: skip
     assert ids_of(model.tokenizer, texts) == tokenizer(texts)["input_ids"]
     ours, given = model.tokenizer.batch(texts), tokenizer(texts, padding=True, return_tensors="pt")
-    found = mean(model.net(ours.tokens, mask=ours.mask).hidden, ours.mask)
+    found = mean(model(ours.tokens, attention_mask=ours.mask).last_hidden_state, ours.mask)
     expected = mean(theirs(**given).last_hidden_state, given["attention_mask"])
     assert largest(found, expected) <= 1e-5
     near, far = found[0] @ found[1], found[0] @ found[2]
@@ -65,8 +65,8 @@ def test_rxnfp_reads_chemistry(real, name, architecture):
     model = gf.load(folder, architecture=architecture)
     theirs = getattr(transformers, architecture).from_pretrained(folder).eval()
     tokens = reaction_ids(folder, REACTION)
-    out, expected = model.net(tokens), theirs(tokens, output_hidden_states=True)
-    assert largest(out.hidden, expected.hidden_states[-1]) <= 1e-5
+    out, expected = model(tokens), theirs(tokens, output_hidden_states=True)
+    assert largest(out.last_hidden_state, expected.hidden_states[-1]) <= 1e-5
     named = {"BertForPreTraining": "prediction_logits", "BertForSequenceClassification": "logits"}
     if architecture in named:
         assert largest(out.logits, expected[named[architecture]]) <= 1e-5
@@ -85,7 +85,7 @@ def test_rxnfp_fills_in_atoms(real):
     for place, atom in enumerate(REACTION):
         masked = [*REACTION[:place], "[MASK]", *REACTION[place + 1 :]]
         tokens = reaction_ids(folder, masked)
-        ours, expected = model.net(tokens).logits, theirs(tokens).prediction_logits
+        ours, expected = model(tokens).logits, theirs(tokens).prediction_logits
         assert largest(ours, expected) <= 1e-5
         found = ours[0, 1 + place].topk(5).indices
         assert found.tolist() == expected[0, 1 + place].topk(5).indices.tolist()
@@ -105,7 +105,7 @@ def test_microformer_writes_on(real):
     model = gf.load(folder)
     theirs = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
     tokens = torch.tensor([[2, 57, 290, 1031, 44, 6200]])
-    assert largest(model.net(tokens).logits, theirs(tokens).logits) <= 1e-5
+    assert largest(model(tokens).logits, theirs(tokens).logits) <= 1e-5
     same_ids(model, theirs, tokens, 40)
 
 
@@ -130,7 +130,7 @@ def test_smollm2_knows_a_capital(real):
     ids = ids_of(model.tokenizer, texts)
     assert ids == [tokenizer(text)["input_ids"] for text in texts]
     tokens = torch.tensor(ids[:1])
-    assert largest(model.net(tokens).logits, theirs(tokens).logits) <= 1e-5
+    assert largest(model(tokens).logits, theirs(tokens).logits) <= 1e-5
     assert same_ids(model, theirs, tokens, 30).text == "The capital of France is Paris."
 
 
@@ -148,7 +148,7 @@ def test_stories15m_tells_a_story(real):
     assert ids == [merged(text, pieces) for text in texts]
     for row in ids:
         tokens = torch.tensor([row])
-        assert largest(model.net(tokens).logits, theirs(tokens).logits) <= 1e-5
+        assert largest(model(tokens).logits, theirs(tokens).logits) <= 1e-5
     told = same_ids(model, theirs, torch.tensor(ids[:1]), 60)
     assert "dragon" in told.text or "named" in told.text
     spelled = b"".join(pieces[i][0] for i in told.tokens).decode()

@@ -19,13 +19,13 @@ def test_tiny_en_hears_what_the_reference_hears(real):
     spoken = path.with_name("beckett.wav")
     model = gf.load(path)
     theirs = reference_of(model, torch.load(path, weights_only=True)["model_state_dict"])
-    sound = model.reader(spoken)
+    sound = model.processor(spoken)
     wave, extract = read_wav(spoken)[0].numpy(), transformers.WhisperFeatureExtractor()
     expected = extract(wave, sampling_rate=16_000, return_tensors="pt").input_features
     assert float((sound - expected).abs().max()) <= 1e-5
 
     tasks = [TRANSLATE, TRANSLATE + 1]  # which the reference's list lacks
-    assert model.generation["suppress_tokens"] == sorted([*NON_SPEECH_TOKENS, *tasks])
+    assert model.generation_config["suppress_tokens"] == sorted([*NON_SPEECH_TOKENS, *tasks])
     (written,) = model.generate(sound, max_new_tokens=60)
     theirs.generation_config.no_timestamps_token_id = NO_TIMES
     theirs.generation_config.suppress_tokens = NON_SPEECH_TOKENS
@@ -35,7 +35,7 @@ def test_tiny_en_hears_what_the_reference_hears(real):
     assert "fail better" in written.text.lower()
 
     tokens = torch.tensor([[ENGLISH, *written.tokens]])
-    logits = model.net(tokens, source=sound).logits
+    logits = model(decoder_input_ids=tokens, input_features=sound).logits
     difference = logits - theirs(input_features=sound, decoder_input_ids=tokens).logits
     assert float(difference.abs().max()) <= 1e-5
 

@@ -24,13 +24,13 @@ def make(seed: int) -> gf.Model:
 
 
 def logits(model) -> torch.Tensor:
-    model.net.eval()
+    model.eval()
     with torch.no_grad():
-        return model.net(torch.arange(6)[None]).logits
+        return model(torch.arange(6)[None]).logits
 
 
 def holds(folder, seed: int) -> bool:
-    read, made = gf.load(folder).net.state_dict(), make(seed).net.state_dict()
+    read, made = gf.load(folder).state_dict(), make(seed).state_dict()
     return read.keys() == made.keys() and all(torch.equal(read[name], made[name]) for name in made)
 
 
@@ -111,10 +111,10 @@ def test_a_link_to_nothing_is_named(tmp_path):
 
 def test_an_adapter_may_lie_with_its_model(place):
     before = {path.name: path.read_bytes() for path in place.iterdir()}
-    model = gf.load(place).add_adapter(adapters.LoRA(rank=2, targets=("c_attn",)), seed=1)
+    model = gf.load(place).adapters.add(adapters.LoRA(rank=2, targets=("c_attn",)), seed=1)
     with torch.no_grad():
-        next(iter(adapters.active(model.net).parts.values())).b.fill_(0.5)
-    model.save_adapter(place)
+        next(iter(adapters.active(model).parts.values())).b.fill_(0.5)
+    model.adapters.save(place)
     after = {path.name: path.read_bytes() for path in place.iterdir()}
     assert set(after) - set(before) == {
         "adapter_config.json",
@@ -133,12 +133,12 @@ def test_an_adapter_may_lie_with_its_model(place):
 
 
 def test_an_adapter_does_not_change_how_its_model_pools(place):
-    model = gf.load(place).add_adapter(adapters.LoRA(rank=2, targets=("c_attn",)))
+    model = gf.load(place).adapters.add(adapters.LoRA(rank=2, targets=("c_attn",)))
     model.pooling = Pooling(modes=("max",))
     with pytest.raises(gf.GlassformerError, match="or pooling; save the adapter in its own"):
-        model.save_adapter(place)
+        model.adapters.save(place)
     assert not (place / "modules.json").exists()
-    model.save_adapter(place.parent / "adapter")
+    model.adapters.save(place.parent / "adapter")
     assert gf.load(place, adapter=place.parent / "adapter").pooling == model.pooling
 
 

@@ -45,7 +45,7 @@ def model(kind: str) -> gf.Model:
         vocab_size=272 if old else 280,
         **SIZES,
     )
-    made.generation = {"max_new_tokens": 3 if old else 5}
+    made.generation_config = {"max_new_tokens": 3 if old else 5}
     return made
 
 
@@ -56,8 +56,8 @@ def bytes_of(tensors):
 def read_model(place: Path):
     loaded = gf.load(place / "it")
     known = loaded.tokenizer.fingerprint if loaded.tokenizer else None
-    tensors = bytes_of({n: t.detach() for n, t in loaded.net.state_dict().items()})
-    return loaded.config, loaded.generation, known, loaded.pooling, tensors
+    tensors = bytes_of({n: t.detach() for n, t in loaded.state_dict().items()})
+    return loaded.config, loaded.generation_config, known, loaded.pooling, tensors
 
 
 def read_by_transformers(place: Path):
@@ -129,7 +129,7 @@ def pooled(place):
 
 def adapted(seed: int) -> gf.Model:
     made = gf.create("gpt2", seed=1, vocab_size=272, **SIZES)
-    made.add_adapter(adapters.LoRA(rank=2 + seed, targets=("c_attn",)), seed=seed)
+    made.adapters.add(adapters.LoRA(rank=2 + seed, targets=("c_attn",)), seed=seed)
     return made
 
 
@@ -138,13 +138,13 @@ def read_adapted(place: Path):
     complete_pending_save(place / "it")
     if not (place / "it" / "adapter_config.json").exists():
         return None
-    base.load_adapter(place / "it")
-    parts = adapters.active(base.net).parts
+    base.adapters.load(place / "it")
+    parts = adapters.active(base).parts
     return {name: bytes_of({"a": p.a.detach(), "b": p.b.detach()}) for name, p in parts.items()}
 
 
 def save_adapter(seed: int, place: Path) -> None:
-    adapted(seed).save_adapter(place / "it")
+    adapted(seed).adapters.save(place / "it")
 
 
 writer("adapter over an adapter", partial(save_adapter, 1), read_adapted)(partial(save_adapter, 2))

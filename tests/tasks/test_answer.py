@@ -150,7 +150,9 @@ def test_a_head_that_searches_for_starts_and_then_ends():
     question, context = "Was there bread?", "The old miller walked to the river, 你好"
     whole = tokenizer.encode(question, context)
     with torch.no_grad():
-        out = model.net(torch.tensor([whole.ids]), segments=torch.tensor([whole.segments])).heads
+        out = model(
+            torch.tensor([whole.ids]), token_type_ids=torch.tensor([whole.segments])
+        ).head_outputs
     inside = [i for i, text in enumerate(whole.sequence) if text == 1 and not whole.special_mask[i]]
     best = {}
     for s, (start, first) in enumerate(

@@ -34,7 +34,7 @@ def texts_of(count: int, seed: int = 1) -> list[str]:
 
 def scores(model):
     def forward(inputs, texts):
-        return model.net(**inputs, heads=("classify",)).heads["classify"].tolist()
+        return model(**inputs, heads=("classify",)).head_outputs["classify"].tolist()
 
     return forward
 
@@ -46,7 +46,7 @@ def test_as_each_by_itself_and_in_their_order(model):
     for text, row in zip(encoded, found, strict=True):
         with torch.inference_mode():
             inputs = torch.tensor([text.ids]), None, torch.tensor([text.segments])
-            wanted = model.net(*inputs).logits[0]
+            wanted = model(*inputs).logits[0]
         torch.testing.assert_close(torch.tensor(row), wanted, atol=1e-5, rtol=0)
 
 

@@ -82,10 +82,10 @@ def test_pooling_survives_being_saved(model, tmp_path):
 
 def test_an_adapter_brings_its_pooling(folder, tmp_path):
     adapted = gf.load(folder)
-    adapted.add_adapter(LoRA(rank=2, targets=("query",)))
+    adapted.adapters.add(LoRA(rank=2, targets=("query",)))
     adapted.pooling = Pooling(modes=("last",), normalize=True)
-    adapted.save_adapter(tmp_path / "adapter")
-    again = gf.load(folder).load_adapter(tmp_path / "adapter")
+    adapted.adapters.save(tmp_path / "adapter")
+    again = gf.load(folder).adapters.load(tmp_path / "adapter")
     assert again.pooling == adapted.pooling
     np.testing.assert_allclose(again.embed(TEXTS[:2]), adapted.embed(TEXTS[:2]), atol=1e-6)
 
@@ -117,7 +117,7 @@ def test_decoders_and_encoder_decoders(tmp_path):
     ids = torch.tensor([tokenizer.encode("b c d").ids])
     texts = ["b c d", "a", "e d c b a"]
     with torch.no_grad():
-        states = t5.net.encode(ids)[0].mean(0), gpt.net(ids).hidden[0, -1]
+        states = t5.encode(ids)[0].mean(0), gpt(ids).last_hidden_state[0, -1]
     np.testing.assert_allclose(t5.embed(texts)[0], states[0], atol=1e-6)
     np.testing.assert_allclose(gpt.embed(texts, pooling="last")[0], states[1], atol=1e-6)
 
@@ -133,7 +133,7 @@ def test_prompts(tmp_path):
     model.pooling = Pooling(prompts=prompts, skip_prompt=True)
     ids = torch.tensor([tokenizer.encode("query : a b").ids])
     with torch.no_grad():
-        states = model.net(ids).hidden[0]
+        states = model(ids).last_hidden_state[0]
     assert len(states) == 6  # [CLS] query : a b [SEP]
     np.testing.assert_allclose(model.embed("a b", prompt="query"), states[3:].mean(0), atol=1e-6)
     with pytest.raises(GlassformerError, match="no prompt 'answer'; it has query, document"):

@@ -75,7 +75,7 @@ def chance(model, ids: list[int], wanted: dict[int, int]) -> float:
     left = set(wanted)
     while left:
         with torch.no_grad():
-            logprobs = model.net(torch.tensor([ids])).logits[0].log_softmax(-1)
+            logprobs = model(torch.tensor([ids])).logits[0].log_softmax(-1)
         place = max(sorted(left), key=lambda at: float(logprobs[at].max()))
         total += float(logprobs[place, wanted[place]])
         ids[place] = wanted[place]

@@ -57,7 +57,7 @@ def test_as_texts_in_rows(preset, size):
     config, architecture = MODELS[preset]
     torch.manual_seed(0)
     model = gf.create(preset, architectures=[architecture], num_labels=3, **config)
-    net = model.net.eval()
+    net = model.eval()
     assert can_pack(net)
     inputs = inputs_of(model, *size)
     (name,) = (head.name for head in model.spec.heads if head.outputs)
@@ -65,9 +65,9 @@ def test_as_texts_in_rows(preset, size):
         wanted = net(**inputs, heads=(name,))
         states, said = states_of_texts(net, inputs), head_logits(net, inputs, name)
     mask = inputs["mask"]
-    torch.testing.assert_close(states[mask], wanted.hidden[mask], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(states[mask], wanted.last_hidden_state[mask], atol=1e-5, rtol=1e-5)
     assert not states[~mask].any()
-    right = wanted.heads[name]
+    right = wanted.head_outputs[name]
     if said.ndim == 3:
         said, right = said[mask], right[mask]
     torch.testing.assert_close(said, right, atol=1e-5, rtol=1e-5)
@@ -75,17 +75,17 @@ def test_as_texts_in_rows(preset, size):
 
 @pytest.mark.parametrize("preset", APART)
 def test_what_is_not_made_for_it(preset):
-    net = gf.create(preset, **APART[preset]).net.eval()
+    net = gf.create(preset, **APART[preset]).eval()
     assert not can_pack(net)
 
 
 def test_a_text_that_is_too_long_is_still_refused():
     model = gf.create("bert-base", max_position_embeddings=16, **BERT)
-    model.net.eval()
+    model.eval()
     inputs = inputs_of(model, 6, 16)
     with torch.inference_mode():
-        assert states_of_texts(model.net, inputs).shape[:2] == (6, 16)  # of 51 tokens together
+        assert states_of_texts(model, inputs).shape[:2] == (6, 16)  # of 51 tokens together
         with pytest.raises(
             gf.GlassformerError, match="17 tokens and the model's positions end at 16"
         ):
-            states_of_texts(model.net, inputs_of(model, 6, 17))
+            states_of_texts(model, inputs_of(model, 6, 17))

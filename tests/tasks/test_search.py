@@ -141,7 +141,7 @@ def test_an_interrupted_index_goes_on_where_it_was(tmp_path, model, texts, monke
 def test_another_model_is_refused(tmp_path, model, texts, folder):
     index = make(tmp_path, model, texts)
     other = gf.load(folder)
-    other.net.encoder.embed.token.weight.data[7, 3] += 1e-3  # one number is enough
+    other.encoder.embed.token.weight.data[7, 3] += 1e-3  # one number is enough
     with pytest.raises(GlassformerError, match="was made with another model"):
         gf.open_index(tmp_path / "index", other)
     named = gf.open_index(tmp_path / "index")  # it knows where its model is

@@ -124,9 +124,9 @@ def test_a_model_brings_its_reader(tmp_path):
     small = {"hidden_size": 12, "num_hidden_layers": 1, "intermediate_size": 8,
              "num_attention_heads": 2, "image_size": [32, 48], "num_channels": 1}  # fmt: skip
     model = gf.create("vit-base-patch16-224", **small)
-    assert model.reader == ImageProcessor(size=(32, 48), mean=(0.5,), std=(0.5,))
+    assert model.processor == ImageProcessor(size=(32, 48), mean=(0.5,), std=(0.5,))
     model.save(tmp_path)
     again = gf.load(tmp_path)
-    assert again.reader == model.reader
+    assert again.processor == model.processor
     with torch.no_grad():
-        assert again.net(again.reader(picture(32, 48))).logits.shape == (1, 1000)
+        assert again(again.processor(picture(32, 48))).logits.shape == (1, 1000)

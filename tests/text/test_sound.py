@@ -137,14 +137,14 @@ def test_settings_that_are_not_ours_are_named(tmp_path, settings, said):
 def test_a_model_brings_its_reader(tmp_path):
     model = gf.create("whisper-tiny", encoder_layers=1, decoder_layers=1, vocab_size=60, d_model=12,
                       encoder_ffn_dim=8, decoder_ffn_dim=8)  # fmt: skip
-    assert model.reader == AudioProcessor()
+    assert model.processor == AudioProcessor()
     model.save(tmp_path)
     theirs = transformers.WhisperFeatureExtractor.from_pretrained(tmp_path)
     assert theirs.nb_max_frames == 3000
     path = tmp_path / "preprocessor_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "processor_class": "X"}))
     again = gf.load(tmp_path)
-    assert again.reader == AudioProcessor()
+    assert again.processor == AudioProcessor()
     again.save(tmp_path / "again")
     assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
-    assert gf.create("bert-base", num_hidden_layers=1, vocab_size=9).reader is None
+    assert gf.create("bert-base", num_hidden_layers=1, vocab_size=9).processor is None

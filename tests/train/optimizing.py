@@ -42,7 +42,7 @@ def task(net: nn.Module, **beside: nn.Module) -> nn.Module:
 def net(model_type: str, architecture: str, index: int = 0, **changed: Any) -> Transformer:
     """Of a family's tiny config."""
     config = {"model_type": model_type, **families()[model_type].TINY[index], **changed}
-    return gf.create(spec_from_config(config, architecture)).net
+    return gf.create(spec_from_config(config, architecture))
 
 
 def give_gradients(module: nn.Module, seed: int) -> None:

@@ -155,7 +155,7 @@ def test_every_kind_of_head(name, make, monkeypatch):
     net = tiny.net(replace(make(), heads=(head, replace(tiny.LM, name="other")))).double()
     inputs = {"tokens": tiny.tokens(2, 9), "mask": torch.arange(9) < torch.tensor([[9], [6]])}
     targets = tiny.tokens(2, 9, seed=1).masked_fill(~inputs["mask"], fused_cross_entropy.IGNORE)
-    logits = net(**inputs).heads["lm"]
+    logits = net(**inputs).head_outputs["lm"]
     expected = F.cross_entropy(
         logits.flatten(0, 1), targets.flatten(), reduction="sum", label_smoothing=0.1
     )
@@ -176,7 +176,9 @@ def test_an_adapter_beside_the_output_layer_is_heard(monkeypatch):
     monkeypatch.setattr(fused_cross_entropy, "BYTES", {"cpu": 50 * 4})
     net, inputs = tiny.net(tiny.decoder()).double(), {"tokens": tiny.tokens(2, 9)}
     low = torch.randn(50, 32, dtype=torch.float64, requires_grad=True)
-    net.heads["lm"].out.register_forward_hook(lambda module, args, out: out + args[0] @ low.T)
+    net.head_outputs["lm"].out.register_forward_hook(
+        lambda module, args, out: out + args[0] @ low.T
+    )
     targets = tiny.tokens(2, 9, seed=1)
     expected = F.cross_entropy(net(**inputs).logits.mT, targets, reduction="sum")
     found = token_loss(net, inputs, targets)
@@ -203,10 +205,12 @@ def test_the_net_leaves_out_heads_that_were_not_asked_for():
     heads = (tiny.LM, replace(tiny.LM, name="inner", depth=0), replace(tiny.LM, name="other"))
     net = tiny.net(replace(tiny.decoder(), heads=heads))
     tokens = tiny.tokens(2, 5)
-    full = net(tokens, auxiliary=True)
+    full = net(tokens, auxiliary_heads=True)
     some = net(tokens, heads=("inner", "other"))
-    assert list(some.heads) == ["inner", "other"]
-    assert all(torch.equal(some.heads[name], full.heads[name]) for name in some.heads)
-    assert torch.equal(some.logits, full.heads["inner"])
+    assert list(some.head_outputs) == ["inner", "other"]
+    assert all(
+        torch.equal(some.head_outputs[name], full.head_outputs[name]) for name in some.head_outputs
+    )
+    assert torch.equal(some.logits, full.head_outputs["inner"])
     none = net(tokens, heads=())
-    assert none.logits is None and torch.equal(none.hidden, full.hidden)
+    assert none.logits is None and torch.equal(none.last_hidden_state, full.last_hidden_state)

@@ -165,7 +165,7 @@ def test_the_loss_falls(model_type):
         {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": settings}
     )
     loop = Loop(recipe, model, objective, feed, find_worker("cpu"))
-    model.net.eval()
+    model.eval()
     losses = []
     for _ in range(12):
         losses.append(loop.entry(loop.take_step())["loss"])

@@ -132,7 +132,7 @@ def steps(model_type: str, precision: str) -> tuple[list[float], Loop]:
 def test_every_family_is_recorded(model_type, precision, monkeypatch):
     """Dropout included; what Python decides by chance is left as it is."""
     losses, loop = steps(model_type, precision)
-    if cuda_graphs.recordable(loop.model.net) and model_type not in WAITS:
+    if cuda_graphs.recordable(loop.model) and model_type not in WAITS:
         assert isinstance(loop.learn, Recorded) and len(loop.learn._recordings) == 1
     monkeypatch.setattr(cuda_graphs, "SHAPES", 0)
     assert losses == pytest.approx(steps(model_type, precision)[0], rel=2e-3)

@@ -82,7 +82,7 @@ def test_k_accumulations_are_one_batch_of_k_times_the_rows():
 def test_a_step_is_that_of_plain_torch():
     """Forward, mean cross-entropy, clipping and AdamW written out."""
     loop = loop_of(recipe(clip=0.1, schedule="constant", warmup=0, eps=EPS), **DRY)
-    net = copy.deepcopy(loop.model.net).train()
+    net = copy.deepcopy(loop.model).train()
     decays = [p for p in net.parameters() if p.ndim > 1]
     others = [p for p in net.parameters() if p.ndim == 1]
     groups = [{"params": decays, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
@@ -99,14 +99,14 @@ def test_a_step_is_that_of_plain_torch():
         taken = loop.take_step()
         assert torch.allclose(taken.gradient, length, rtol=1e-5)
         assert taken.sums["lm"] / taken.counts["lm"] == pytest.approx(loss.item(), abs=1e-5)
-    for ours, theirs in zip(loop.model.net.parameters(), net.parameters(), strict=True):
+    for ours, theirs in zip(loop.model.parameters(), net.parameters(), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-6)
 
 
 def test_in_bfloat16_the_stream_is_so_too_and_weights_are_not():
     wide, narrow = loop_of(recipe(), **DRY), loop_of(recipe(precision="bfloat16"), **DRY)
     given = []
-    for block in narrow.model.net.decoder.blocks:
+    for block in narrow.model.decoder.blocks:
         block.register_forward_hook(lambda block, inputs, out: given.extend((inputs[0], out)))
     losses = []
     for loop in (wide, narrow):
@@ -153,7 +153,7 @@ def test_evaluation_is_the_mean_over_all_tokens():
     loop = loop_of(recipe())
     loop.take_step()
     found = loop.evaluate()
-    net = loop.model.net.eval()
+    net = loop.model.eval()
     total = count = 0.0
     for example in loop.feed.held_out:
         tokens = torch.tensor(example["tokens"]).long()
@@ -276,13 +276,13 @@ def test_the_best_model_is_that_of_the_best_evaluation(tmp_path):
     def evaluate():
         found = judge()
         found["loss"] = {3: 0.5}.get(loop.notes.step, 1.0 + loop.notes.step)
-        made[loop.notes.step] = copy.deepcopy(loop.model.net.state_dict())
+        made[loop.notes.step] = copy.deepcopy(loop.model.state_dict())
         return found
 
     loop.evaluate = evaluate
     folder, _ = go(loop)
     assert loop.notes.best_step == 3
-    saved = gf.load(folder / "best").net.state_dict()
+    saved = gf.load(folder / "best").state_dict()
     assert all(torch.equal(saved[name], tensor) for name, tensor in made[3].items())
 
 
@@ -298,7 +298,7 @@ def test_an_average_is_what_is_judged_and_published(tmp_path):
     loop = loop_of(recipe(tmp_path / "run", average=0.5, steps=3))
     folder, entries = go(loop)
     loop.export_model(folder / "model")
-    published = gf.load(folder / "model").net
+    published = gf.load(folder / "model")
     name, average = next(iter(loop.average.tensors.items()))
     assert torch.equal(published.get_parameter(name.removeprefix("net.")), average)
     with loop.average.in_place():

@@ -77,8 +77,8 @@ def recipe(run: str, **more: Any) -> dict[str, Any]:
 def logits(model: gf.Model) -> torch.Tensor:
     batch = model.tokenizer.batch(TEXTS)
     with torch.no_grad():
-        out = model.net(batch.tokens, batch.mask)
-    return out.heads.get("classify", out.logits)
+        out = model(batch.tokens, batch.mask)
+    return out.head_outputs.get("classify", out.logits)
 
 
 def trained(tables: dict[str, Any], monkeypatch) -> tuple[Any, torch.Tensor]:
@@ -87,7 +87,7 @@ def trained(tables: dict[str, Any], monkeypatch) -> tuple[Any, torch.Tensor]:
     ending = Loop.ending
 
     def looked(loop: Loop) -> Any:
-        loop.model.net.eval()
+        loop.model.eval()
         seen.append(logits(loop.model))
         return ending(loop)
 
@@ -224,7 +224,7 @@ def test_a_tokenizer_of_its_own_goes_along(home, monkeypatch):
     model = gf.load("runs/reading")
     assert model.tokenizer.size < gf.load("base").tokenizer.size
     assert torch.equal(logits(model), wanted)
-    model.save_adapter("again")
+    model.adapters.save("again")
     assert torch.equal(logits(gf.load("again")), wanted)
 
 

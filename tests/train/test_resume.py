@@ -210,6 +210,6 @@ def test_a_dry_run_writes_nothing(tmp_path):
     assert plan.steps == 32 and plan.tokens_step == 2 * 4 * 16
     assert plan.seconds_step > 0 and plan.memory.activations > 0
     model = gf.train({**whole, "train": {**whole["train"], "steps": 1}}).model
-    assert plan.parameters == sum(p.numel() for p in gf.load(model).net.parameters())
+    assert plan.parameters == sum(p.numel() for p in gf.load(model).parameters())
     assert plan.memory.weights == 4 * plan.parameters
     assert plan.memory.optimizer >= 8 * plan.parameters

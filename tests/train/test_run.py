@@ -67,7 +67,7 @@ def test_test_files_are_judged_by_the_best_model(tmp_path):
     total = 0.0
     for start in range(0, len(ids) - 1, 16):
         row = ids[start : start + 17]
-        logits = model.net(row[None, :-1]).logits[0]
+        logits = model(row[None, :-1]).logits[0]
         total += torch.nn.functional.cross_entropy(logits, row[1:], reduction="sum").item()
     assert run.finished["test"]["loss"] == pytest.approx(total / (len(ids) - 1), abs=1e-5)
 
@@ -315,7 +315,7 @@ def test_an_adapter_is_what_learns_and_what_is_published(tmp_path):
     assert not [name for name in load_file(state) if "lora" not in name and "adapters" not in name]
     base = tmp_path / "data/base"
     plain = gf.load(base).score("the cat").total
-    assert gf.load(base).load_adapter(run.model).score("the cat").total != plain
+    assert gf.load(base).adapters.load(run.model).score("the cat").total != plain
     fresh = {**recipe(tmp_path / "other"), "adapter": {"kind": "lora"}}
     with pytest.raises(GlassformerError, match=r"name its folder as model\.folder"):
         gf.train(fresh)
@@ -328,7 +328,7 @@ def test_a_model_of_a_folder_is_trained_further(tmp_path):
     del whole["tokenizer"]
     run = gf.train({**whole, "model": {"folder": "shakespeare"}}, ["data.length=8"])
     assert all(path.read_bytes() == data for path, data in files.items())
-    before, after = gf.load("shakespeare").net, gf.load(run.model).net
+    before, after = gf.load("shakespeare"), gf.load(run.model)
     names = [name for name, weight in before.named_parameters()
              if not torch.equal(weight, after.get_parameter(name))]  # fmt: skip
     assert len(names) > 50

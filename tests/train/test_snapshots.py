@@ -45,7 +45,7 @@ def run(tmp_path_factory):
 
 
 def weights(model):
-    return torch.cat([p.detach().flatten() for p in model.net.parameters()])
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
 def test_models_by_step(run):

@@ -135,7 +135,7 @@ def test_a_classifier_learns_from_what_a_language_model_knows(place, fine_tuned)
     said = recipe("classifier", place, batch=16, unfreeze_every=6, bptt=6)
     run = gf.train(said)
     assert run.finished["best"] == 1.0
-    best = gf.load(run.best).net.eval()
+    best = gf.load(run.best).eval()
     assert best.spec.labels == ("sea", "wood") and best.spec.heads[0].pick == "concat"
 
 

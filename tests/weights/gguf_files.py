@@ -72,7 +72,7 @@ def converted(model):
     attention = model.spec.decoder.blocks[0].attention
     heads = {"q_proj": attention.heads, "k_proj": attention.key_heads}
     family = find_family(model.config)
-    for name, tensor in published(model.net, family, model.architecture).items():
+    for name, tensor in published(model, family, model.architecture).items():
         values = np.ascontiguousarray(tensor.numpy(force=True))
         module = name.split(".")[-2]
         if module in ("c_attn", "c_proj", "c_fc") and values.ndim == 2:

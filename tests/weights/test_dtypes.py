@@ -45,16 +45,16 @@ def test_float8_is_refused_unless_a_dtype_is_given(stored_as, folder, dtype):
     theirs.load_state_dict({key: t.float() for key, t in tensors.items()}, strict=False)
     theirs.tie_weights()
     with torch.no_grad():
-        difference = model.net(TOKENS).logits - theirs(TOKENS).logits
+        difference = model(TOKENS).logits - theirs(TOKENS).logits
     assert float(difference.abs().max()) <= 1e-5
-    assert model.report.dtypes == ("float32",)
-    assert gf.load(path, dtype="bfloat16").net(TOKENS).logits.dtype == torch.bfloat16
+    assert model.load_report.dtypes == ("float32",)
+    assert gf.load(path, dtype="bfloat16")(TOKENS).logits.dtype == torch.bfloat16
 
 
 def test_a_float8_copy_of_a_tied_tensor_is_compared(folder):
     wte = folder.tensors["transformer.wte.weight"].to(torch.float8_e5m2)
     folder.write({**folder.tensors, "transformer.wte.weight": wte, "lm_head.weight": wte.clone()})
-    assert gf.load(folder.path, dtype="float32").report.tied
+    assert gf.load(folder.path, dtype="float32").load_report.tied
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool])
@@ -74,8 +74,8 @@ def test_saved_in_another_type(folder, tmp_path, dtype):
         assert {file.get_tensor(name).dtype for name in file.keys()} == {wanted}  # noqa: SIM118
     theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "saved", dtype="auto")
     assert theirs.dtype == wanted
-    assert gf.load(tmp_path / "saved").net(TOKENS).logits.dtype == wanted
-    assert next(folder.model.net.parameters()).dtype == torch.float32
+    assert gf.load(tmp_path / "saved")(TOKENS).logits.dtype == wanted
+    assert next(folder.model.parameters()).dtype == torch.float32
 
 
 @pytest.mark.parametrize("dtype", ["float17", "int8", torch.int8, torch.float8_e4m3fn], ids=str)

@@ -23,7 +23,7 @@ TOKENS = torch.arange(40).view(2, 20) % 29
 
 def logits(model):
     with torch.no_grad():
-        return model.net(TOKENS).logits
+        return model(TOKENS).logits
 
 
 def largest(one, other):
@@ -60,8 +60,8 @@ def test_a_file_is_the_model_that_was_converted(tmp_path, preset, tied):
     loaded = gf.load(path)
     assert loaded.architecture == model.architecture and loaded.spec.tie == model.spec.tie
     assert torch.equal(logits(loaded), logits(model))
-    assert loaded.report.dropped == {} and loaded.report.made == []
-    assert loaded.report.files == ("model.gguf",) and loaded.report.dtypes == ("float32",)
+    assert loaded.load_report.dropped == {} and loaded.load_report.made == []
+    assert loaded.load_report.files == ("model.gguf",) and loaded.load_report.dtypes == ("float32",)
     assert loaded.tokenizer is None
 
 
@@ -69,7 +69,7 @@ def test_a_file_is_the_model_that_was_converted(tmp_path, preset, tied):
 def test_biases_are_turned_and_named_too(tmp_path, preset):
     settings = GPT2 if preset == "gpt2" else {**LLAMA, "attention_bias": True, "mlp_bias": True}
     model = gf.create(preset, seed=3, **settings)
-    for number, (name, parameter) in enumerate(model.net.named_parameters()):
+    for number, (name, parameter) in enumerate(model.named_parameters()):
         if name.endswith("bias"):
             torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(number))
     loaded = gf.load(write_model(tmp_path / "model.gguf", model))
@@ -85,12 +85,12 @@ def test_a_quantized_file_is_the_model_of_the_rounded_weights(tmp_path, preset, 
     loaded = gf.load(path)
     tensors = reader["token_embd.weight"], reader["blk.1.ffn_down.weight"]
     embed, down = (torch.from_numpy(gguf.dequantize(t.data, t.tensor_type)) for t in tensors)
-    assert torch.equal(loaded.net.decoder.embed.token.weight, embed.float())
-    assert torch.equal(loaded.net.decoder.blocks[1].ffn.down.weight, down.float())
+    assert torch.equal(loaded.decoder.embed.token.weight, embed.float())
+    assert torch.equal(loaded.decoder.blocks[1].ffn.down.weight, down.float())
     assert 0 < largest(logits(loaded), logits(model)) < 0.2
     half = gf.load(path, dtype="bfloat16")
-    assert half.report.dtypes == ("bfloat16",)
-    assert torch.equal(half.net.decoder.embed.token.weight, embed.to(torch.bfloat16))
+    assert half.load_report.dtypes == ("bfloat16",)
+    assert torch.equal(half.decoder.embed.token.weight, embed.to(torch.bfloat16))
 
 
 @pytest.mark.parametrize("preset", ["llama-7b", "gpt2"])
@@ -131,7 +131,7 @@ def test_the_scaling_of_llama_3_is_found_in_its_factors(tmp_path):
     loaded = gf.load(write_model(tmp_path / "model.gguf", model, extra=extra))
     assert loaded.config["rope_scaling"] == scaling
     assert torch.equal(logits(loaded), logits(model))
-    assert list(loaded.report.dropped.values()) == ["the frequencies, which are computed"]
+    assert list(loaded.load_report.dropped.values()) == ["the frequencies, which are computed"]
 
 
 def test_factors_of_another_making_are_an_error(tmp_path):
@@ -169,7 +169,7 @@ def test_what_is_written_into_a_mapped_weight_stays_out_of_the_file(tmp_path):
     path = write_model(tmp_path / "model.gguf", gf.create("gpt2", **GPT2))
     before = path.read_bytes()
     with torch.no_grad():
-        gf.load(path).net.decoder.embed.token.weight.zero_()
+        gf.load(path).decoder.embed.token.weight.zero_()
     assert path.read_bytes() == before
 
 
@@ -281,7 +281,7 @@ def test_the_command_line_shows_it(path):
 
     shown = run("inspect", str(path), "--json")
     model = gf.load(path)
-    count = sum(parameter.numel() for parameter in model.net.parameters())
+    count = sum(parameter.numel() for parameter in model.parameters())
     assert json.loads(shown.stdout)["parameters"] == count
     path.write_bytes(path.read_bytes()[:-2000])
     spoiled = run("inspect", str(path))

@@ -55,7 +55,7 @@ def cache(tmp_path, monkeypatch, folders) -> Path:
 
 def logits(model) -> torch.Tensor:
     with torch.no_grad():
-        return model.net(torch.arange(6)[None]).logits
+        return model(torch.arange(6)[None]).logits
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_it_is_the_model_that_was_written(tmp_path, version, tied, key_heads):
     path.write_bytes(written(theirs, version))
     model = gf.load(path)
     with torch.no_grad():
-        difference = (model.net(TOKENS).logits - theirs(TOKENS).logits).abs().max()
+        difference = (model(TOKENS).logits - theirs(TOKENS).logits).abs().max()
     assert float(difference) <= 1e-5
     assert model.architecture == "LlamaForCausalLM" and model.tokenizer is None
     model.save(tmp_path / "folder")
@@ -85,7 +85,7 @@ def test_weights_stay_in_the_file(tmp_path):
     path = tmp_path / "model.bin"
     path.write_bytes(written(reference()))
     before = path.read_bytes()
-    table = gf.load(path).net.decoder.embed.token.weight
+    table = gf.load(path).decoder.embed.token.weight
     with torch.no_grad():
         table.zero_()
     assert path.read_bytes() == before

@@ -14,7 +14,7 @@ import glassformer as gf
 
 def test_the_report_accounts_for_every_tensor(folder):
     model = gf.load(folder.path)
-    report = model.report
+    report = model.load_report
     assert report.files == ("model.safetensors",)
     read = {name for names in report.read.values() for name in names}
     assert read == set(folder.tensors) and not report.made and not report.dropped
@@ -40,28 +40,26 @@ def test_an_old_config_without_a_model_type_is_read_by_its_class(folder):
 
 
 def test_a_new_head_on_an_old_body_is_asked_for_by_name(folder):
-    with pytest.raises(gf.GlassformerError, match=r"lacks score\.weight.*make="):
+    with pytest.raises(gf.GlassformerError, match=r"lacks score\.weight.*init_missing="):
         gf.load(folder.path, architecture="GPT2ForSequenceClassification")
     model = gf.load(
         folder.path,
         architecture="GPT2ForSequenceClassification",
-        make="score",
+        init_missing="score",
         labels=["bad", "fair", "good"],
         seed=3,
     )
-    assert model.report.made == ["heads.classify.out.weight"]
+    assert model.load_report.made == ["heads.classify.out.weight"]
     assert model.spec.labels == ("bad", "fair", "good")
-    assert model.net.heads["classify"].out.weight.shape == (3, 16)
+    assert model.heads["classify"].out.weight.shape == (3, 16)
     again = gf.load(
         folder.path,
         architecture="GPT2ForSequenceClassification",
-        make="score",
+        init_missing="score",
         labels=["bad", "fair", "good"],
         seed=3,
     )
-    assert torch.equal(
-        model.net.heads["classify"].out.weight, again.net.heads["classify"].out.weight
-    )
+    assert torch.equal(model.heads["classify"].out.weight, again.heads["classify"].out.weight)
     model.save(folder.path.with_name("classifier"))
     loaded = gf.load(folder.path.with_name("classifier"))
     assert loaded.spec.labels == ("bad", "fair", "good")
@@ -70,15 +68,15 @@ def test_a_new_head_on_an_old_body_is_asked_for_by_name(folder):
 
 def test_tensors_are_left_out_only_when_asked(folder):
     folder.write({**folder.tensors, "old_head.weight": torch.zeros(2, 16)})
-    with pytest.raises(gf.GlassformerError, match=r"drop=\('old_head',\)"):
+    with pytest.raises(gf.GlassformerError, match=r"ignore_unexpected=\('old_head',\)"):
         gf.load(folder.path)
-    model = gf.load(folder.path, drop="old_head")
-    assert model.report.dropped == {"old_head.weight": "asked for"}
+    model = gf.load(folder.path, ignore_unexpected="old_head")
+    assert model.load_report.dropped == {"old_head.weight": "asked for"}
 
 
 def test_known_left_overs_of_old_files_are_reported_with_their_reason(folder):
     folder.write({**folder.tensors, "transformer.h.0.attn.bias": torch.ones(1, 1, 20, 20)})
-    report = gf.load(folder.path).report
+    report = gf.load(folder.path).load_report
     assert report.dropped == {"transformer.h.0.attn.bias": "the causal mask, which is computed"}
 
 
@@ -88,7 +86,7 @@ def test_a_body_under_another_prefix_is_found(folder):
     model = gf.load(folder.path)
     tokens = torch.arange(5)[None]
     with torch.no_grad():
-        assert torch.equal(model.net(tokens).logits, folder.model.net(tokens).logits)
+        assert torch.equal(model(tokens).logits, folder.model(tokens).logits)
 
 
 def test_shards_as_one_file(folder):
@@ -97,9 +95,9 @@ def test_shards_as_one_file(folder):
     assert not folder.weights.exists()
     assert len(list(folder.path.glob("model-*.safetensors"))) > 2
     loaded = gf.load(folder.path)
-    assert len(loaded.report.files) > 2
+    assert len(loaded.load_report.files) > 2
     with torch.no_grad():
-        assert torch.equal(loaded.net(tokens).logits, folder.model.net(tokens).logits)
+        assert torch.equal(loaded(tokens).logits, folder.model(tokens).logits)
 
 
 @pytest.mark.parametrize("legacy", [False, True], ids=["zip", "before 1.6"])
@@ -115,7 +113,7 @@ def test_a_legacy_bin_as_safetensors(folder, legacy):
     loaded = gf.load(folder.path)
     tokens = torch.arange(5)[None]
     with torch.no_grad():
-        assert torch.equal(loaded.net(tokens).logits, folder.model.net(tokens).logits)
+        assert torch.equal(loaded(tokens).logits, folder.model(tokens).logits)
 
 
 def test_a_legacy_bin_in_shards(folder):
@@ -131,10 +129,10 @@ def test_a_legacy_bin_in_shards(folder):
     index.write_text(json.dumps({"metadata": {}, "weight_map": where}))
     folder.weights.unlink()
     loaded = gf.load(folder.path)
-    assert loaded.report.files == tuple(parts)
+    assert loaded.load_report.files == tuple(parts)
     tokens = torch.arange(5)[None]
     with torch.no_grad():
-        assert torch.equal(loaded.net(tokens).logits, folder.model.net(tokens).logits)
+        assert torch.equal(loaded(tokens).logits, folder.model(tokens).logits)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -143,20 +141,21 @@ def test_what_is_made_takes_the_dtype_of_what_is_read(tmp_path, dtype):
     model = gf.create(
         "transformer-base", vocab_size=40, d_model=16, encoder_layers=1, decoder_layers=1
     )
-    model.net.to(dtype)
+    model.to(dtype)
     model.save(tmp_path / "half")
     path = tmp_path / "half" / "model.safetensors"
     kept = {n: t.clone() for n, t in load_file(path).items() if "embed_positions" not in n}
     save_file(kept, path, metadata={"format": "pt"})
     loaded = gf.load(tmp_path / "half")
-    assert sorted(loaded.report.made) == [
+    assert sorted(loaded.load_report.made) == [
         f"{s}.embed.position.weight" for s in ("decoder", "encoder")
     ]
-    assert loaded.report.dtypes == (str(dtype).removeprefix("torch."),)
+    assert loaded.load_report.dtypes == (str(dtype).removeprefix("torch."),)
     tokens = torch.arange(5)[None]
     with torch.no_grad():
         assert torch.equal(
-            loaded.net(tokens, source=tokens).logits, model.net(tokens, source=tokens).logits
+            loaded(decoder_input_ids=tokens, input_ids=tokens).logits,
+            model(decoder_input_ids=tokens, input_ids=tokens).logits,
         )
 
 
@@ -164,8 +163,8 @@ def test_what_is_made_takes_the_dtype_of_what_is_read(tmp_path, dtype):
 def test_dtype_is_applied(folder, dtype):
     model = gf.load(folder.path, dtype=dtype)
     wanted = dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype)
-    assert {p.dtype for p in model.net.parameters()} == {wanted}
-    assert model.report.dtypes == (str(wanted).removeprefix("torch."),)
+    assert {p.dtype for p in model.parameters()} == {wanted}
+    assert model.load_report.dtypes == (str(wanted).removeprefix("torch."),)
 
 
 def test_a_wrong_dtype_is_named(folder):
@@ -177,7 +176,7 @@ def test_weights_that_are_changed_do_not_reach_the_file(folder):
     before = folder.weights.read_bytes()
     model = gf.load(folder.path)
     with torch.no_grad():
-        for parameter in model.net.parameters():
+        for parameter in model.parameters():
             parameter.add_(1.0)
     assert folder.weights.read_bytes() == before
 
@@ -198,7 +197,7 @@ def test_loading_needs_no_more_memory_than_the_model(tmp_path):
         "import resource, sys, glassformer as gf, torch\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "model = gf.load(sys.argv[1])\n"
-        "for p in model.net.parameters(): p.sum()\n"
+        "for p in model.parameters(): p.sum()\n"
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)\n"
     )
     run = subprocess.run(
@@ -217,4 +216,4 @@ def test_generation_settings_travel_along(folder):
     path.write_text(json.dumps({"max_new_tokens": 7}))
     model = gf.load(folder.path)
     model.save(folder.path.with_name("copy"))
-    assert gf.load(folder.path.with_name("copy")).generation == {"max_new_tokens": 7}
+    assert gf.load(folder.path.with_name("copy")).generation_config == {"max_new_tokens": 7}

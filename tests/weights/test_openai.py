@@ -53,12 +53,15 @@ def path(tmp_path) -> Path:
 @torch.no_grad()
 def test_equals_the_reference_with_the_same_tensors(path):
     model = gf.load(path)
-    assert model.architecture == "WhisperForConditionalGeneration" and not model.report.made
+    assert model.architecture == "WhisperForConditionalGeneration" and not model.load_report.made
     theirs = reference_of(model, tensors())
     sound = torch.randn(2, 6, 22, generator=torch.Generator().manual_seed(1))
     tokens = torch.arange(14).view(2, 7)
     expected = theirs(input_features=sound, decoder_input_ids=tokens).logits
-    assert float((model.net(tokens, source=sound).logits - expected).abs().max()) <= 1e-5
+    assert (
+        float((model(decoder_input_ids=tokens, input_features=sound).logits - expected).abs().max())
+        <= 1e-5
+    )
 
 
 def test_saved_it_is_a_folder_of_the_reference(path, tmp_path):
@@ -67,9 +70,7 @@ def test_saved_it_is_a_folder_of_the_reference(path, tmp_path):
     again = gf.load(tmp_path / "folder")
     assert all(
         torch.equal(a, b)
-        for a, b in zip(
-            model.net.state_dict().values(), again.net.state_dict().values(), strict=True
-        )
+        for a, b in zip(model.state_dict().values(), again.state_dict().values(), strict=True)
     )
     _, info = transformers.WhisperForConditionalGeneration.from_pretrained(
         tmp_path / "folder", output_loading_info=True
@@ -82,9 +83,9 @@ def test_on_a_cpu_it_is_float32(tmp_path):
     half = {name: tensor.half() for name, tensor in tensors().items()}
     torch.save({"dims": DIMS, "model_state_dict": half}, tmp_path / "small.pt")
     model = gf.load(tmp_path / "small.pt")
-    assert model.report.dtypes == ("float32",)
-    assert gf.load(tmp_path / "small.pt", dtype="float16").report.dtypes == ("float16",)
-    weight = model.net.state_dict()["decoder.embed.token.weight"]
+    assert model.load_report.dtypes == ("float32",)
+    assert gf.load(tmp_path / "small.pt", dtype="float16").load_report.dtypes == ("float16",)
+    weight = model.state_dict()["decoder.embed.token.weight"]
     assert torch.equal(weight, half["decoder.token_embedding.weight"].float())
 
 
@@ -139,10 +140,10 @@ def test_it_writes_as_the_reference_with_the_published_settings(path, tmp_path):
     for name in ("gpt2.tiktoken", "multilingual.tiktoken"):
         write_table(path.parent, name)
     model = gf.load(path)
-    settings = model.generation
+    settings = model.generation_config
     assert settings["begin_suppress_tokens"] == [220, 50256] and settings["max_length"] == 20
     model.save(tmp_path / "folder")
-    assert gf.load(tmp_path / "folder").generation == settings
+    assert gf.load(tmp_path / "folder").generation_config == settings
     theirs = transformers.WhisperForConditionalGeneration.from_pretrained(tmp_path / "folder")
     sound = torch.randn(2, 6, 22, generator=torch.Generator().manual_seed(2))
     for heard in sound:

@@ -44,7 +44,7 @@ def test_a_published_layout_loads(layout, tmp_path):
     write(layout, tensors, tmp_path / "published")
     ours = gf.load(tmp_path / "published")
     assert ours.architecture == layout.wanted and ours.config["model_type"] == layout.kind
-    assert not set(ours.report.dropped.values()) & {"asked for"}
+    assert not set(ours.load_report.dropped.values()) & {"asked for"}
     case = Case.of(Name(layout.kind, layout.wanted, layout.tiny), theirs, ours)
     batch = case.batch((9, 5, 12, 7), "right")
     assert difference(case.ours(batch), case.theirs(batch)) <= TOLERANCE
@@ -81,7 +81,7 @@ REFUSED = {
     ),
     "a tensor that nothing explains": (
         bert("BertForTokenClassification", plus(**STRAY)),
-        r"has surprise.weight, which this model does not have; .* with drop=\('surprise',\)\.$",
+        r"has surprise.weight, which this model does not have; .* with ignore_unexpected=\('surprise',\)\.$",
     ),
     "a layer more than config.json has": (
         llama(plus(model__layers__2__mlp__up_proj__weight=torch.ones(64, 32))),
@@ -124,7 +124,7 @@ def test_what_cannot_be_loaded_rightly_is_refused(name, tmp_path):
     with pytest.raises(gf.GlassformerError, match=message) as caught:
         gf.load(tmp_path / "published")
     text = str(caught.value)
-    assert "\n" not in text and text.endswith(".") and "make=" not in text
+    assert "\n" not in text and text.endswith(".") and "init_missing=" not in text
 
 
 def test_foreign_code_can_be_replaced_by_a_class_of_ours(tmp_path):
@@ -138,20 +138,22 @@ def test_no_other_class_is_offered_where_the_named_one_is_whole(tmp_path):
         tmp_path,
         bert("BertForSequenceClassification", plus(**STRAY), named="BertForTokenClassification"),
     )
-    with pytest.raises(gf.GlassformerError, match="drop=") as caught:
+    with pytest.raises(gf.GlassformerError, match="ignore_unexpected=") as caught:
         gf.load(folder)
     assert "architecture=" not in str(caught.value)
 
 
 def test_a_new_head_is_offered_to_be_made_and_the_body_never(tmp_path):
     layout = bert("BertForMaskedLM", lacking("cls.predictions.transform.dense"))
-    with pytest.raises(gf.GlassformerError, match=r"make=\('cls.predictions.transform.dense',\)"):
+    with pytest.raises(
+        gf.GlassformerError, match=r"init_missing=\('cls.predictions.transform.dense',\)"
+    ):
         gf.load(published(tmp_path, layout), architecture="BertForMaskedLM")
 
 
 def test_the_report_says_what_was_dropped_renamed_and_not_read(tmp_path):
     layout = next(layout for layout in LAYOUTS if layout.name == "bert-base-chinese")
-    report = gf.load(published(tmp_path, layout)).report
+    report = gf.load(published(tmp_path, layout)).load_report
     assert report.renamed["bert.embeddings.LayerNorm.gamma"] == "bert.embeddings.LayerNorm.weight"
     reason = "belongs to BertForPreTraining; this class does not read it"
     assert report.dropped["cls.seq_relationship.weight"] == reason
@@ -162,7 +164,7 @@ def test_the_report_says_what_was_dropped_renamed_and_not_read(tmp_path):
 
 
 def test_the_report_notes_keys_that_may_have_been_meant(tmp_path):
-    report = gf.load(published(tmp_path, llama(mlp_biased=True, qk_layernorm=True))).report
+    report = gf.load(published(tmp_path, llama(mlp_biased=True, qk_layernorm=True))).load_report
     assert report.unread == {"mlp_biased": True, "qk_layernorm": True}
     assert report.notes == [
         "qk_layernorm = True in config.json has an effect in other families and none in Llama",
@@ -173,7 +175,7 @@ def test_the_report_notes_keys_that_may_have_been_meant(tmp_path):
 
 def test_the_report_notes_a_class_that_was_not_named(tmp_path):
     layout = next(layout for layout in LAYOUTS if layout.name == "a class of one's own")
-    notes = gf.load(published(tmp_path, layout)).report.notes
+    notes = gf.load(published(tmp_path, layout)).load_report.notes
     assert notes == [
         "config.json names the class BertForSentiment; the tensors fit "
         "BertForSequenceClassification"
@@ -182,7 +184,7 @@ def test_the_report_notes_a_class_that_was_not_named(tmp_path):
 
 def test_what_is_no_tensor_is_reported(tmp_path):
     layout = next(layout for layout in LAYOUTS if layout.name == "a number beside the tensors")
-    assert gf.load(published(tmp_path, layout)).report.dropped == {"step": "is not a tensor"}
+    assert gf.load(published(tmp_path, layout)).load_report.dropped == {"step": "is not a tensor"}
 
 
 def test_a_published_folder_saves_what_it_loads(tmp_path):
@@ -191,7 +193,7 @@ def test_a_published_folder_saves_what_it_loads(tmp_path):
     model = gf.load(published(tmp_path, layout))
     model.save(tmp_path / "saved")
     again = gf.load(tmp_path / "saved")
-    assert not again.report.renamed and not again.report.dropped
-    assert again.report.unread == model.report.unread
+    assert not again.load_report.renamed and not again.load_report.dropped
+    assert again.load_report.unread == model.load_report.unread
     _, info = reference.load(tmp_path / "saved", "BertForMaskedLM")
     assert not info["missing_keys"] and not info["unexpected_keys"]

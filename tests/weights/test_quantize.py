@@ -177,14 +177,16 @@ def test_a_width_that_has_no_whole_groups_takes_eight_bits():
 def test_the_whole_net_is_the_one_of_the_written_out_weights(kind):
     model, plain = small(), small()
     model.quantize(kind)
-    for name, module in model.net.named_modules():
+    for name, module in model.named_modules():
         if isinstance(module, QuantizedLinear) and not name.startswith("heads"):
-            plain.net.get_submodule(name).weight.data = module.weight
+            plain.get_submodule(name).weight.data = module.weight
     tokens = torch.arange(24).view(2, 12)
     with torch.no_grad():
-        mine, other = model.net(tokens), plain.net(tokens)
-    assert (mine.hidden - other.hidden).abs().max() < 0.05 * other.hidden.abs().max()
-    assert not torch.equal(mine.hidden, other.hidden)
+        mine, other = model(tokens), plain(tokens)
+    assert (
+        mine.last_hidden_state - other.last_hidden_state
+    ).abs().max() < 0.05 * other.last_hidden_state.abs().max()
+    assert not torch.equal(mine.last_hidden_state, other.last_hidden_state)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -197,7 +199,7 @@ def test_save_and_load_keep_every_byte(kind, tmp_path):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
     tokens = torch.arange(12)[None]
     with torch.no_grad():
-        assert torch.equal(again.net(tokens).logits, model.net(tokens).logits)
+        assert torch.equal(again(tokens).logits, model(tokens).logits)
     prompts = [[1, 2, 3], [4, 5, 6, 7, 8]]
     mine, other = (m.generate(prompts, max_new_tokens=6) for m in (model, again))
     assert [g.tokens for g in mine] == [g.tokens for g in other]
@@ -209,7 +211,7 @@ def test_loading_a_full_model_with_quantize(kind, tmp_path):
     loaded = gf.load(tmp_path, quantize=kind)
     made = small().quantize(kind)
     for (name, mine), other in zip(
-        loaded.net.state_dict().items(), made.net.state_dict().values(), strict=True
+        loaded.state_dict().items(), made.state_dict().values(), strict=True
     ):
         assert torch.equal(mine, other), name
 
@@ -218,8 +220,8 @@ def test_a_copy_computes_the_same():
     model = small().quantize("int8")
     tokens = torch.arange(12)[None]
     with torch.no_grad():
-        first = model.net(tokens).logits
-        assert torch.equal(copy.deepcopy(model.net)(tokens).logits, first)
+        first = model(tokens).logits
+        assert torch.equal(copy.deepcopy(model)(tokens).logits, first)
 
 
 @pytest.mark.parametrize("name, settings", [("t5-small", {"d_model": 64, "num_layers": 2})])
@@ -236,11 +238,11 @@ def test_an_encoder_decoder(name, settings, kind, tmp_path):
 
 def test_bfloat16_is_packed_too():
     model = small()
-    model.net.bfloat16()
+    model.bfloat16()
     tokens = torch.arange(12)[None]
     with torch.no_grad():
-        plain = model.net(tokens).logits
-        packed = model.pack().net(tokens).logits
+        plain = model(tokens).logits
+        packed = model.pack()(tokens).logits
     assert packed.dtype == torch.bfloat16
     assert (plain - packed).abs().max() <= 0.05 * plain.abs().max()
 

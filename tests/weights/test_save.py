@@ -26,15 +26,15 @@ def test_an_interrupted_save_changes_nothing(folder, monkeypatch):
 def test_saving_over_the_folder_that_the_weights_are_mapped_from(folder):
     model = gf.load(folder.path)
     with torch.no_grad():
-        model.net.decoder.embed.token.weight.mul_(2)
+        model.decoder.embed.token.weight.mul_(2)
     model.save(folder.path)
     assert torch.equal(
-        load_file(folder.weights)["transformer.wte.weight"], model.net.decoder.embed.token.weight
+        load_file(folder.weights)["transformer.wte.weight"], model.decoder.embed.token.weight
     )
     again = gf.load(folder.path)
     tokens = torch.arange(6)[None]
     with torch.no_grad():
-        assert torch.equal(again.net(tokens).logits, model.net(tokens).logits)
+        assert torch.equal(again(tokens).logits, model(tokens).logits)
 
 
 def test_old_shards_do_not_stay_behind(folder):
@@ -86,25 +86,25 @@ def test_a_model_of_no_family_is_saved_by_its_spec(tmp_path):
     assert loaded.spec == model
     tokens = torch.randint(30, (2, 7))
     with torch.no_grad():
-        assert torch.equal(loaded.net(tokens).logits, made.net(tokens).logits)
+        assert torch.equal(loaded(tokens).logits, made(tokens).logits)
 
 
 def test_numbers_in_half_the_bytes(folder, tmp_path):
     """The file is of another type, the model stays as it is; ours and the reference read it."""
     model = gf.load(folder.path)
     model.save(tmp_path / "half", dtype=torch.bfloat16)
-    assert model.net.decoder.embed.token.weight.dtype == torch.float32
+    assert model.decoder.embed.token.weight.dtype == torch.float32
     kept = load_file(tmp_path / "half" / "model.safetensors")
     for name, tensor in load_file(folder.weights).items():
         assert torch.equal(kept[name], tensor.to(torch.bfloat16))
-    assert gf.load(tmp_path / "half").net.decoder.embed.token.weight.dtype == torch.bfloat16
+    assert gf.load(tmp_path / "half").decoder.embed.token.weight.dtype == torch.bfloat16
     transformers = pytest.importorskip("transformers")
     read = transformers.AutoModelForCausalLM.from_pretrained
     assert read(tmp_path / "half").dtype == torch.bfloat16
     theirs = read(tmp_path / "half", dtype=torch.float32)
     tokens = torch.arange(6)[None]
     with torch.no_grad():
-        said = gf.load(tmp_path / "half", dtype="float32").net(tokens).logits
+        said = gf.load(tmp_path / "half", dtype="float32")(tokens).logits
         torch.testing.assert_close(said, theirs(tokens).logits)
     with pytest.raises(gf.GlassformerError, match="saved as they are; leave `dtype` out"):
         model.quantize("int8").save(tmp_path / "codes", dtype=torch.bfloat16)

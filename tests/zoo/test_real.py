@@ -63,7 +63,7 @@ def published(place, monkeypatch) -> real.Published:
 
 
 def logits(source: str | Path) -> torch.Tensor:
-    return gf.load(source).net(torch.tensor([[1, 2, 3]])).logits
+    return gf.load(source)(torch.tensor([[1, 2, 3]])).logits
 
 
 def left_in(place: Path) -> list[str]:

@@ -337,7 +337,7 @@ def test_objectives_that_cannot_travel_stay_at_home(text, tmp_path, eager):
     settings = dataclasses.replace(text, processes=2)
     assert len(prepare(settings, "train", Local(), tmp_path / "cache", about={})) == 3000
     with_a_net = Letters()
-    with_a_net.teacher = gf.create("gpt2", n_layer=1, n_head=2, n_embd=8, vocab_size=9).net
+    with_a_net.teacher = gf.create("gpt2", n_layer=1, n_head=2, n_embd=8, vocab_size=9)
     travelling = packed(with_a_net)
     assert travelling is not None and len(travelling) < 5000, "without weights"
 

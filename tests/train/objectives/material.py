@@ -71,7 +71,7 @@ def model(preset: str, tokenizer: Tokenizer, architecture: str | None = None, **
     if architecture is not None:
         config["architectures"] = [architecture]
     made = gf.create(preset, tokenizer=tokenizer, **{k: config[k] for k in config})
-    made.net.double().eval()
+    made.double().eval()
     return made
 
 
@@ -101,7 +101,7 @@ Reference = Callable[[torch.nn.Module, Example], dict[str, list[torch.Tensor]]]
 def check_gradients(
     objective: Objective, model: Model, stored: Sequence[Example], reference: Reference
 ) -> None:
-    examples, net = varied(objective, stored), model.net
+    examples, net = varied(objective, stored), model
     objective.double().eval()
     batch: TrainingBatch = objective.collate(examples)
     sums = objective(net, batch)
@@ -141,13 +141,13 @@ def falls(
     objective: Objective, model: Model, stored: Sequence[Example], steps: int = 12
 ) -> tuple[float, float]:
     """The loss before and after a few steps over always the same batch."""
-    both = torch.nn.ModuleDict({"net": model.net, "objective": objective}).float().train()
+    both = torch.nn.ModuleDict({"net": model, "objective": objective}).float().train()
     optimizer = torch.optim.Adam(both.parameters(), 3e-3)
     torch.manual_seed(0)  # for dropout
     batch = objective.collate(varied(objective, stored))
     losses = []
     for _ in range(steps):
-        loss = loss_of(objective, objective(model.net, batch), batch.counts)
+        loss = loss_of(objective, objective(model, batch), batch.counts)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

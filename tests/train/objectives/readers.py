@@ -46,7 +46,7 @@ def read(net, example, *, segments: bool = True, **inputs):
     """What the net says of one text by itself, without padding or mask."""
     if segments:
         inputs["segments"] = material.ids(example["segments"])
-    return net(material.ids(example["tokens"]), **inputs).heads
+    return net(material.ids(example["tokens"]), **inputs).head_outputs
 
 
 def knows_segments(model: Model) -> bool:
@@ -58,12 +58,12 @@ def learns(objective, model: Model, stored, metric: str, steps: int = 40) -> tup
     """The metric before and after training on always the same batch."""
 
     def measured() -> float:
-        model.net.eval()
+        model.eval()
         batch = objective.collate(material.varied(objective, stored))
         with torch.no_grad():
-            return objective.measure(model.net, [batch])[metric]
+            return objective.measure(model, [batch])[metric]
 
-    model.net.float()
+    model.float()
     before = measured()
     first, last = material.falls(objective, model, stored, steps)
     assert last < 0.8 * first, (first, last)

@@ -60,11 +60,11 @@ def made(name: str, folder: Path):
         options["smoothing"] = 0.1
     if name == "mixture":
         model = with_heads(model, PARTS)
-        model.net.double()
+        model.double()
         options = {"parts": PARTS}
     if name == "distillation":
         teacher = readers.make(family, kind, labels)
-        teacher.net.float()
+        teacher.float()
         teacher.save(folder / "teacher")
         options = {"teacher": str(folder / "teacher"), "task": "classification", "cosine": 1.0}
     return model, make_objective(name, model, options)
@@ -85,14 +85,14 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
     if name == "distillation":
         objective._teacher[0].double()
     with torch.no_grad():
-        alone = objective(model.net, one)
-        parts = [objective(model.net, half) for half in halves]
+        alone = objective(model, one)
+        parts = [objective(model, half) for half in halves]
     for part, total in alone.items():
         assert one.counts[part] == sum(half.counts[part] for half in halves)
         torch.testing.assert_close(total, sum(sums[part] for sums in parts))
     assert set(one.counts) == set(objective.weights)
     with torch.no_grad():
-        found = objective.measure(model.net, loader.sweep())
+        found = objective.measure(model, loader.sweep())
     assert found and all(isinstance(value, float) for value in found.values())
 
 
@@ -106,12 +106,12 @@ def test_an_evaluation_runs_the_net_once_a_part(name, tmp_path):
     stored = [example for record in COLUMNS for example in objective.prepare(record)]
     rows = material.varied(objective, stored)
     with torch.no_grad():
-        alone = objective(model.net, objective.collate(rows))
-        said = objective.answers(model.net, objective.collate(rows))
+        alone = objective(model, objective.collate(rows))
+        said = objective.answers(model, objective.collate(rows))
         batch, runs = objective.collate(rows), []
         batch.heard = {}
-        counted = model.net.register_forward_hook(lambda *_: runs.append(1))
-        sums, answers = objective(model.net, batch), objective.answers(model.net, batch)
+        counted = model.register_forward_hook(lambda *_: runs.append(1))
+        sums, answers = objective(model, batch), objective.answers(model, batch)
         counted.remove()
     assert len(runs) == (2 if name == "mixture" else 1)
     assert answers == said and sums.keys() == alone.keys()
@@ -129,10 +129,10 @@ def test_records_that_were_foreseen_and_rows_of_few_lengths_are_the_same(name, t
         assert all(np.array_equal(found[field], before[field]) for field in objective.fields)
     rows = material.varied(objective, stored)
     with torch.no_grad():
-        plain, said = (ask(objective, model.net, rows) for ask in (summed, answered))
+        plain, said = (ask(objective, model, rows) for ask in (summed, answered))
         for part in objective.modules():
             part.few_shapes = True
-        few, same = (ask(objective, model.net, rows) for ask in (summed, answered))
+        few, same = (ask(objective, model, rows) for ask in (summed, answered))
     lengths = {x.shape[1] for k, x in objective.collate(rows).inputs.items() if "tokens" in k}
     assert lengths <= {8, 16, 24, 32, 40, 48, 56, 64}
     for part, value in plain.items():

@@ -53,13 +53,15 @@ def by_hand(objective, memory: bool = False):
         tokens, documents = example["tokens"], example.get("documents", np.zeros(999))
         cache = None
         if memory and len(example["before"]):
-            cache = net.remember()
+            cache = net.new_cache()
             with torch.no_grad():
-                net(material.ids(example["before"]), cache=cache)
+                net(material.ids(example["before"]), past_key_values=cache)
         whole = "documents" not in example
         auxiliary = any(head.auxiliary for head in objective.heads.values())
         if whole:
-            said = net(material.ids(tokens[:-1]), cache=cache, auxiliary=auxiliary).heads
+            said = net(
+                material.ids(tokens[:-1]), past_key_values=cache, auxiliary_heads=auxiliary
+            ).head_outputs
         for name, head in objective.heads.items():
             for place in range(len(tokens) - head.ahead):
                 target = place + head.ahead
@@ -70,7 +72,7 @@ def by_hand(objective, memory: bool = False):
                 else:  # the document alone, up to the place
                     first = int(np.argmax(documents == documents[place]))
                     alone = material.ids(tokens[first : place + 1])
-                    logits = net(alone, auxiliary=auxiliary).heads[name][0, -1]
+                    logits = net(alone, auxiliary_heads=auxiliary).head_outputs[name][0, -1]
                 parts.setdefault(name, []).append(material.surprise(logits, int(tokens[target])))
         return parts
 
@@ -107,7 +109,7 @@ def test_the_gradient_with_what_stands_before_in_memory(name):
     material.check_gradients(objective, net, stored, reference)
     material.check_gradients(objective, net, stored[:1], reference)
     without = [{**example, "before": example["before"][:0]} for example in stored[2:]]
-    sums = [objective(net.net, objective.collate(some))["lm"] for some in (stored[2:], without)]
+    sums = [objective(net, objective.collate(some))["lm"] for some in (stored[2:], without)]
     assert abs(float(sums[0] - sums[1])) > 1e-4
 
 
@@ -124,11 +126,11 @@ def test_the_gradient_with_a_memory_of_the_first_document_alone(name):
         losses = []
         for number in np.unique(example["documents"]):
             tokens = example["tokens"][example["documents"] == number]
-            cache = net.remember()
+            cache = net.new_cache()
             if number == 0:
                 with torch.no_grad():
-                    net(material.ids(example["before"]), cache=cache)
-            logits = net(material.ids(tokens[:-1]), cache=cache).logits[0]
+                    net(material.ids(example["before"]), past_key_values=cache)
+            logits = net(material.ids(tokens[:-1]), past_key_values=cache).logits[0]
             losses += map(material.surprise, logits, tokens[1:].tolist())
         return {"lm": losses}
 
@@ -146,29 +148,29 @@ def test_the_gradient_with_more_before_than_is_kept():
     ]
 
     def reference(net, example):
-        cache, before = net.remember(), material.ids(example["before"])
+        cache, before = net.new_cache(), material.ids(example["before"])
         with torch.no_grad():
             for first, last in ((-18, -12), (-12, -6), (-6, None)):
                 if before[:, first:last].numel():
-                    net(before[:, first:last], cache=cache)
-        logits = net(material.ids(example["tokens"][:-1]), cache=cache).logits[0]
+                    net(before[:, first:last], past_key_values=cache)
+        logits = net(material.ids(example["tokens"][:-1]), past_key_values=cache).logits[0]
         return {"lm": list(map(material.surprise, logits, example["tokens"][1:].tolist()))}
 
     material.check_gradients(objective, net, stored, reference)
-    longer = objective(net.net, objective.collate(stored[-1:]))["lm"]
+    longer = objective(net, objective.collate(stored[-1:]))["lm"]
     shorter = [{**stored[-1], "before": stored[-1]["before"][-6:]}]
-    assert abs(float(longer - objective(net.net, objective.collate(shorter))["lm"])) > 1e-6
+    assert abs(float(longer - objective(net, objective.collate(shorter))["lm"])) > 1e-6
 
 
 def test_in_bfloat16_the_pass_without_gradients_takes_none_from_the_weights():
     net = model("transfo-xl")
-    net.net.float()
+    net.float()
     objective = make_objective("causal-lm", net, {"memory": 8})
     (whole,) = objective.prepare({"text": material.TEXT})
     stored = [{"tokens": whole["tokens"][20:31], "before": whole["tokens"][12:20]}]
     with torch.autocast("cpu", torch.bfloat16):
-        objective(net.net, objective.collate(stored))["lm"].backward()
-    assert all(block.ffn.up.weight.grad is not None for block in net.net.decoder.blocks)
+        objective(net, objective.collate(stored))["lm"].backward()
+    assert all(block.ffn.up.weight.grad is not None for block in net.decoder.blocks)
 
 
 @pytest.mark.parametrize("layer", [1, 2])
@@ -179,7 +181,7 @@ def test_a_layers_share_is_gone_after_l_of_2n(layer):
     end = layer / (2 * CHARS["num_hidden_layers"])
     for progress, there in ((0.0, True), (end - 1e-6, True), (end, False), (1.0, False)):
         objective.advance(progress)
-        said = set(objective(net.net, batch))
+        said = set(objective(net, batch))
         assert (f"layer{layer - 1}" in said) == (f"layer{layer - 1}_ahead2" in said) == there
         assert {"lm", "lm_ahead2"} <= said
 
@@ -190,11 +192,11 @@ def test_every_head_learns_from_its_own_loss_by_its_weight():
     batch = objective.collate(rows(objective, 12, 12))
     assert objective.weights["lm"] == 1.0 and objective.weights["lm_ahead2"] == 0.5
     assert batch.counts["lm"] == 22 and batch.counts["lm_ahead2"] == 20
-    for name, total in objective(net.net, batch).items():
-        net.net.zero_grad()
+    for name, total in objective(net, batch).items():
+        net.zero_grad()
         total.backward(retain_graph=True)
-        learned = {n for n, head in net.net.heads.items() if head.out.weight.grad is not None}
-        learned = {n for n in learned if net.net.heads[n].out.weight.grad.any()}
+        learned = {n for n, head in net.heads.items() if head.out.weight.grad is not None}
+        learned = {n for n in learned if net.heads[n].out.weight.grad.any()}
         assert learned == {name}
 
 
@@ -236,7 +238,7 @@ def test_tokens_are_learned_as_they_are():
 def test_clusters_of_words_are_judged_where_they_are(shrink):
     """The same sum and gradients as with all log-probabilities, also of clusters nobody asked."""
     made = material.model("transfo-xl-base", material.letters(), **{**XL, "div_val": shrink})
-    softmax = made.net.heads["lm"].out
+    softmax = made.heads["lm"].out
     draw = torch.Generator().manual_seed(1)
     x = torch.randn(40, 32, generator=draw, dtype=torch.float64, requires_grad=True)
     for top in (SIZE, 10):
@@ -272,20 +274,20 @@ def test_regularizers_of_recurrent_layers(lengths):
     objective = make_objective("causal-lm", net, {"activation": 2.0, "temporal": 1.0})
     assert objective.weights == {"lm": 1.0, "activation": 2.0, "temporal": 1.0}
     batch = objective.collate(rows(objective, *lengths))
-    net.net.train()
+    net.train()
     objective.train()
     torch.manual_seed(1)
-    sums = objective(net.net, batch)
+    sums = objective(net, batch)
     loss = material.loss_of(objective, sums, batch.counts)
     loss.backward()
-    ours = material.gradients(objective, net.net)
+    ours = material.gradients(objective, net)
     torch.manual_seed(1)
     seen = gf.core.ActivationCapture("*.walk_out")
     mask = batch.inputs.get("mask")
-    said = net.net(batch.inputs["tokens"], mask, tap=seen)
+    said = net(batch.inputs["tokens"], mask, tap=seen)
     raw = seen["decoder.blocks.1.walk_out"]
     real = [min(length, max(lengths) - 1) for length in lengths]  # read, if not all predict
-    dropped = torch.cat([row[:n] for row, n in zip(said.hidden, real, strict=True)])
+    dropped = torch.cat([row[:n] for row, n in zip(said.last_hidden_state, real, strict=True)])
     steps = torch.cat([row[1:n] - row[: n - 1] for row, n in zip(raw, real, strict=True)])
     words = torch.nn.functional.cross_entropy(
         said.logits.flatten(0, 1), batch.targets["1"].flatten()
@@ -293,7 +295,7 @@ def test_regularizers_of_recurrent_layers(lengths):
     plain = words + 2 * dropped.pow(2).mean() + steps.pow(2).mean()
     assert float(loss) == pytest.approx(float(plain), rel=1e-6)
     plain.backward()
-    for name, gradient in material.gradients(objective, net.net).items():
+    for name, gradient in material.gradients(objective, net).items():
         assert torch.allclose(ours[name], gradient, atol=1e-6), name
     objective.eval()
-    assert set(objective(net.net.eval(), batch)) == {"lm"}
+    assert set(objective(net.eval(), batch)) == {"lm"}

@@ -36,7 +36,7 @@ def test_gradients(family):
             inputs = {"tokens": material.ids(example["tokens"][start:stop])[None]}
             if readers.knows_segments(model):
                 inputs["segments"] = material.ids(example["segments"][start:stop])[None]
-            scores.append(net(**inputs).heads["choose"][0, 0])
+            scores.append(net(**inputs).head_outputs["choose"][0, 0])
         right = int(example["label"][0])
         return {"choose": [sum(s.exp() for s in scores).log() - scores[right]]}
 
@@ -64,7 +64,7 @@ def test_it_learns(family):
     model = readers.make(family, FAMILIES[family])
     objective = make_objective("multiple-choice", model, {})
     stored = prepared(objective, RECORDS)
-    said = objective.answers(model.net, objective.collate(stored))
+    said = objective.answers(model, objective.collate(stored))
     for example, (found, _) in zip(stored, said, strict=True):  # what it does not say by chance
         example["label"] = (found + 1) % len(example["lengths"]) + 0 * example["label"]
     assert readers.learns(objective, model, stored, "accuracy") == (0.0, 1.0)

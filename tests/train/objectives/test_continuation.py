@@ -60,7 +60,7 @@ def test_a_batch_of_a_given_shape_says_the_same():
     assert even.inputs["tokens"].shape == (2, 30)
     assert even.targets["tokens"].shape == even.targets["at"].shape == (60,)
     assert (plain.counts, plain.tokens) == (even.counts, even.tokens)
-    losses = [float(objective(model.net, batch)["lm"]) for batch in (plain, even)]
+    losses = [float(objective(model, batch)["lm"]) for batch in (plain, even)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
@@ -92,12 +92,12 @@ def test_the_vocabulary_is_scored_where_a_target_is_and_nowhere_else():
         assert [divmod(int(place), length) for place in at[real]] == expected
         wanted = [examples[row]["tokens"][place + 1] for row, place in expected]
         assert tokens[real].tolist() == wanted
-        logits = model.net(**batch.inputs).logits
+        logits = model(**batch.inputs).logits
         plain = sum(
             F.cross_entropy(logits[row, place], torch.tensor(int(word)))
             for (row, place), word in zip(expected, wanted, strict=True)
         )
-        loss = objective(model.net, batch)["lm"]
+        loss = objective(model, batch)["lm"]
         assert float(loss) == pytest.approx(float(plain), rel=1e-5)
 
 

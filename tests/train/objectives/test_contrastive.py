@@ -35,12 +35,12 @@ def pooled(model, text: str, mode: str) -> torch.Tensor:
     read = model.tokenizer.encode(text)
     tokens = torch.tensor([read.ids])
     if model.spec.encoder is not None and model.spec.decoder is not None:
-        states = model.net.encode(tokens)[0]
+        states = model.encode(tokens)[0]
     else:
         inputs = {}
         if readers.knows_segments(model):
             inputs["segments"] = torch.tensor([read.segments])
-        states = model.net(tokens, **inputs).hidden[0]
+        states = model(tokens, **inputs).last_hidden_state[0]
     vector = {"mean": states.mean(0), "first": states[0], "last": states[-1]}[mode]
     return vector / vector.square().sum().sqrt()
 
@@ -67,10 +67,10 @@ def test_gradients(family, mode, symmetric):
     objective = make_objective("contrastive", model, options)
     objective.double().eval()
     batch = objective.collate(prepared(objective, RECORDS))
-    sums = objective(model.net, batch)
+    sums = objective(model, batch)
     assert batch.counts == {"contrast": 5.0}
     (sums["contrast"] / 5).backward()
-    ours = material.gradients(objective, model.net)
+    ours = material.gradients(objective, model)
     positives = FOUND[: len(RECORDS)]
     losses = entropy(model, mode, ASKED, positives, FOUND, 0.3)
     if symmetric:
@@ -78,7 +78,7 @@ def test_gradients(family, mode, symmetric):
         losses = [(one + other) / 2 for one, other in zip(losses, back, strict=True)]
     torch.testing.assert_close(sums["contrast"], torch.stack(losses).sum(), rtol=1e-7, atol=1e-7)
     torch.stack(losses).mean().backward()
-    theirs = material.gradients(objective, model.net)
+    theirs = material.gradients(objective, model)
     assert sum(bool(gradient.any()) for gradient in ours.values()) > 10
     nothing = torch.zeros(())
     for name in ours.keys() | theirs.keys():
@@ -92,12 +92,12 @@ def test_a_text_with_itself_is_a_pair():
     objective = make_objective("contrastive", model, {})
     batch = objective.collate(prepared(objective, [{"text": t, "positive": t} for t in TEXTS]))
     assert not batch.targets["same"].any()
-    model.net.train()
+    model.train()
     torch.manual_seed(0)
-    asked, found = objective.vectors(model.net, batch)
+    asked, found = objective.vectors(model, batch)
     assert float((asked * found).sum(-1).max()) < 0.9999
-    model.net.eval()
-    assert float(objective(model.net, batch)["contrast"]) > 0
+    model.eval()
+    assert float(objective(model, batch)["contrast"]) > 0
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])

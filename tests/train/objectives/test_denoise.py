@@ -35,7 +35,7 @@ def texts(objective, *sentences):
 def by_hand(net, example):
     target = example["tokens"]
     shifted = material.ids([net.spec.tokens.start, *target[:-1]])
-    logits = net(shifted, source=material.ids(example["source"])).logits[0]
+    logits = net(decoder_input_ids=shifted, input_ids=material.ids(example["source"])).logits[0]
     return {"lm": [material.surprise(logits[i], t) for i, t in enumerate(target)]}
 
 

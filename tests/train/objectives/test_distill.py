@@ -26,9 +26,9 @@ def teacher(tmp_path):
     def make(family: str, kind: str, labels=(), **settings) -> str:
         made = readers.make(family, kind, labels, **settings)
         with torch.no_grad():
-            for parameter in made.net.parameters():
+            for parameter in made.parameters():
                 parameter.mul_(2.0)
-        made.net.float()
+        made.float()
         made.save(tmp_path / "teacher")
         return str(tmp_path / "teacher")
 
@@ -125,7 +125,7 @@ def test_a_compiler_sees_student_and_teacher_as_one_graph(teacher):
     options = {"teacher": teacher("llama", "ForCausalLM", num_hidden_layers=4), "hidden": 1.0}
     options |= {"task": "causal-lm", "layers": "all", "until": 0.5}
     objective = make_objective("distillation", model, options)
-    batch, task = objective.collate(prepared(objective)[:2]), TrainingModule(model.net, objective)
+    batch, task = objective.collate(prepared(objective)[:2]), TrainingModule(model, objective)
     graphs = []
 
     def compiler(graph, _):
@@ -166,7 +166,7 @@ def test_hidden_states(width, layers, family, teacher):
         inputs = {"tokens": material.ids(example["tokens"]), "tap": seen}
         if family == "bert":
             inputs["segments"] = material.ids(example["segments"])
-        last = net(**inputs).hidden[0]
+        last = net(**inputs).last_hidden_state[0]
         depth = len(net.spec.last_stack.order)
         every = [seen[f"{stack}.blocks.{i}.resid_post"][0] for i in range(depth)]
         return every if layers == "all" else [last]
@@ -224,7 +224,7 @@ def test_hidden_states_count_where_something_is_written_or_read(name, teacher):
     examples = [objective.vary(one, rng) for one in prepared(objective, records)]
     batch = objective.collate(examples)
     frozen(objective)
-    mine, theirs = (net(**batch.inputs).hidden for net in (model.net, frozen(objective)))
+    mine, theirs = (net(**batch.inputs).last_hidden_state for net in (model, frozen(objective)))
     squares = (mine - theirs).square().mean(-1)
     if name == "masked-lm":
         counted = [(row, place) for row, one in enumerate(examples)
@@ -235,7 +235,7 @@ def test_hidden_states_count_where_something_is_written_or_read(name, teacher):
                    if token >= 0]  # fmt: skip
     assert batch.counts["hidden"] == len(counted)
     expected = float(sum(squares[place] for place in counted))
-    assert float(objective(model.net, batch)["hidden"]) == pytest.approx(expected, rel=1e-5)
+    assert float(objective(model, batch)["hidden"]) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["tagging", "span", "multiple-choice", "sequence-to-sequence"])
@@ -260,10 +260,10 @@ def test_around_every_kind_of_task(name, teacher):
     options = {"teacher": folder, "task": name, "hard": 0.0}
     objective = make_objective("distillation", model, options)
     batch = objective.collate(prepared(objective, records[name]))
-    assert float(objective(model.net, batch)["soft"].detach()) > 1e-8
+    assert float(objective(model, batch)["soft"].detach()) > 1e-8
     same = frozen(objective)
     assert abs(float(objective(same, batch)["soft"])) < 1e-12
-    assert objective.measure(model.net, [batch])
+    assert objective.measure(model, [batch])
 
 
 def test_several_labels_are_each_yes_or_no(teacher):
@@ -311,10 +311,10 @@ def test_a_task_that_looks_inside_the_student(tmp_path):
     rows = [{"tokens": example["tokens"][:12]} for example in prepared(objective)[:2]]
     batch = objective.collate(rows)
     frozen(objective)
-    sums = objective.train()(model.net.train(), batch)
+    sums = objective.train()(model.train(), batch)
     assert set(sums) == {"lm", "activation", "temporal", "soft", "hidden"}
     alone = make_objective("causal-lm", model, task)
-    plain = alone.train()(model.net, alone.collate(rows))
+    plain = alone.train()(model, alone.collate(rows))
     for part, value in plain.items():
         assert float(sums[part]) == pytest.approx(float(value), rel=1e-6)
     assert float(sums["hidden"]) == pytest.approx(0.0, abs=1e-9)

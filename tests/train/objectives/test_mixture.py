@@ -44,7 +44,7 @@ FAMILIES = {"bert": "ForSequenceClassification", "gpt2": "ForSequenceClassificat
 
 def made(family: str = "bert"):
     model = with_heads(readers.make(family, FAMILIES[family], LABELS), PARTS)
-    model.net.double().eval()
+    model.double().eval()
     return model, make_objective("mixture", model, {"parts": PARTS})
 
 
@@ -60,34 +60,34 @@ def test_gradients_are_those_of_the_parts(family):
     chosen = [int(row["part"][0]) for row in rows]
     assert {0, 1} == set(chosen)
     batch = objective.collate(rows)
-    sums = objective(model.net, batch)
+    sums = objective(model, batch)
     material.loss_of(objective, sums, batch.counts).backward()
-    ours = material.gradients(objective, model.net)
+    ours = material.gradients(objective, model)
     total = 0.0
     for number, table in enumerate(PARTS):
         options = {k: v for k, v in table.items() if k not in ("name", "weight", "rate")}
         alone = make_objective(table["name"], model, options)
         records = [r for r, part in zip(RECORDS, chosen, strict=True) if part == number]
         own = alone.collate([e for record in records for e in alone.prepare(record)])
-        ((part, found),) = alone(model.net, own).items()
+        ((part, found),) = alone(model, own).items()
         name = f"{table['name']}/{part}"
         assert torch.allclose(sums[name], found) and batch.counts[name] == own.counts[part]
         total = total + table["weight"] * found / own.counts[part]
     total.backward()
-    for name, gradient in material.gradients(objective, model.net).items():
+    for name, gradient in material.gradients(objective, model).items():
         assert torch.allclose(ours[name], gradient, atol=1e-9), name
 
 
 def test_parts_can_be_learned_from_one_after_the_other():
     model, objective = made()
     batch = objective.collate(material.varied(objective, prepared(objective)))
-    material.loss_of(objective, objective(model.net, batch), batch.counts).backward()
-    whole = material.gradients(objective, model.net)
+    material.loss_of(objective, objective(model, batch), batch.counts).backward()
+    whole = material.gradients(objective, model)
     parts = objective.apart(batch)
     assert [set(part.counts) for part in parts] == [{"classification/classify"}, {"tagging/tag"}]
     for part in parts:
-        material.loss_of(objective, objective(model.net, part), batch.counts).backward()
-    for name, gradient in material.gradients(objective, model.net).items():
+        material.loss_of(objective, objective(model, part), batch.counts).backward()
+    for name, gradient in material.gradients(objective, model).items():
         assert torch.allclose(whole[name], gradient, atol=1e-9), name
 
 
@@ -141,10 +141,10 @@ def test_a_part_without_rows_runs_and_counts_nothing():
         {**row, "part": np.array([0])} for row in material.varied(objective, prepared(objective))
     ]
     batch = objective.collate(rows)
-    sums = objective(model.net, batch)
+    sums = objective(model, batch)
     assert batch.counts["tagging/tag"] == 0.0 and float(sums["tagging/tag"].detach()) == 0.0
     sum(sums.values()).backward()
-    tag = model.net.get_parameter("heads.tag.out.weight").grad
+    tag = model.get_parameter("heads.tag.out.weight").grad
     assert tag is not None and not tag.any()  # there, as DDP wants it
 
 
@@ -154,7 +154,7 @@ def test_with_words_beside():
     parts = [{"name": "masked-lm"}, {"name": "classification"}]
     model = with_heads(model, parts)
     objective = make_objective("mixture", model, {"parts": parts})
-    assert set(model.net.heads) == {"lm", "classify"}
+    assert set(model.heads) == {"lm", "classify"}
     first, last = material.falls(objective, model, prepared(objective))
     assert last < first
 
@@ -170,22 +170,22 @@ def test_heads_are_those_that_a_model_of_one_task_would_have():
     heads = {head.name: head for head in model.spec.heads}
     assert heads["kind"] == replace(alone, name="kind") and alone.dropout == 0.1
     assert heads["names"].dropout == alone.dropout
-    pooler, kind = (model.net.heads[name].transform.state_dict() for name in ("pooler", "kind"))
+    pooler, kind = (model.heads[name].transform.state_dict() for name in ("pooler", "kind"))
     assert all(torch.equal(pooler[name], kind[name]) for name in pooler)
 
 
 def test_the_body_stays_and_the_model_is_saved(tmp_path):
     plain = readers.make("bert", "ForSequenceClassification", LABELS)
     model = with_heads(plain, PARTS)
-    model.net.double()
+    model.double()
     tokens = torch.tensor([[2, 9, 8, 3]])
-    assert torch.equal(plain.net(tokens).logits, model.net(tokens).heads["classify"])
-    model.net.float()
+    assert torch.equal(plain(tokens).logits, model(tokens).head_outputs["classify"])
+    model.float()
     model.save(tmp_path / "both")
     again = gf.load(tmp_path / "both")
     with torch.no_grad():
         for head in ("classify", "tag"):
-            a, b = again.net(tokens).heads[head], model.net.eval()(tokens).heads[head]
+            a, b = again(tokens).head_outputs[head], model.eval()(tokens).heads[head]
             assert torch.equal(a, b)
 
 
@@ -195,7 +195,7 @@ def test_it_learns():
     before, after = readers.learns(objective, model, stored, "tagging/accuracy")
     assert before < 0.6 < after
     batch = objective.collate(material.varied(objective, stored))
-    found = objective.measure(model.net, [batch])
+    found = objective.measure(model, [batch])
     assert {"classification/accuracy", "classification/f1", "tagging/f1"} <= set(found)
 
 
@@ -288,7 +288,7 @@ def test_compiled_there_is_a_graph_for_every_part_and_not_for_every_set_of_them(
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     model, objective = made()
     plain, rows = (
-        TrainingModule(model.net, objective),
+        TrainingModule(model, objective),
         material.varied(objective, prepared(objective)[:4]),
     )
 

@@ -53,12 +53,14 @@ def test_the_gradient_and_that_the_loss_falls(name, model_name):
     objective = make_objective(name, made, {"length": 50, "probability": 0.2})
 
     def by_hand(net, example):
-        said = net(material.ids(example["tokens"]), segments=material.ids(example["segments"]))
+        said = net(
+            material.ids(example["tokens"]), token_type_ids=material.ids(example["segments"])
+        )
         turned = int(example["turned"][0])
-        parts = {objective.head: [material.surprise(said.heads[objective.head][0], turned)]}
-        if "lm" in said.heads:
+        parts = {objective.head: [material.surprise(said.head_outputs[objective.head][0], turned)]}
+        if "lm" in said.head_outputs:
             parts["lm"] = [
-                material.surprise(said.heads["lm"][0, place], target)
+                material.surprise(said.head_outputs["lm"][0, place], target)
                 for place, target in enumerate(example["targets"])
                 if target >= 0
             ]

@@ -36,7 +36,7 @@ def gated():
     )
     stack = replace(body.encoder, blocks=blocks, final_norm=spec.NormSpec())
     made = gf.create(replace(body, encoder=stack), tokenizer=material.pieces())
-    made.net.double().eval()
+    made.double().eval()
     return made
 
 
@@ -60,13 +60,15 @@ def by_hand(net, example):
     for place, target in zip(example["at"], example["targets"], strict=True):
         cache = None
         if len(example.get("before", ())):
-            cache = net.remember()
+            cache = net.new_cache()
             cache.reuse = None  # all of what stands before is kept
             with torch.no_grad():
-                net(material.ids(example["before"]), cache=cache)
+                net(material.ids(example["before"]), past_key_values=cache)
         asked = Permutation(hidden, torch.tensor([[place]]))
         segments = torch.zeros_like(tokens)
-        logits = net(tokens, segments=segments, permutation=asked, cache=cache).logits[0, 0]
+        logits = net(
+            tokens, token_type_ids=segments, permutation=asked, past_key_values=cache
+        ).logits[0, 0]
         losses.append(material.surprise(logits, target))
     return {"lm": losses}
 
@@ -104,13 +106,13 @@ def test_nothing_that_comes_later_is_known():
     tokens, order = material.ids(row["tokens"]), torch.from_numpy(row["order"])[None]
     asked = Permutation.of(order, material.ids(row["at"]))
     with torch.no_grad():
-        expected = model.net(tokens, permutation=asked).logits[0]
+        expected = model(tokens, permutation=asked).logits[0]
         for number, place in enumerate(row["at"]):
             later = order >= order[0, place]
-            found = model.net(torch.where(later, 299 - tokens, tokens), permutation=asked).logits
+            found = model(torch.where(later, 299 - tokens, tokens), permutation=asked).logits
             torch.testing.assert_close(found[0, number], expected[number])
             first = torch.where(order == order[order >= 0].min(), 299 - tokens, tokens)
-            found = model.net(first, permutation=asked).logits
+            found = model(first, permutation=asked).logits
             if order[0, place] > order[order >= 0].min():
                 assert not torch.allclose(found[0, number], expected[number])
 

@@ -77,7 +77,7 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
     halves = [loader.batches(5, rank, 2)[0] for rank in (0, 1)]
     for part, count in one.counts.items():
         assert count == sum(half.counts[part] for half in halves) > 0
-    alone, shared = (together(objective, model.net, b) for b in ([one], halves))
+    alone, shared = (together(objective, model, b) for b in ([one], halves))
     for part in alone:
         torch.testing.assert_close(alone[part], shared[part])
     (again,) = loader_of(name, objective, tmp_path).batches(step=5)
@@ -97,22 +97,22 @@ def test_a_memory_comes_from_the_rows_before(name, tmp_path):
     loader = loader_of(name, objective, tmp_path, across=True)
     (batch,) = loader.batches(0)
     assert batch.inputs["before"].shape == (4, 8)
-    assert np.isfinite(float(objective(model.net, batch)["lm"]))
+    assert np.isfinite(float(objective(model, batch)["lm"]))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_parameter_learns_also_in_bfloat16(name, tmp_path):
     """Processes wait for all gradients; one that never came would keep them waiting."""
     model, objective = make(name)
-    both = torch.nn.ModuleDict({"net": model.net, "objective": objective}).float()
+    both = torch.nn.ModuleDict({"net": model, "objective": objective}).float()
     (batch,) = loader_of(name, objective, tmp_path).batches(0)
     with torch.autocast("cpu", torch.bfloat16):
-        sums = objective(model.net, batch)
+        sums = objective(model, batch)
     sum(sums.values()).backward()
     assert all(total.dtype == torch.float32 for total in sums.values())
     assert [n for n, p in both.named_parameters() if p.grad is None] == []
     with torch.no_grad():
-        for part, total in objective(model.net, batch).items():
+        for part, total in objective(model, batch).items():
             torch.testing.assert_close(sums[part], total, rtol=1e-3, atol=1e-3)
 
 

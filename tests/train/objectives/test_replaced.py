@@ -28,7 +28,7 @@ def roberta():
     body = material.model("roberta-base", material.bytelevel(), **SIZES, pad_token_id=1).spec
     head = electra().spec.heads[0]
     made = gf.create(replace(body, heads=(head,), tie=()), tokenizer=material.bytelevel())
-    made.net.double().eval()
+    made.double().eval()
     return made
 
 
@@ -87,16 +87,16 @@ def test_the_generator_is_narrower_and_reads_the_models_embeddings():
     small = objective.generator.spec.encoder
     assert small.width == 8 and small.attention_blocks[0].attention.heads == 1
     assert small.attention_blocks[0].ffn.width == 16 and len(small.blocks) == 2
-    ours, theirs = objective.generator.encoder.embed, model.net.encoder.embed
+    ours, theirs = objective.generator.encoder.embed, model.encoder.embed
     assert ours.token.weight is theirs.token.weight and ours.norm.weight is theirs.norm.weight
     assert ours.position.weight is theirs.position.weight
     assert ours.project.weight is not theirs.project.weight
     assert objective.generator.heads["lm"].out.weight is theirs.token.weight
-    both = torch.nn.ModuleDict({"net": model.net, "objective": objective})
+    both = torch.nn.ModuleDict({"net": model, "objective": objective})
     names = [name for name, _ in both.named_parameters()]
     assert sum("embed.token" in name for name in names) == 1
     both.half()
-    assert objective.generator.encoder.embed.token.weight is model.net.encoder.embed.token.weight
+    assert objective.generator.encoder.embed.token.weight is model.encoder.embed.token.weight
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -110,7 +110,7 @@ def test_the_generator_is_saved_beside(name, tmp_path):
     tokens = torch.arange(6, 30)[None]
     with torch.no_grad():
         expected = objective.generator(tokens).logits
-        torch.testing.assert_close(again.net(tokens).logits, expected)
+        torch.testing.assert_close(again(tokens).logits, expected)
     if name == "electra":
         import transformers
 
@@ -141,8 +141,8 @@ def test_what_is_replaced_depends_on_the_row_alone():
     model = electra()
     objective = make_objective("replaced-token", model, {"probability": 0.3}).double()
     examples = material.varied(objective, stored(objective)[:4])
-    together = objective(model.net, objective.collate(examples[::-1]))
-    alone = [objective(model.net, objective.collate([example])) for example in examples]
+    together = objective(model, objective.collate(examples[::-1]))
+    alone = [objective(model, objective.collate([example])) for example in examples]
     for part in ("lm", "replaced"):
         torch.testing.assert_close(together[part], sum(one[part] for one in alone))
 
@@ -159,7 +159,7 @@ def test_padding_is_not_judged():
     objective = make_objective("replaced-token", model, {}).double()
     batch = objective.collate(material.varied(objective, stored(objective)[:4]))
     assert batch.counts["replaced"] == batch.tokens == int(batch.inputs["mask"].sum())
-    total = objective(model.net, batch)["replaced"]
+    total = objective(model, batch)["replaced"]
     assert float(total) / batch.tokens == pytest.approx(float(F.softplus(torch.zeros(()))), rel=0.1)
 
 

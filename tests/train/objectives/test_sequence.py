@@ -38,7 +38,9 @@ def test_gradients(family, smoothing, loss):
 
     def reference(net, example):
         source, target = (material.ids(example[key]) for key in ("source", "tokens"))
-        logits = net(torch.tensor([[start, *target[0, :-1]]]), source=source).logits[0]
+        logits = net(
+            decoder_input_ids=torch.tensor([[start, *target[0, :-1]]]), input_ids=source
+        ).logits[0]
         words, losses = logits.shape[-1], []
         for row, right in zip(logits, target[0].tolist(), strict=True):
             shares = torch.full((words,), smoothing / words, dtype=logits.dtype)
@@ -74,7 +76,7 @@ def test_a_batch_of_a_given_shape_says_the_same():
     assert even.inputs["tokens"].shape == (4, 60)
     assert even.targets["tokens"].shape == even.targets["at"].shape == (240,)
     assert (plain.counts, plain.tokens) == (even.counts, even.tokens)
-    losses = [float(objective(model.net, batch)["lm"]) for batch in (plain, even)]
+    losses = [float(objective(model, batch)["lm"]) for batch in (plain, even)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     alone = objective.collate_to(examples[:1], {"source": len(examples[0]["source"]), "tokens": 60})
     assert "source_mask" in alone.inputs, "whether or not something is padding"

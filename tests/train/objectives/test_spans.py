@@ -26,7 +26,10 @@ def rows(objective, *lengths):
 def by_hand(net, example):
     start = net.spec.tokens.start
     target = example["tokens"]
-    logits = net(material.ids([start, *target[:-1]]), source=material.ids(example["source"])).logits
+    logits = net(
+        decoder_input_ids=material.ids([start, *target[:-1]]),
+        input_ids=material.ids(example["source"]),
+    ).logits
     return {"lm": [material.surprise(logits[0, i], t) for i, t in enumerate(target)]}
 
 

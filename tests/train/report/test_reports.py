@@ -121,7 +121,7 @@ def test_the_card_says_what_was_trained(whole, capsys):
     results = {result.metric_type: result.metric_value for result in card.data.eval_results}
     assert results["loss"] == best == whole.finished["best"]
     model = gf.load(whole.model)
-    count = sum(p.numel() for p in model.net.parameters())
+    count = sum(p.numel() for p in model.parameters())
     assert (
         f"| architecture | GPT2LMHeadModel (a fresh model gpt2) |\n| parameters | {count:,}; "
         in text

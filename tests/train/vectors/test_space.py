@@ -103,9 +103,9 @@ def model(tmp_path):
 
 
 def test_rows_of_a_model_start_from_vectors(space, model):
-    before = model.net.decoder.embed.token.weight.detach().clone()
+    before = model.decoder.embed.token.weight.detach().clone()
     assert start_embedding(model, space) == 2
-    after = model.net.decoder.embed.token.weight.detach()
+    after = model.decoder.embed.token.weight.detach()
     king, apple = (model.tokenizer.id(word) for word in ("king", "Apple"))
     assert after[king].tolist() == ROWS["king"]
     assert after[apple].tolist() == ROWS["apple"]  # in small letters
@@ -123,7 +123,7 @@ def test_a_table_that_encoder_and_decoder_share_is_started_once(space, model):
     both = gf.create("t5-small", tokenizer=model.tokenizer, **sizes)
     assert start_embedding(both, space) == 2
     king = model.tokenizer.id("king")
-    for stack in (both.net.encoder, both.net.decoder):
+    for stack in (both.encoder, both.decoder):
         assert stack.embed.token.weight[king].tolist() == ROWS["king"]
 
 
@@ -152,5 +152,5 @@ def test_a_recipe_starts_from_vectors(space, tmp_path):
     recipe["model"]["vectors"] = str(file)
     trained = gf.load(gf.train(recipe, reporters=[Heard()]).model)
     assert heard[0] == f"2 rows of the token table start from {file}"
-    row = trained.net.decoder.embed.token.weight[trained.tokenizer.id("king")]
+    row = trained.decoder.embed.token.weight[trained.tokenizer.id("king")]
     assert row.tolist() == pytest.approx(ROWS["king"], abs=1e-6)
