@@ -66,7 +66,7 @@ def test_a_call_returns_logits_a_loss_and_what_was_asked_for(model, inputs):
 def test_an_unknown_argument_is_named(model, inputs):
     with pytest.raises(TypeError, match="unexpected keyword argument 'attn_mask'"):
         model(inputs["input_ids"], attn_mask=inputs["attention_mask"])
-    with pytest.raises(gf.InputError, match="reads input_ids or inputs_embeds"):
+    with pytest.raises(gf.InputError, match="reads input_ids or inputs_embeds, not pixel_values"):
         model(pixel_values=torch.zeros(1, 3, 8, 8))
     with pytest.raises(gf.InputError, match="Give the model its input as `input_ids`"):
         model()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from glassformer.spec import Activation
 
+
 def squared_relu(x: Tensor) -> Tensor:
     return F.relu(x).square()
 

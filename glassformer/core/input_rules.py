@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer.core.cache import Cache
 from glassformer.errors import InputError
-from glassformer.spec import AudioFramesSpec, ModelSpec, PatchEmbeddingSpec
+from glassformer.spec import AudioFramesSpec, ModelSpec, PatchEmbeddingSpec, StackSpec
 
 OUT_OF_THE_RACE = 1e6  # subtracted from scores, as in the published models
 
@@ -37,9 +37,7 @@ def main_input(
     found = [key for key, value in given.items() if value is not None]
     fitting = ("input_ids", "inputs_embeds") if name == "input_ids" else (name,)
     if len(found) > 1 or not set(found) <= set(fitting):
-        raise InputError(
-            f"This model reads {' or '.join(fitting)}, one of them, not {' and '.join(found)}."
-        )
+        raise InputError(f"This model reads {' or '.join(fitting)}, not {' and '.join(found)}.")
     if not found:
         if spec.encoder is not None and spec.decoder is not None:
             return None, None
@@ -57,6 +55,22 @@ def input_name(spec: ModelSpec) -> str:
     if isinstance(embed, AudioFramesSpec):
         return "input_features"
     return "pixel_values" if isinstance(embed, PatchEmbeddingSpec) else "input_ids"
+
+
+def as_mask(mask: Tensor | None) -> Tensor | None:
+    """Converts an attention mask of numbers to one of booleans."""
+    return None if mask is None else mask.bool()
+
+
+def rows(x: Tensor | None) -> Tensor | None:
+    """Joins the axes before the last, so that the choices of an example become rows."""
+    return None if x is None else x.reshape(-1, x.shape[-1])
+
+
+def check_masked_patches(stack: StackSpec, masked: Tensor | None) -> None:
+    embed = stack.embed
+    if masked is not None and not (isinstance(embed, PatchEmbeddingSpec) and embed.blank):
+        raise InputError("This model has no vector for masked patches; drop bool_masked_pos.")
 
 
 def text_ids(inputs: Mapping[str, Tensor]) -> Tensor:

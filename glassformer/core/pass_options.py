@@ -55,3 +55,10 @@ class PassOptions(TypedDict, total=False):
     auxiliary_heads: bool
     attn_implementation: Literal["eager"] | None
     use_cache: bool
+
+
+def check_options(options: PassOptions) -> None:
+    """Raises a TypeError, as Python does, for a keyword argument that is no option."""
+    for name in options:
+        if name not in PassOptions.__annotations__:
+            raise TypeError(f"forward() got an unexpected keyword argument {name!r}")

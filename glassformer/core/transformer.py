@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self, Unpack
 
 import torch
@@ -13,21 +14,47 @@ from glassformer.core.cache import Cache
 from glassformer.core.heads import Head, pick
 from glassformer.core.hooks import ActivationCapture, Tap, chain
 from glassformer.core.input_rules import (
+    as_mask,
+    check_masked_patches,
     find_global_tokens,
     find_question,
     main_input,
+    rows,
     without_answers,
 )
 from glassformer.core.linear import Linear
 from glassformer.core.loss import IGNORED, labels_loss
 from glassformer.core.model_output import ModelOutput
-from glassformer.core.pass_options import PassOptions
+from glassformer.core.pass_options import PassOptions, check_options
 from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.core.span_head import SpanHead, make_head
 from glassformer.core.stack import Stack
 from glassformer.core.stack_pass import run
 from glassformer.errors import InputError, UnsupportedError
-from glassformer.spec import HeadSpec, ModelSpec, PatchEmbeddingSpec, head_among
+from glassformer.spec import HeadSpec, ModelSpec, head_among
+
+
+@dataclass(frozen=True)
+class HeadInputs:
+    """What heads read.
+
+    Attributes:
+        hidden: The last hidden state, [row, position, width].
+        states: The embedding and the outputs of all layers, if a head reads them.
+        text: The token ids, or the signal.
+        mask: True at real tokens.
+        question: True at the question, for models that answer after it.
+        lead: The shape of the batch, which the choices of an example are part of.
+        last: Heads that read every position read only this many last ones; None: all.
+    """
+
+    hidden: Tensor
+    states: list[Tensor] | None
+    text: Tensor
+    mask: Tensor | None
+    question: Tensor | None
+    lead: torch.Size
+    last: int | None
 
 
 class Transformer(nn.Module):
@@ -98,9 +125,7 @@ class Transformer(nn.Module):
             tap: Called at every hook point; see `core.hooks`.
             **options: See `PassOptions`.
         """
-        for name in options:
-            if name not in PassOptions.__annotations__:
-                raise TypeError(f"forward() got an unexpected keyword argument {name!r}")
+        check_options(options)
         cache = past_key_values
         if cache is None and options.get("use_cache"):
             cache = self.new_cache()
@@ -112,14 +137,12 @@ class Transformer(nn.Module):
         tokens, embeds = main_input(
             self.spec, input_ids, inputs_embeds, pixel_values, input_features
         )
-        mask = None if attention_mask is None else attention_mask.bool()
-        memory = encoder_hidden_states
-        memory_mask = options.get("encoder_attention_mask")
+        mask, memory = as_mask(attention_mask), encoder_hidden_states
+        memory_mask = as_mask(options.get("encoder_attention_mask"))
         encoder_states: list[Tensor] | None = None
-        text, text_mask = tokens, mask
+        text, text_mask = tokens, mask  # what the heads read
         if self.encoder is not None and self.decoder is not None:
-            if memory_mask is None:
-                memory_mask = mask
+            memory_mask = mask if memory_mask is None else memory_mask
             if tokens is not None:
                 encoder_states = [] if output_hidden_states else None
                 memory = self.encode(
@@ -131,41 +154,32 @@ class Transformer(nn.Module):
                     "`input_ids` and the decoder's as `decoder_input_ids`."
                 )
             if decoder_input_ids is None:
-                target = labels if isinstance(labels, Tensor) else None
-                decoder_input_ids = self._decoder_input(tokens, mask, target)
+                decoder_input_ids = self._decoder_input(tokens, mask, labels)
                 decoder_attention_mask = mask if self.spec.shift_text else None
-            tokens, embeds = decoder_input_ids, None
-            mask = None if decoder_attention_mask is None else decoder_attention_mask.bool()
+            tokens, embeds, mask = decoder_input_ids, None, as_mask(decoder_attention_mask)
             if not self.spec.shift_text:
                 text, text_mask = tokens, mask
         assert tokens is not None and text is not None
         name, stack = self._last
         axes = stack.embed.axes if embeds is None else 1
-        lead = text.shape[:-axes]
+        lead = text.shape[:-axes]  # [batch], or [batch, choice]
         tokens, text = (x.reshape(-1, *x.shape[-axes:]) for x in (tokens, text))
-        if embeds is not None:
-            embeds = embeds.reshape(-1, *embeds.shape[-2:])
-        mask, text_mask = _rows(mask), _rows(text_mask)
+        embeds = None if embeds is None else embeds.reshape(-1, *embeds.shape[-2:])
+        mask = rows(mask)
         if mask is not None and cache is not None and cache.length:
             mask = mask[:, -tokens.shape[1] :]  # it may cover the cached tokens, too
-        text_mask = mask if text is tokens else text_mask
+        text_mask = rows(text_mask) if self.spec.shift_text else mask
         global_tokens = find_global_tokens(
-            self.spec, text, text_mask, _rows(options.get("global_attention_mask")), cache
+            self.spec, text, text_mask, rows(options.get("global_attention_mask")), cache
         )
         question = find_question(self.spec, text, text_mask)
-        segments = _rows(token_type_ids)
+        segments = rows(token_type_ids)
         if question is not None and segments is None:
             segments = (~question).long()
-        hidden_patches = options.get("bool_masked_pos")
-        embed = stack.spec.embed
-        if hidden_patches is not None and not (
-            isinstance(embed, PatchEmbeddingSpec) and embed.blank
-        ):
-            raise InputError("This model has no vector for masked patches; drop bool_masked_pos.")
+        check_masked_patches(stack.spec, options.get("bool_masked_pos"))
         heads = self._wanted_heads(options)
         inner = any(head.mixes or head.depth is not None for head in heads)
         states: list[Tensor] | None = [] if inner or output_hidden_states else None
-        permutation = options.get("permutation")
         hidden = run(
             name,
             stack,
@@ -173,77 +187,88 @@ class Transformer(nn.Module):
             mask,
             inputs_embeds=embeds,
             segments=segments,
-            languages=_rows(options.get("language_ids")),
-            positions=_rows(position_ids),
-            documents=_rows(options.get("document_ids")),
+            languages=rows(options.get("language_ids")),
+            positions=rows(position_ids),
+            documents=rows(options.get("document_ids")),
             runs=options.get("cu_seqlens"),
             prefix=options.get("prefix_length"),
-            permutation=permutation,
+            permutation=options.get("permutation"),
             branches=options.get("tree_mask"),
             global_tokens=global_tokens,
             memory=memory,
-            memory_mask=None if memory_mask is None else memory_mask.bool(),
+            memory_mask=memory_mask,
             story=options.get("memory_tokens"),
             story_mask=options.get("memory_tokens_mask"),
-            hide=hidden_patches,
+            hide=options.get("bool_masked_pos"),
             states=states,
             cache=cache,
             **shared,
         )
-        if stack.spec.embed.bag is not None:  # a text becomes one vector
-            text, text_mask = text[:, :1], None
-        if permutation is not None and permutation.targets is not None:
-            text = permutation.targets
-            text_mask = torch.ones_like(text, dtype=torch.bool)
-        results: dict[str, Tensor] = {}
-        project = not options.get("return_features", False)
-        at = options.get("head_positions")
-        for head in heads:
-            where = pick(head, hidden, text, text_mask, self.spec.tokens)
-            if at is not None and where is not None and where.dtype != torch.bool:
-                where = at.flatten()
-            module = self.heads[head.name]
-            assert isinstance(module, Head)
-            read = hidden if states is None else module.state(hidden, states)
-            read = (
-                read if logits_to_keep is None or where is not None else read[:, -logits_to_keep:]
-            )
-            if not project:
-                found = module.features(read, where)
-                results[head.name] = found.view(*lead, *found.shape[1:])
-                continue
-            result = module(read, where)
-            if question is not None and head.after_question:
-                result = without_answers(result, question, text_mask)
-            if isinstance(module, SpanHead):
-                answers = module.search(hidden, result, text_mask)
-                results |= {f"{head.name}.{key}": value for key, value in answers.items()}
-            if head.pixels and isinstance(stack.embed, PatchEmbedding):
-                result = picture(result, stack.embed.grid(text), head.pixels)
-            shape = lead if head.choices else (*lead, *result.shape[1:])
-            results[head.name] = result.view(shape)
-        with_logits = [head for head in heads if project and head.outputs is not None]
-        logits = results[with_logits[0].name] if with_logits else None
+        results = self._run_heads(
+            heads,
+            HeadInputs(hidden, states, text, text_mask, question, lead, logits_to_keep),
+            options,
+        )
+        scored = [head for head in heads if head.outputs is not None]
+        if options.get("return_features"):
+            scored = []
         output = ModelOutput(
-            logits=logits,
+            logits=results[scored[0].name] if scored else None,
             last_hidden_state=hidden.view(*lead, *hidden.shape[1:]),
             encoder_last_hidden_state=memory,
             past_key_values=cache,
             head_outputs=results,
         )
         if labels is not None:
-            output.loss = self._loss(with_logits, results, labels, text_mask)
-        if output_hidden_states:
-            assert states is not None
+            output.loss = self._loss(scored, results, labels, text_mask)
+        if states is not None and output_hidden_states:
             output.hidden_states = (*states[:-1], hidden)
-            if encoder_states is not None and memory is not None:
-                output.encoder_hidden_states = (*encoder_states[:-1], memory)
+        if encoder_states is not None and memory is not None:
+            output.encoder_hidden_states = (*encoder_states[:-1], memory)
         if patterns is not None:
             output.attentions = patterns.matching(f"{name}.blocks.*.pattern", ".cross.")
             output.cross_attentions = patterns.matching("decoder.blocks.*.cross.pattern") or None
             if memory is not None:
                 output.encoder_attentions = patterns.matching("encoder.blocks.*.pattern")
         return output
+
+    def _run_heads(
+        self, heads: list[HeadSpec], inputs: HeadInputs, options: PassOptions
+    ) -> dict[str, Tensor]:
+        """Computes the outputs of heads, by name."""
+        hidden, text, mask, lead = inputs.hidden, inputs.text, inputs.mask, inputs.lead
+        stack, permutation = self._last[1], options.get("permutation")
+        if stack.spec.embed.bag is not None:  # a text becomes one vector
+            text, mask = text[:, :1], None
+        if permutation is not None and permutation.targets is not None:
+            text = permutation.targets
+            mask = torch.ones_like(text, dtype=torch.bool)
+        at = options.get("head_positions")
+        results: dict[str, Tensor] = {}
+        for head in heads:
+            where = pick(head, hidden, text, mask, self.spec.tokens)
+            if at is not None and where is not None and where.dtype != torch.bool:
+                where = at.flatten()
+            module = self.heads[head.name]
+            assert isinstance(module, Head)
+            read = hidden if inputs.states is None else module.state(hidden, inputs.states)
+            if inputs.last is not None and where is None:
+                read = read[:, -inputs.last :]
+            if options.get("return_features"):
+                found = module.features(read, where)
+                results[head.name] = found.view(*lead, *found.shape[1:])
+                continue
+            result = module(read, where)
+            if inputs.question is not None and head.after_question:
+                result = without_answers(result, inputs.question, mask)
+            if isinstance(module, SpanHead):
+                answers = module.search(hidden, result, mask)
+                results |= {f"{head.name}.{key}": value for key, value in answers.items()}
+            if head.pixels and isinstance(stack.embed, PatchEmbedding):
+                result = picture(result, stack.embed.grid(text), head.pixels)
+            shape = lead if head.choices else (*lead, *result.shape[1:])
+            results[head.name] = result.view(shape)
+        return results
 
     def _wanted_heads(self, options: PassOptions) -> list[HeadSpec]:
         names = options.get("heads")
@@ -253,7 +278,10 @@ class Transformer(nn.Module):
         return [head for head in self.spec.heads if auxiliary or not head.auxiliary]
 
     def _decoder_input(
-        self, tokens: Tensor | None, mask: Tensor | None, labels: Tensor | None
+        self,
+        tokens: Tensor | None,
+        mask: Tensor | None,
+        labels: Tensor | Mapping[str, Tensor] | None,
     ) -> Tensor:
         """Returns the decoder's input where none was given: the text or the labels, shifted."""
         start: int | Tensor | None = self.spec.tokens.start
@@ -261,7 +289,7 @@ class Transformer(nn.Module):
             if self.spec.start_from_last:
                 start = last_tokens(tokens, mask)
             return shifted_right(tokens, mask, start)
-        if labels is None:
+        if not isinstance(labels, Tensor):
             raise InputError(
                 "This model has an encoder and a decoder: give the decoder's tokens as "
                 "`decoder_input_ids`, or the `labels`."
@@ -372,8 +400,3 @@ class Transformer(nn.Module):
             return "decoder", self.decoder
         assert self.encoder is not None
         return "encoder", self.encoder
-
-
-def _rows(x: Tensor | None) -> Tensor | None:
-    """Joins the axes before the last, so that the choices of an example become rows."""
-    return None if x is None else x.reshape(-1, x.shape[-1])

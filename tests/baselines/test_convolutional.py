@@ -78,4 +78,4 @@ def test_the_cache_holds_the_newest_real_tokens(edges):
 
 def test_what_reads_both_sides_cannot_go_on():
     with pytest.raises(GlassformerError, match="cannot go on from a cache"):
-        net_of(*CENTERED)(tiny.tokens(1, 4), cache=Cache())
+        net_of(*CENTERED)(tiny.tokens(1, 4), past_key_values=Cache())

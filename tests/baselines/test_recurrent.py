@@ -97,7 +97,7 @@ def test_what_reads_from_the_end_cannot_go_on():
 
 def test_packed_documents_are_refused():
     with pytest.raises(GlassformerError, match="a row for every text"):
-        tiny.net(TWO)(tiny.tokens(1, 4), documents=torch.tensor([[0, 0, 1, 1]]))
+        tiny.net(TWO)(tiny.tokens(1, 4), document_ids=torch.tensor([[0, 0, 1, 1]]))
 
 
 def test_a_layer_of_another_width_is_not_read_out():
@@ -141,9 +141,9 @@ DROPPING = model(
 def test_nothing_is_dropped_at_evaluation():
     tokens = tiny.tokens(2, 6)
     with torch.no_grad():
-        assert torch.equal(tiny.net(DROPPING)(tokens).hidden, tiny.net(TWO)(tokens).hidden)
+        assert torch.equal(tiny.net(DROPPING)(tokens).last_hidden_state, tiny.net(TWO)(tokens).last_hidden_state)
         assert not torch.equal(
-            tiny.net(DROPPING).train()(tokens).hidden, tiny.net(TWO)(tokens).hidden
+            tiny.net(DROPPING).train()(tokens).last_hidden_state, tiny.net(TWO)(tokens).last_hidden_state
         )
 
 
@@ -174,7 +174,7 @@ def test_weights_are_dropped_from_state_to_state_alone():
     net = tiny.net(model(spec.RecurrentSpec(width=20, weight_dropout=0.5))).train()
     plain, tokens = tiny.net(model(spec.RecurrentSpec(width=20))), tiny.tokens(1, 6).repeat(3, 1)
     with torch.no_grad():
-        dropped, whole = net(tokens).last_hidden_state, plain(tokens).hidden
+        dropped, whole = net(tokens).last_hidden_state, plain(tokens).last_hidden_state
     assert torch.allclose(dropped[:, 0], whole[:, 0], atol=1e-6)
     assert not torch.allclose(dropped[:, 1], whole[:, 1], atol=1e-4)
     assert torch.allclose(dropped[0], dropped[1], atol=1e-6)
@@ -196,7 +196,7 @@ def test_dropped_weights_are_scaled_and_learn_where_they_were_kept():
     assert 0.65 < kept.float().mean() < 0.85
     with torch.no_grad():
         whole.copy_(torch.where(kept, before / 0.75, 0.0))  # on average what it was
-        assert torch.allclose(plain(tiny.tokens(2, 6)).hidden, out, atol=1e-6)
+        assert torch.allclose(plain(tiny.tokens(2, 6)).last_hidden_state, out, atol=1e-6)
 
 
 def test_gradients_go_back_so_many_tokens():
@@ -210,13 +210,13 @@ def test_gradients_go_back_so_many_tokens():
     ours = {name: weight.grad for name, weight in net.decoder.named_parameters()}
     other, cache = tiny.net(TWO), Cache()
     for start in range(0, 11, 4):
-        other(tokens[:, start : start + 4], cache=cache).hidden.square().sum().backward()
+        other(tokens[:, start : start + 4], past_key_values=cache).last_hidden_state.square().sum().backward()
         for depth in range(2):
             cache.keep_state(depth, tuple(each.detach() for each in cache.state(depth)))
     for name, weight in other.decoder.named_parameters():
         assert torch.allclose(ours[name], weight.grad, atol=1e-5), name
     other.zero_grad()
-    other(tokens).hidden.square().sum().backward()
+    other(tokens).last_hidden_state.square().sum().backward()
     state = "blocks.0.ahead.weight_state"
     assert not torch.allclose(ours[state], other.decoder.get_parameter(state).grad, atol=1e-4)
 

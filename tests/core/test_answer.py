@@ -19,7 +19,7 @@ def run(starts: int, ends: int, mask):
     head = spec.HeadSpec(name="answer", outputs=1, scalar=True, beam=beam)
     net = tiny.net(replace(tiny.encoder(1), heads=(head,)))
     with torch.no_grad():
-        return net.head_outputs["answer"], net(tiny.tokens(2, 6), attention_mask=mask)
+        return net.heads["answer"], net(tiny.tokens(2, 6), attention_mask=mask)
 
 
 def test_the_search_by_hand():
@@ -27,13 +27,13 @@ def test_the_search_by_hand():
     assert out.logits.shape == (2, 6)
     with torch.no_grad():
         for row in range(2):
-            hidden = out.hidden[row][MASK[row]]
+            hidden = out.last_hidden_state[row][MASK[row]]
             share = (hidden @ head.out.weight[0] + head.out.bias).softmax(0)
             best = share.argsort(descending=True)[:2]
-            assert out.heads["answer.start_at"][row].tolist() == best.tolist()
-            assert torch.allclose(out.heads["answer.start"][row], share[best], atol=1e-6)
-            end = out.heads["answer.end"][row].view(3, 2)
-            end_at = out.heads["answer.end_at"][row].view(3, 2)
+            assert out.head_outputs["answer.start_at"][row].tolist() == best.tolist()
+            assert torch.allclose(out.head_outputs["answer.start"][row], share[best], atol=1e-6)
+            end = out.head_outputs["answer.end"][row].view(3, 2)
+            end_at = out.head_outputs["answer.end_at"][row].view(3, 2)
             for column, start in enumerate(best):
                 pairs = torch.cat((hidden, hidden[start].expand_as(hidden)), -1)
                 inner = head.end.norm(torch.tanh(head.end.dense(pairs)))
@@ -43,19 +43,19 @@ def test_the_search_by_hand():
                 assert torch.allclose(end[:, column], shares[order], atol=1e-6)
             both = torch.cat((share @ hidden, hidden[-1]))
             possible = head.possible_out(torch.tanh(head.possible.dense(both)))
-            assert torch.allclose(out.heads["answer.possible"][row], possible[0], atol=1e-6)
+            assert torch.allclose(out.head_outputs["answer.possible"][row], possible[0], atol=1e-6)
 
 
 def test_a_text_shorter_than_the_beam():
     _, out = run(9, 9, MASK)
-    assert out.heads["answer.start"].shape == (2, 6)
-    assert out.heads["answer.start_at"][1].tolist()[3:] == [-1, -1, -1]
-    assert sorted(out.heads["answer.start_at"][0].tolist()) == [-1, -1, 0, 1, 2, 3]
-    assert torch.allclose(out.heads["answer.start"].sum(-1), torch.ones(2))
+    assert out.head_outputs["answer.start"].shape == (2, 6)
+    assert out.head_outputs["answer.start_at"][1].tolist()[3:] == [-1, -1, -1]
+    assert sorted(out.head_outputs["answer.start_at"][0].tolist()) == [-1, -1, 0, 1, 2, 3]
+    assert torch.allclose(out.head_outputs["answer.start"].sum(-1), torch.ones(2))
 
 
 def test_without_a_mask_all_tokens_are_real():
     _, plain = run(2, 2, None)
     _, masked = run(2, 2, torch.ones(2, 6, dtype=torch.bool))
-    for name, value in plain.heads.items():
-        assert torch.equal(value, masked.heads[name]), name
+    for name, value in plain.head_outputs.items():
+        assert torch.equal(value, masked.head_outputs[name]), name

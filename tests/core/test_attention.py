@@ -147,7 +147,7 @@ def test_cross_attention_norms_queries_and_keys_too():
     )
     seen = ActivationCapture("decoder.*.cross.q", "decoder.*.cross.k")
     with torch.no_grad():
-        tiny.net(model)(tiny.tokens(1, 3), source=tiny.tokens(1, 5, seed=1), tap=seen)
+        tiny.net(model)(tiny.tokens(1, 5, seed=1), decoder_input_ids=tiny.tokens(1, 3), tap=seen)
     for value in seen.seen.values():
         sizes = value.square().mean(-1)
         assert torch.allclose(sizes, torch.ones_like(sizes), atol=2e-2)  # all but the epsilon

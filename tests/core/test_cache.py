@@ -83,7 +83,7 @@ def test_the_encoder_is_read_once():
             attention_mask=source_mask,
             past_key_values=cache,
         ).logits
-        rest = net(tokens[:, 2:], past_key_values=cache).logits
+        rest = net(decoder_input_ids=tokens[:, 2:], past_key_values=cache).logits
     assert calls == [1]
     assert torch.allclose(torch.cat((first, rest), 1), whole, atol=1e-5)
 

@@ -27,7 +27,7 @@ KINDS = {
         ),
         {},
     ),
-    "both": (BOTH, {"source": tiny.tokens(2, 6)}),
+    "both": (BOTH, {"decoder_input_ids": tiny.tokens(2, 6)}),
 }
 
 
@@ -43,7 +43,9 @@ def test_compiled_as_eager(kind):
         for chosen in (None, mask):
             plain = net(tokens, attention_mask=chosen, **given).logits
             fast = compiled(tokens, attention_mask=chosen, **given).logits
-            real = torch.ones_like(mask) if chosen is None else chosen
+            real = torch.ones_like(plain[..., 0], dtype=torch.bool)
+            if chosen is not None and kind != "both":
+                real = chosen
             assert torch.allclose(fast[real], plain[real], atol=1e-5)
 
 

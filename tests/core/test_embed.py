@@ -30,8 +30,8 @@ def test_the_sum_of_all_tables_scaled_and_normed():
             "scale": 4.0,
             "norm": spec.NormSpec(),
         },
-        segments=segments,
-        languages=languages,
+        token_type_ids=segments,
+        language_ids=languages,
     )
     expected = (
         embed.token.weight[tiny.tokens(2, 5)] * 4.0
@@ -60,16 +60,16 @@ def test_a_narrow_token_is_projected_before_the_position_is_added():
 
 def test_segments_that_are_tokens_are_scaled_as_tokens():
     segments = tiny.tokens(2, 5, seed=1) % 2
-    embed, x = embedded({"segments_are_tokens": True, "scale": 4.0}, segments=segments)
+    embed, x = embedded({"segments_are_tokens": True, "scale": 4.0}, token_type_ids=segments)
     both = embed.token.weight[tiny.tokens(2, 5)] + embed.token.weight[segments]
     assert torch.allclose(x, both * 4.0, atol=1e-6)
 
 
 def test_segments_of_a_model_without_them_are_refused():
     with pytest.raises(GlassformerError, match="no segment embeddings"):
-        embedded({}, segments=tiny.tokens(2, 5) % 2)
+        embedded({}, token_type_ids=tiny.tokens(2, 5) % 2)
     with pytest.raises(GlassformerError, match="no language embeddings"):
-        embedded({}, languages=tiny.tokens(2, 5) % 2)
+        embedded({}, language_ids=tiny.tokens(2, 5) % 2)
 
 
 def test_a_text_longer_than_the_positions_is_refused_by_number():

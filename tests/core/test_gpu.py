@@ -37,7 +37,7 @@ def test_the_same_numbers_as_on_the_cpu(position, pattern):
     mask = torch.arange(40) >= torch.tensor([[0], [7], [39]])
     with torch.no_grad():
         here = net(tokens, attention_mask=mask).logits
-        there = net.cuda()(tokens.cuda(), mask=mask.cuda()).logits.cpu()
+        there = net.cuda()(tokens.cuda(), mask.cuda()).logits.cpu()
     assert torch.allclose(here[mask], there[mask], atol=1e-5)
 
 
@@ -57,10 +57,10 @@ def test_runs_say_what_masks_and_documents_do(pattern):
     tokens = tiny.tokens(3, 40).cuda()
     mask = (torch.arange(40) < torch.tensor([[40], [33], [7]])).cuda()
     documents = (torch.arange(40) // 13).expand(3, -1).cuda().masked_fill(~mask, -1)
-    for given in ({"mask": mask}, {"mask": mask, "documents": documents}):
-        runs = runs_of({"tokens": tokens.cpu(), **{key: x.cpu() for key, x in given.items()}})
+    for given in ({"attention_mask": mask}, {"attention_mask": mask, "document_ids": documents}):
+        runs = runs_of({"input_ids": tokens.cpu(), **{key: x.cpu() for key, x in given.items()}})
         found = []
-        for more in ({}, {"runs": runs["runs"].cuda()}):
+        for more in ({}, {"cu_seqlens": runs["cu_seqlens"].cuda()}):
             net.zero_grad()
             logits = net(tokens, **given, **more).logits[mask].float()
             logits.square().mean().backward()
@@ -136,9 +136,9 @@ def test_layers_without_attention_as_on_the_cpu(layer, monkeypatch):
     caches = (None, None) if both_ways else (Cache(), Cache())
     with torch.no_grad():
         here = net(tokens, attention_mask=mask, past_key_values=caches[0]).logits
-        there = net.cuda()(tokens.cuda(), mask=mask.cuda(), cache=caches[1]).logits.cpu()
+        there = net.cuda()(tokens.cuda(), mask.cuda(), past_key_values=caches[1]).logits.cpu()
     assert torch.allclose(here[mask], there[mask], atol=1e-5)
-    net(tokens.cuda(), attention_mask=mask.cuda()).logits.sum().backward()  # also while evaluating
+    net(tokens.cuda(), attention_mask.cuda()).logits.sum().backward()  # also while evaluating
     assert all(torch.isfinite(p.grad).all() for p in net.parameters())
 
 
@@ -183,10 +183,10 @@ def test_groups_of_queries_as_the_dense_mask(pattern, given):
     attention = spec.AttentionSpec(heads=2, head_dim=8, own_global=own)
     net = tiny.net(tiny.encoder(2, attention=attention, pattern=pattern)).cuda()
     slots = torch.arange(1500, device="cuda")
-    given_too = {} if given == "nothing" else {"mask": (slots >= 300).expand(2, -1)}
+    given_too = {} if given == "nothing" else {"attention_mask": (slots >= 300).expand(2, -1)}
     if own:
-        given_too["global_tokens"] = (slots % 400 == 0).expand(2, -1)
-    mask = given_too.get("mask", torch.ones(2, 1500, dtype=torch.bool, device="cuda"))
+        given_too["global_attention_mask"] = (slots % 400 == 0).expand(2, -1)
+    mask = given_too.get("attention_mask", torch.ones(2, 1500, dtype=torch.bool, device="cuda"))
     results = []
     for eager in (False, True):
         out = net(

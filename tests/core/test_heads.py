@@ -18,33 +18,33 @@ def run(head: spec.HeadSpec, tokens=None, **given):
     net = tiny.net(model)
     with torch.no_grad():
         out = net(tiny.tokens(2, 6) if tokens is None else tokens, **given)
-    return net.head_outputs[head.name], out
+    return net.heads[head.name], out
 
 
 @pytest.mark.parametrize(
     ("pick", "slots"), [("first", (2, 0)), ("last", (5, 2))], ids=["first", "last"]
 )
 def test_pick_one_real_token(pick, slots):
-    head, out = run(spec.HeadSpec(name="h", pick=pick, outputs=3), mask=MASK)
+    head, out = run(spec.HeadSpec(name="h", pick=pick, outputs=3), attention_mask=MASK)
     expected = torch.stack([out.last_hidden_state[row, slot] for row, slot in enumerate(slots)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
 def test_mean_of_the_real_tokens():
-    head, out = run(spec.HeadSpec(name="h", pick="mean", outputs=3), mask=MASK)
+    head, out = run(spec.HeadSpec(name="h", pick="mean", outputs=3), attention_mask=MASK)
     expected = torch.stack([out.last_hidden_state[row, MASK[row]].mean(0) for row in range(2)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
 def test_maximum_of_the_real_tokens():
-    head, out = run(spec.HeadSpec(name="h", pick="max", outputs=3), mask=MASK)
+    head, out = run(spec.HeadSpec(name="h", pick="max", outputs=3), attention_mask=MASK)
     expected = torch.stack([out.last_hidden_state[row, MASK[row]].amax(0) for row in range(2)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
 def test_last_maximum_and_mean_side_by_side_behind_a_norm():
     head, out = run(
-        spec.HeadSpec(name="h", pick="concat", norm=spec.NormSpec(), outputs=3), mask=MASK
+        spec.HeadSpec(name="h", pick="concat", norm=spec.NormSpec(), outputs=3), attention_mask=MASK
     )
     real = [out.last_hidden_state[row, MASK[row]] for row in range(2)]
     expected = torch.stack([torch.cat((x[-1], x.amax(0), x.mean(0))) for x in real])
@@ -65,7 +65,7 @@ def test_a_text_without_an_end_is_refused():
 
 
 def test_where_to_read_can_be_given():
-    head, out = run(spec.HeadSpec(name="h", pick="last", outputs=3), at=torch.tensor([1, 4]))
+    head, out = run(spec.HeadSpec(name="h", pick="last", outputs=3), head_positions=torch.tensor([1, 4]))
     assert torch.allclose(out.logits, head.out(out.last_hidden_state[[0, 1], [1, 4]]), atol=1e-6)
 
 
@@ -96,7 +96,7 @@ def test_a_stack_that_leaves_with_another_width():
         expected = net.decoder.final_norm(last) @ net.decoder.project.weight.T
     assert out.last_hidden_state.shape == (2, 6, 12) and net.spec.last_stack.out_width == 12
     assert torch.allclose(out.last_hidden_state, expected, atol=1e-6)
-    assert torch.allclose(out.logits, expected @ net.head_outputs["lm"].out.weight.T, atol=1e-6)
+    assert torch.allclose(out.logits, expected @ net.heads["lm"].out.weight.T, atol=1e-6)
     assert torch.allclose(net.readout(last), out.logits, atol=1e-6)
 
 
@@ -210,7 +210,7 @@ def test_auxiliary_heads_are_computed_when_asked_and_read_their_layer():
         }
         assert torch.equal(plain.logits, full.logits)
         for depth in range(3):
-            expected = net.head_outputs[f"layer{depth}"].out(
+            expected = net.heads[f"layer{depth}"].out(
                 seen[f"decoder.blocks.{depth}.resid_post"]
             )
             assert torch.allclose(full.head_outputs[f"layer{depth}"], expected, atol=1e-6)

@@ -47,7 +47,7 @@ def test_pattern(name, padded):
     if padded:
         mask[0, :3] = False
         mask[1, 7:] = False
-        given = {"mask": mask}
+        given = {"attention_mask": mask}
     seen = seen_by(net, length, **given)
     for row in range(len(seen)):
         for q in range(length):
@@ -64,7 +64,7 @@ def test_blocks_are_counted_in_the_texts_own_tokens(name, padded):
     given = {}
     if padded:
         before = 2
-        given = {"mask": (torch.arange(length) >= before)[None]}
+        given = {"attention_mask": (torch.arange(length) >= before)[None]}
     seen = seen_by(net, length, **given)
     for q in range(before, length):
         for k in range(length):
@@ -96,7 +96,7 @@ def test_blocks_of_packed_documents_start_with_the_document():
 
 def test_prefix_is_seen_by_all_and_the_rest_is_causal():
     net = tiny.net(tiny.decoder(1))
-    seen = seen_by(net, 7, prefix=torch.tensor([3, 0]))
+    seen = seen_by(net, 7, prefix_length=torch.tensor([3, 0]))
     for row, prefix in enumerate((3, 0)):
         for q in range(7):
             for k in range(7):
@@ -177,7 +177,7 @@ def test_blocks_count_from_each_texts_first_token(size, random):
     mask = torch.zeros(3, 40, dtype=torch.bool)
     mask[0, :33], mask[1, 4:38], mask[2, 11:] = True, True, True
     documents = torch.zeros(3, 40, dtype=torch.long)
-    for given, texts in (({}, [33, 34, 29]), ({"documents": documents}, [33, 34, 29])):
+    for given, texts in (({}, [33, 34, 29]), ({"document_ids": documents}, [33, 34, 29])):
         seen = ActivationCapture("*.pattern")
         with torch.no_grad():
             net(tiny.tokens(3, 40), attention_mask=mask, tap=seen, **given)
@@ -200,7 +200,7 @@ def test_global_tokens_see_all_and_are_seen_by_all():
     net = tiny.net(tiny.encoder(1, pattern=AttentionPattern(left=1, right=1)))
     flags = torch.zeros(1, 9, dtype=torch.bool)
     flags[0, 4] = True
-    seen = seen_by(net, 9, global_tokens=flags)[0]
+    seen = seen_by(net, 9, global_attention_mask=flags)[0]
     for q in range(9):
         for k in range(9):
             assert bool(seen[q, k]) == (abs(q - k) <= 1 or q == 4 or k == 4)

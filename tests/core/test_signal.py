@@ -40,7 +40,7 @@ def test_frames_are_convolved_twice_and_halved(frames):
     net = model(FRAMES)
     sound = random(2, 3, frames)
     seen = ActivationCapture("encoder.embed")
-    net(sound, tap=seen)
+    net(input_features=sound, tap=seen)
 
     def three(x, conv, at):  # frames at - 1 to at + 1; beyond the ends there is nothing
         near = [(x[:, :, i], conv.weight[:, :, i - at + 1]) for i in range(at - 1, at + 2)
@@ -60,7 +60,7 @@ def test_patches_are_read_row_by_row_behind_the_first_vector():
     image, hide = random(2, 2, 6, 8), torch.zeros(2, 8, dtype=torch.bool)
     hide[1, 6] = True
     seen = ActivationCapture("encoder.embed")
-    net(image, bool_masked_pos=hide, tap=seen)
+    net(pixel_values=image, bool_masked_pos=hide, tap=seen)
     embed = net.encoder.embed
     weight = embed.patch.weight.flatten(1)
     rows = [embed.first[0, 0].expand(2, -1)]
@@ -86,7 +86,7 @@ def test_a_head_may_read_a_mix_of_all_layers():
     module = net.heads["classify"]
     module.mix.copy_(torch.tensor([0.5, -1.0, 2.0]))
     seen = ActivationCapture("*.embed", "*.resid_post", "*.final")
-    found = net(random(2, 3, 12), tap=seen).logits
+    found = net(input_features=random(2, 3, 12), tap=seen).logits
     names = ("embed", "blocks.0.resid_post", "final")
     shares = torch.tensor([0.5, -1.0, 2.0]).exp()
     shares = shares / shares.sum()
@@ -99,11 +99,11 @@ def test_what_does_not_fit_a_signal_is_named():
     net = model(PATCHES)
     image = random(1, 2, 6, 8)
     with pytest.raises(gf.GlassformerError, match=r"9 vectors, and the mask is \[1, 8\]"):
-        net(image, attention_mask=torch.ones(1, 8))
-    with pytest.raises(gf.GlassformerError, match="no vector for hidden patches"):
+        net(pixel_values=image, attention_mask=torch.ones(1, 8))
+    with pytest.raises(gf.GlassformerError, match="no vector for masked patches"):
         gf.create(tiny.decoder())(tiny.tokens(1, 4), bool_masked_pos=torch.ones(1, 4))
-    with pytest.raises(gf.GlassformerError, match=r"8 patches, and `hide` is \[1, 9\]"):
-        net(image, bool_masked_pos=torch.ones(1, 9))
+    with pytest.raises(gf.GlassformerError, match=r"8 patches, and bool_masked_pos is \[1, 9\]"):
+        net(pixel_values=image, bool_masked_pos=torch.ones(1, 9))
 
 
 @pytest.mark.parametrize("embed", [FRAMES, PATCHES], ids=["sound", "image"])
@@ -113,6 +113,7 @@ def test_a_model_of_ones_own_that_reads_signals_is_saved_and_loaded(embed, tmp_p
     again = gf.load(tmp_path)
     assert again.spec == made.spec
     signal = random(1, 3, 12) if embed is FRAMES else random(1, 2, 6, 8)
-    assert torch.equal(again(signal).logits, made(signal).logits)
-    one = signal[0]
-    assert torch.allclose(made(one).logits, made(signal).logits[0], atol=1e-6)
+    name = "input_features" if embed is FRAMES else "pixel_values"
+    logits = made(**{name: signal}).logits
+    assert torch.equal(again(**{name: signal}).logits, logits)
+    assert torch.allclose(made(**{name: signal[0]}).logits, logits[0], atol=1e-6)

@@ -154,9 +154,9 @@ def test_memory_grows_with_the_length_not_with_its_square(pattern, own, padded):
     )
     sizes = []
     for length in (2048, 4096):
-        given = {"global_tokens": torch.arange(length)[None] < 5} if own else {}
+        given = {"global_attention_mask": torch.arange(length)[None] < 5} if own else {}
         if padded:
-            given["mask"] = torch.arange(length)[None] >= 100
+            given["attention_mask"] = torch.arange(length)[None] >= 100
         with torch.no_grad(), Largest() as largest:
             net(tiny.tokens(1, length), **given)
         sizes.append(largest.size)
@@ -188,7 +188,7 @@ def test_compiled_in_one_graph(pattern):
     mask = torch.arange(700) < torch.tensor([[700], [450]])
     torch._dynamo.reset()
     with torch.no_grad():
-        fast = torch.compile(net, fullgraph=True, backend="eager")(tokens, mask=mask).logits
+        fast = torch.compile(net, fullgraph=True, backend="eager")(tokens, mask).logits
         assert torch.allclose(fast[mask], net(tokens, attention_mask=mask).logits[mask], atol=1e-5)
 
 
