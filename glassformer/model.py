@@ -46,11 +46,11 @@ from glassformer.tasks.classify import classify
 from glassformer.tasks.embed import Vector, embed, states_width
 from glassformer.tasks.fill import fill
 from glassformer.tasks.fill_types import Filled
-from glassformer.tasks.model_protocol import keep_settings
 from glassformer.tasks.monitor.monitor import Monitor, watch
 from glassformer.tasks.pooling import Pooling, read_pooling, write_pooling
 from glassformer.tasks.summarize import summarize
 from glassformer.tasks.tag import tag
+from glassformer.tasks.task_settings import keep
 from glassformer.tasks.translate import translate as translate_texts
 from glassformer.text import Tokenizer
 from glassformer.text.backends.whisper import without_words
@@ -616,7 +616,7 @@ class Model:
 
         >>> model.keep("classify", threshold={"spam": 0.9}).save(folder)
         """
-        keep_settings(self, task, **settings)
+        keep(self, task, **settings)
         return self
 
     @property

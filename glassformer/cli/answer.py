@@ -133,7 +133,7 @@ def answer(
     given: dict[str, str] = {}
     right: dict[str, list[str]] = {}
     with progress(inputs, "answering", shown=not squad) as passed:
-        for record, result in passed(inputs.answers(asked, answerer.stream)):
+        for record, result in passed(inputs.answers(asked, answerer)):
             id = str(record.get("id", record["where"]))
             given[id] = result.text
             if "answers" in record:

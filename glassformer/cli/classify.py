@@ -74,7 +74,7 @@ def classify(
         return first, pair if inputs.word is not None else field_of(record, pair, "--pair")
 
     with progress(inputs, "classifying") as passed:
-        for record, result in passed(inputs.answers(question, classifier.stream)):
+        for record, result in passed(inputs.answers(question, classifier)):
             cut += result.cut > 0
             read = question(record)
             texts = (read,) if isinstance(read, str) else read

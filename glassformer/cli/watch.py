@@ -107,7 +107,6 @@ def watch(
     from glassformer.cli.input_records import InputRecords, field_of, missing
     from glassformer.cli.text_column import TextColumn
     from glassformer.loading import load
-    from glassformer.tasks.batching import Pause
     from glassformer.tasks.classify import Classifier
     from glassformer.tasks.monitor.monitor import Monitor, date_of, given_labels
 
@@ -149,8 +148,8 @@ def watch(
 
     def labels(questions: Iterator[Any]) -> Iterable[Any]:
         if classifier is None:
-            return (one for one in questions if not isinstance(one, Pause))
-        results = classifier.stream(questions)
+            return questions
+        results = classifier(questions)
         return (one if isinstance(one, GlassformerError) else one.labels for one in results)
 
     with progress(inputs, "watching", shown=live) as passed:

@@ -30,7 +30,8 @@ from glassformer.spec import (
     StackSpec,
     TokenEmbeddingSpec,
 )
-from glassformer.tasks.model_protocol import TaskModel, kind_of
+from glassformer.tasks.heads import kind_of
+from glassformer.tasks.model_protocol import TaskModel
 from glassformer.weights.quantization import count_parameters
 
 KINDS = {RecurrentSpec: "recurrent", ConvolutionalSpec: "convolutional", MemoryHopSpec: "hop"}

@@ -13,16 +13,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import ConfigError, GlassformerError, InputError
-from glassformer.tasks.batching import Pause, validate_text
-from glassformer.tasks.model_protocol import (
-    TaskModel,
+from glassformer.tasks.batching import (
+    map_batched,
     raise_errors,
-    require_head,
-    require_tokenizer,
-    settings_of,
-    texts_of,
+    require_iterable,
+    validate_text,
 )
-from glassformer.tasks.windowed_inference import WindowedJob, length_of, read_long
+from glassformer.tasks.heads import require_head
+from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
+from glassformer.tasks.task_settings import settings_of
+from glassformer.tasks.windowed_inference import WindowedJob, length_of, predict_windows
 from glassformer.tasks.windows import TextWindow, WindowFrame, encode_long, windows
 from glassformer.tasks.words import whole_letters
 from glassformer.text import TextEncoding
@@ -88,12 +88,12 @@ def answer(
     """
     answerer = Answerer(model, **options)
     if isinstance(question, str) and isinstance(context, str):
-        return next(raise_errors(answerer.stream([(question, context)])))
-    sides = [repeat(s) if isinstance(s, str) else texts_of(s) for s in (question, context)]
+        return next(raise_errors(answerer([(question, context)])))
+    sides = [repeat(s) if isinstance(s, str) else require_iterable(s) for s in (question, context)]
     listed = [len(side) for side in (question, context) if isinstance(side, list | tuple)]
     if len({*listed}) > 1:
         raise InputError(f"There are {listed[0]} questions and {listed[1]} contexts.")
-    results = raise_errors(answerer.stream(zip(*sides, strict=False)))
+    results = raise_errors(answerer(zip(*sides, strict=False)))
     return list(results) if listed else results
 
 
@@ -134,12 +134,17 @@ class Answerer:
         self.n_best, self.longest, self.question = n_best, longest, question
         self.length, self.stride = length_of(model, max_length, saved), stride
 
-    def stream(
-        self, asked: Iterable[tuple[str, str] | Pause]
-    ) -> Iterator[Answer | GlassformerError]:
-        """Yields answers in order; a pair that cannot be read yields an error in its place."""
+    def __call__(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Answer | GlassformerError]:
+        """Yields answers to (question, context) pairs in order.
+
+        A pair that cannot be read yields an error in its place.
+        """
+        return map_batched(pairs, self._predict)
+
+    def _predict(self, pairs: list[tuple[str, str]]) -> Iterator[Answer | GlassformerError]:
         found = Spans(self)
-        for step in read_long(self.model, map(self._job, asked), self._forward):
+        jobs = [self._job(pair) for pair in pairs]
+        for step in predict_windows(self.model, jobs, self._forward):
             if isinstance(step, GlassformerError):
                 yield step
                 found = Spans(self)
@@ -149,9 +154,7 @@ class Answerer:
                 yield found.answer(step.about)
                 found = Spans(self)
 
-    def _job(self, pair: tuple[str, str] | Pause) -> WindowedJob[str] | GlassformerError | Pause:
-        if isinstance(pair, Pause):
-            return pair
+    def _job(self, pair: tuple[str, str]) -> WindowedJob[str] | GlassformerError:
         question, context = pair
         for name, text in (("question", question), ("context", context)):
             error = validate_text(text)

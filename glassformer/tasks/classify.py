@@ -10,15 +10,11 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.spec import HeadSpec
-from glassformer.tasks.batching import Pause, encoded, predict_batched
-from glassformer.tasks.model_protocol import (
-    TaskModel,
-    apply_to,
-    labels_of,
-    require_head,
-    settings_of,
-)
+from glassformer.tasks.batching import apply_to, encode_texts, map_batched, predict_batched
+from glassformer.tasks.heads import require_head
+from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.tasks.packing import can_pack, head_logits
+from glassformer.tasks.task_settings import labels_of, settings_of
 from glassformer.text import TextEncoding
 from glassformer.text.backend import Text
 
@@ -67,7 +63,7 @@ def classify(model: TaskModel, texts: Any, **options: Any) -> Any:
 
     >>> model.classify("A moving film.").label
     """
-    return apply_to(texts, Classifier(model, **options).stream, pairs=True)
+    return apply_to(texts, Classifier(model, **options), pairs=True)
 
 
 class Classifier:
@@ -94,34 +90,39 @@ class Classifier:
     ) -> None:
         if too_long not in ("truncate", "refuse"):
             raise ConfigError(f'too_long is "truncate" or "refuse", not {too_long!r}.')
-        self.model = model
+        self.model, self.tokenizer = model, require_tokenizer(model)
         self.head = require_head(model, "classify", "classify", head)
         self.labels = labels_of(model, self.head)
         self.several = has_several(model, self.head)
         saved = settings_of(model, self.head.name).get("threshold")
         self.thresholds = self._thresholds(saved if threshold is None else threshold)
-        self._max_length, self._refuse = max_length, too_long == "refuse"
+        self._max_length, self._refuse = longest(model, max_length), too_long == "refuse"
 
-    def stream(self, texts: Iterable[Text | Pause]) -> Iterator[Classification | GlassformerError]:
+    def __call__(self, texts: Iterable[Text]) -> Iterator[Classification | GlassformerError]:
         """Yields results in order; a text that cannot be read yields an error in its place."""
-        read = encoded(self.model, texts, max_length=self._max_length, refuse=self._refuse)
-        return predict_batched(self.model, read, self._forward, flat=can_pack(self.model.net))
+        return map_batched(texts, self._predict)
+
+    def _predict(self, texts: list[Text]) -> list[Classification | GlassformerError]:
+        encodings = encode_texts(self.tokenizer, texts, self._max_length, refuse=self._refuse)
+        packed = can_pack(self.model.net)
+        return predict_batched(self.model, encodings, self._forward, packed=packed)
 
     def _forward(
         self, inputs: dict[str, Tensor], texts: list[TextEncoding]
     ) -> list[Classification]:
         logits = head_logits(self.model.net, inputs, self.head.name).float()
-        chances = logits.sigmoid() if self.several else logits.softmax(-1)  # [text, label]
+        probabilities = logits.sigmoid() if self.several else logits.softmax(-1)  # [text, label]
         return [
-            self.judged(row, text.cut) for row, text in zip(chances.tolist(), texts, strict=True)
+            self.select_labels(row, text.cut)
+            for row, text in zip(probabilities.tolist(), texts, strict=True)
         ]
 
-    def judged(self, chances: Sequence[float], cut: int = 0) -> Classification:
+    def select_labels(self, probabilities: Sequence[float], cut: int = 0) -> Classification:
         """Selects the labels whose probabilities reach their thresholds."""
-        order = sorted(range(len(chances)), key=lambda i: -chances[i])
+        order = sorted(range(len(probabilities)), key=lambda i: -probabilities[i])
         candidates = order if self.several else order[:1]
-        held = tuple(self.labels[i] for i in candidates if chances[i] >= self.thresholds[i])
-        return Classification(held, dict(zip(self.labels, chances, strict=True)), cut)
+        labels = tuple(self.labels[i] for i in candidates if probabilities[i] >= self.thresholds[i])
+        return Classification(labels, dict(zip(self.labels, probabilities, strict=True)), cut)
 
     def _thresholds(self, given: Any) -> list[float]:
         usual = 0.5 if self.several else 0.0

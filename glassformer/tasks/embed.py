@@ -14,14 +14,14 @@ from torch import Tensor
 from glassformer.core import Transformer
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.spec import AudioFramesSpec, PatchEmbeddingSpec
-from glassformer.tasks.batching import Pause, encoded, predict_batched
-from glassformer.tasks.model_protocol import (
-    TaskModel,
-    longest,
+from glassformer.tasks.batching import (
+    encode_texts,
+    map_batched,
+    predict_batched,
     raise_errors,
-    require_tokenizer,
-    texts_of,
+    require_iterable,
 )
+from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.tasks.packing import can_pack, states_of_texts
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import TextEncoding
@@ -56,7 +56,7 @@ def embed(
         return next(raise_errors(embedder([texts])))
     if isinstance(texts, Iterator):
         return raise_errors(embedder(texts))
-    vectors = list(raise_errors(embedder(texts_of(texts))))
+    vectors = list(raise_errors(embedder(require_iterable(texts))))
     return np.stack(vectors) if vectors else np.zeros((0, embedder.width), np.float32)
 
 
@@ -113,16 +113,21 @@ class Embedder:
     def width(self) -> int:
         return states_width(self.model) * len(self.pooling.modes)
 
-    def __call__(self, texts: Iterable[str | Pause]) -> Iterator[Vector | GlassformerError]:
+    def __call__(self, texts: Iterable[str]) -> Iterator[Vector | GlassformerError]:
         """Yields vectors in the order of the texts; a text that cannot be read yields an error."""
-        read = encoded(self.model, map(self.prompted, texts), max_length=self.length)
-        return predict_batched(self.model, read, self.vectors, flat=can_pack(self.model.net))
+        return map_batched(texts, self._predict)
 
-    def prompted(self, text: str | Pause) -> str | Pause:
+    def _predict(self, texts: list[str]) -> list[Vector | GlassformerError]:
+        prompted = [self._prompted(text) for text in texts]
+        encodings = encode_texts(require_tokenizer(self.model), prompted, self.length)
+        packed = can_pack(self.model.net)
+        return predict_batched(self.model, encodings, self._forward, packed=packed)
+
+    def _prompted(self, text: str) -> str:
         """Adds the prompt; an empty text stays empty, so that it is rejected."""
         return self.words + text if isinstance(text, str) and text.strip() else text
 
-    def vectors(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Vector]:
+    def _forward(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Vector]:
         """Runs the model on a batch and pools the hidden states."""
         self.cut += sum(text.cut > 0 for text in texts)
         mask = inputs.get("mask")

@@ -12,21 +12,21 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
+from torch import Tensor
+
 from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
 from glassformer.generate.infill import GAP
-from glassformer.tasks.batching import map_batched, predict_batched
+from glassformer.tasks.batching import (
+    map_batched,
+    predict_batched,
+    raise_errors,
+    require_iterable,
+)
 from glassformer.tasks.fill_masked import Guess, MaskedRow, beam_search, first_guesses, likelihood
 from glassformer.tasks.fill_seq2seq import Seq2SeqFiller
 from glassformer.tasks.fill_types import FillCandidate, Filled, Gap, GapFilling
-from glassformer.tasks.model_protocol import (
-    TaskModel,
-    longest,
-    purpose,
-    raise_errors,
-    require_head,
-    require_tokenizer,
-    texts_of,
-)
+from glassformer.tasks.heads import purpose, require_head
+from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.text import TextEncoding
 
 
@@ -54,7 +54,7 @@ def fill(
         return next(raise_errors(work([texts])))
     if isinstance(texts, Iterator):
         return raise_errors(work(texts))
-    return list(raise_errors(work(texts_of(texts))))
+    return list(raise_errors(work(require_iterable(texts))))
 
 
 def filler(
@@ -112,23 +112,24 @@ class MaskedFiller:
         self.marks = re.compile(f"{GAP}|{re.escape(self.sign)}")
         self.limit = longest(model)
 
-    def __call__(self, texts: Iterable[Any]) -> Iterator[Filled | GlassformerError]:
-        waiting: list[str] = []
+    def __call__(self, texts: Iterable[str]) -> Iterator[Filled | GlassformerError]:
+        """Yields results in order; a text that cannot be read yields an error in its place."""
+        return map_batched(texts, self._predict)
 
-        def read(
-            several: list[str | GlassformerError],
-        ) -> Iterator[TextEncoding | GlassformerError]:
-            for text in several:
-                waiting.append("" if isinstance(text, GlassformerError) else text)
-                yield text if isinstance(text, GlassformerError) else self.encoded(text)
+    def _predict(self, texts: list[str]) -> Iterator[Filled | GlassformerError]:
+        encodings = [self.encode(text) for text in texts]
+        guesses = predict_batched(self.model, encodings, self._forward)
+        for text, encoding, found in zip(texts, encodings, guesses, strict=True):
+            if isinstance(encoding, GlassformerError) or isinstance(found, GlassformerError):
+                assert isinstance(found, GlassformerError)
+                yield found
+            else:
+                yield self.filled(text, encoding, found)
 
-        def first(inputs: dict[str, Any], several: list[TextEncoding]) -> list[Any]:
-            return first_guesses(self.model, inputs, several, self.mask, self.top, self.banned)
-
-        found = predict_batched(self.model, map_batched(texts, read), first)
-        for guesses in found:
-            text = waiting.pop(0)
-            yield guesses if isinstance(guesses, GlassformerError) else self.filled(text, guesses)
+    def _forward(
+        self, inputs: dict[str, Tensor], texts: list[TextEncoding]
+    ) -> list[list[list[Guess]]]:
+        return first_guesses(self.model, inputs, texts, self.mask, self.top, self.banned)
 
     @property
     def banned(self) -> list[int]:
@@ -137,7 +138,7 @@ class MaskedFiller:
         beyond = range(self.tokenizer.size, words)
         return [*(id for id in self.tokenizer.special_ids if id < words), *beyond]
 
-    def encoded(self, text: Any) -> TextEncoding | GlassformerError:
+    def encode(self, text: Any) -> TextEncoding | GlassformerError:
         if not isinstance(text, str):
             return InputError(f"A text must be a str, not {type(text).__name__}.")
         parts = self.marks.split(text)
@@ -153,9 +154,7 @@ class MaskedFiller:
             )
         return made
 
-    def filled(self, text: str, guesses: list[list[Guess]]) -> Filled:
-        encoded = self.encoded(text)
-        assert isinstance(encoded, TextEncoding)
+    def filled(self, text: str, encoded: TextEncoding, guesses: list[list[Guess]]) -> Filled:
         places = [found.span() for found in self.marks.finditer(text)]
         if self.among is not None:
             guesses = [self.of_words(text, gap) for gap in range(len(places))]

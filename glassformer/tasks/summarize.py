@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import GenerationOutput
-from glassformer.tasks.batching import Pause
-from glassformer.tasks.model_protocol import TaskModel, apply_to
+from glassformer.tasks.batching import apply_to
+from glassformer.tasks.model_protocol import TaskModel
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import parts_of
 
@@ -66,7 +66,7 @@ class Summarizer:
             new_tokens=NEW_TOKENS,
         )
 
-    def stream(self, texts: Iterable[str | Pause]) -> Iterator[Summary | GlassformerError]:
+    def __call__(self, texts: Iterable[str]) -> Iterator[Summary | GlassformerError]:
         """Yields summaries in the order of the texts; an error takes the place of its text."""
         return self.rewriter.each(texts, self._prepared)
 
@@ -98,7 +98,7 @@ class Summarizer:
 
 def summarize(model: TaskModel, texts: Any, **options: Any) -> Any:
     """Summarizes a text, a list or an iterator of texts; see `Model.summarize`."""
-    return apply_to(texts, Summarizer(model, **options).stream)
+    return apply_to(texts, Summarizer(model, **options))
 
 
 def _summary(written: list[GenerationOutput], *, unread: int, parts: int) -> Summary:

@@ -13,18 +13,12 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, InputError
 from glassformer.metrics.ner import NerReport, Scheme, entities, names_entities, report, type_of
-from glassformer.tasks.batching import Pause, validate_text
-from glassformer.tasks.model_protocol import (
-    TaskModel,
-    apply_to,
-    labels_of,
-    raise_errors,
-    require_head,
-    require_tokenizer,
-    settings_of,
-)
+from glassformer.tasks.batching import apply_to, map_batched, raise_errors, validate_text
+from glassformer.tasks.heads import require_head
+from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.packing import can_pack, head_logits
-from glassformer.tasks.windowed_inference import WindowedJob, length_of, read_long
+from glassformer.tasks.task_settings import labels_of, settings_of
+from glassformer.tasks.windowed_inference import WindowedJob, length_of, predict_windows
 from glassformer.tasks.windows import WindowFrame, encode_many_words, windows
 from glassformer.tasks.words import SPLITS, Split, WordList, find_words
 from glassformer.text import TextEncoding
@@ -88,7 +82,7 @@ def tag(model: TaskModel, texts: Any, **options: Any) -> Any:
 
     >>> model.tag("Ada Lovelace was born in London.").entities
     """
-    return apply_to(texts, Tagger(model, **options).stream)
+    return apply_to(texts, Tagger(model, **options))
 
 
 class Tagger:
@@ -128,11 +122,15 @@ class Tagger:
         self.room = self.frame.room(length_of(model, max_length, saved))
         self.stride = self.room - self.room // OVERLAP if stride is None else stride
 
-    def stream(self, texts: Iterable[Given | Pause]) -> Iterator[Tagged | GlassformerError]:
+    def __call__(self, texts: Iterable[Given]) -> Iterator[Tagged | GlassformerError]:
         """Yields results in order; a text that cannot be read yields an error in its place."""
+        return map_batched(texts, self._predict)
+
+    def _predict(self, texts: list[Given]) -> Iterator[Tagged | GlassformerError]:
         found: Found | None = None  # for the words of a text
-        flat = can_pack(self.model.net)
-        for step in read_long(self.model, map(self._job, texts), self._forward, flat=flat):
+        jobs = [self._job(text) for text in texts]
+        packed = can_pack(self.model.net)
+        for step in predict_windows(self.model, jobs, self._forward, packed=packed):
             if isinstance(step, GlassformerError):
                 yield step
                 found = None
@@ -161,7 +159,7 @@ class Tagger:
             raise InputError(f"There are {len(texts)} texts and tags of {len(gold)}.")
         for one, right in zip(texts, gold, strict=True):
             self.check(one, right)
-        return report([found.tags for found in raise_errors(self.stream(texts))], gold, scheme)
+        return report([found.tags for found in raise_errors(self(texts))], gold, scheme)
 
     def check(self, words: Sequence[str], tags: Sequence[str]) -> None:
         """Raises if the tags cannot be gold tags of the words, given the model's labels."""
@@ -178,9 +176,7 @@ class Tagger:
         """Returns the type of a tag, because a scheme may use other prefixes than the model."""
         return type_of(tag) if self.marked else tag
 
-    def _job(self, given: Given | Pause) -> WindowedJob[WordList] | GlassformerError | Pause:
-        if isinstance(given, Pause):
-            return given
+    def _job(self, given: Given) -> WindowedJob[WordList] | GlassformerError:
         try:
             words = self._words(given)
         except GlassformerError as error:

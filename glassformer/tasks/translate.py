@@ -10,17 +10,12 @@ from typing import Any, Literal
 
 from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.generate import GenerationOutput
-from glassformer.tasks.batching import Pause
-from glassformer.tasks.model_protocol import (
-    SETTINGS,
-    TRAINED,
-    TaskModel,
-    apply_to,
-    require_tokenizer,
-)
+from glassformer.tasks.batching import apply_to
+from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
 from glassformer.tasks.sentences import TextSpan, blocks
+from glassformer.tasks.task_settings import SETTINGS, TRAINED
 
 Split = Literal["parts", "sentences", "none"]
 SPLITS = ("parts", "sentences", "none")
@@ -112,7 +107,7 @@ class Translator:
         plain = start is None or start in tokenizer.special.values()
         return knobs.target_language is None and knobs.forced_bos_token_id is None and plain
 
-    def stream(self, texts: Iterable[str | Pause]) -> Iterator[Translation | GlassformerError]:
+    def __call__(self, texts: Iterable[str]) -> Iterator[Translation | GlassformerError]:
         """Yields translations in the order of the texts, each as soon as it is complete.
 
         Errors are yielded in place of their texts.
@@ -144,7 +139,7 @@ class Translator:
 
 def translate(model: TaskModel, texts: Any, **options: Any) -> Any:
     """Translates a text, a list or an iterator of texts; see `Model.translate`."""
-    return apply_to(texts, Translator(model, **options).stream)
+    return apply_to(texts, Translator(model, **options))
 
 
 def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:

@@ -22,7 +22,9 @@ from glassformer.errors import GlassformerError, UnsupportedError
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.spec import HeadSpec, head_among
 from glassformer.tasks.classify import REGRESSION, has_several, problem_type
-from glassformer.tasks.model_protocol import TaskModel, kind_of, labels_of
+from glassformer.tasks.heads import kind_of
+from glassformer.tasks.model_protocol import TaskModel
+from glassformer.tasks.task_settings import labels_of
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View

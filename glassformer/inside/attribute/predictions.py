@@ -13,7 +13,8 @@ from glassformer.inside.attribute.predicted import Predicted, output_names
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.displayable import Displayable
 from glassformer.spec import HeadSpec, head_among
-from glassformer.tasks.model_protocol import TaskModel, kind_of
+from glassformer.tasks.heads import kind_of
+from glassformer.tasks.model_protocol import TaskModel
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View

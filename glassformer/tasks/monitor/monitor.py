@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.tasks.batching import raise_errors
 from glassformer.tasks.classify import Classifier
-from glassformer.tasks.model_protocol import TaskModel, raise_errors
+from glassformer.tasks.model_protocol import TaskModel
 from glassformer.tasks.monitor.report_page import page, picture
 from glassformer.tasks.monitor.statistics import Alert, AlertRule, Shares
 
@@ -105,7 +106,7 @@ def watch(
                 dates.append(date)
                 yield record.get("text")
 
-        for result in raise_errors(classifier.stream(texts())):
+        for result in raise_errors(classifier(texts())):
             watched.add(dates.popleft(), result.labels)
     watched.finish()
     return watched

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, LoadError
-from glassformer.tasks.batching import Pause, batched
+from glassformer.tasks.batching import batched, raise_errors, require_iterable
 from glassformer.tasks.embed import Embedder
-from glassformer.tasks.model_protocol import TaskModel, raise_errors, require_tokenizer, texts_of
+from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.pooling import Pooling
 from glassformer.tasks.search.index import Added, IndexRows, Kept
 from glassformer.tasks.search.passages import Passage, passages
@@ -240,12 +240,12 @@ class Index:
 
         All passages are compared. A list of questions gives a list of such lists.
         """
-        several = [question] if isinstance(question, str) else texts_of(question)
+        several = [question] if isinstance(question, str) else require_iterable(question)
         found = list(raise_errors(self.stream(several, top)))
         return found[0] if isinstance(question, str) else found
 
     def stream(
-        self, questions: Iterable[str | Pause], top: int = 5
+        self, questions: Iterable[str], top: int = 5
     ) -> Iterator[list[Hit] | GlassformerError]:
         """Yields results in order; a question that cannot be read yields an error in its place."""
         if top < 1:
