@@ -471,7 +471,7 @@ class Model:
         """
         return embed(self, texts, **how)
 
-    def translate(self, texts: str | Iterable[str], **options: Any) -> Any:
+    def translate(self, texts: Any, **options: Any) -> Any:
         """Translates texts. Long texts are translated in parts and keep their paragraphs.
 
         Args:
@@ -487,7 +487,7 @@ class Model:
         """
         return translate_texts(self, texts, **options)
 
-    def summarize(self, texts: str | Iterable[str], **options: Any) -> Any:
+    def summarize(self, texts: Any, **options: Any) -> Any:
         """Summarizes texts.
 
         Args:
@@ -553,9 +553,7 @@ class Model:
         """
         return tag(self, texts, **options)
 
-    def answer(
-        self, question: str | Iterable[str], context: str | Iterable[str], **options: Any
-    ) -> Any:
+    def answer(self, question: Any, context: Any, **options: Any) -> Any:
         """Extracts the answer to a question from a context of any length.
 
         Args:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +21,7 @@ from glassformer.tasks.batching import (
 )
 from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
+from glassformer.tasks.task_cache import cached_task
 from glassformer.tasks.task_settings import settings_of
 from glassformer.tasks.windowed_inference import WindowedJob, length_of, predict_windows
 from glassformer.tasks.windows import TextWindow, WindowFrame, encode_long, windows
@@ -69,9 +70,62 @@ class QuestionContext(NamedTuple):
     none: float
 
 
+class AnswererOptions(TypedDict, total=False):
+    """The keyword arguments of `answer`."""
+
+    threshold: float | None
+    n_best: int
+    longest: int
+    max_length: int | None
+    stride: int | None
+    head: str | None
+
+
+@overload
+def answer(  # type: ignore[overload-overlap]
+    model: TaskModel, question: str, context: str, **options: Unpack[AnswererOptions]
+) -> Answer: ...
+
+
+@overload
+def answer(  # type: ignore[overload-overlap]
+    model: TaskModel,
+    question: Sequence[str],
+    context: str | Sequence[str] | Iterator[str],
+    **options: Unpack[AnswererOptions],
+) -> list[Answer]: ...
+
+
+@overload
+def answer(  # type: ignore[overload-overlap]
+    model: TaskModel,
+    question: str | Iterator[str],
+    context: Sequence[str],
+    **options: Unpack[AnswererOptions],
+) -> list[Answer]: ...
+
+
+@overload
 def answer(
-    model: TaskModel, question: str | Iterable[str], context: str | Iterable[str], **options: Any
-) -> Any:
+    model: TaskModel,
+    question: str | Iterator[str],
+    context: str | Iterator[str],
+    **options: Unpack[AnswererOptions],
+) -> Iterator[Answer]: ...
+
+
+def answer(
+    model: TaskModel,
+    question: str | Iterable[str],
+    context: str | Iterable[str],
+    *,
+    threshold: float | None = None,
+    n_best: int = 5,
+    longest: int = 30,
+    max_length: int | None = None,
+    stride: int | None = None,
+    head: str | None = None,
+) -> Answer | list[Answer] | Iterator[Answer]:
     """Answers questions about contexts.
 
     Args:
@@ -79,21 +133,35 @@ def answer(
         question: A question, or a list or iterator of them.
         context: A context, or a list or iterator of them. One question may be combined with
             several contexts and vice versa; several of both are paired.
-        options: The options of `Answerer`.
+        threshold: The minimum margin of an answer; below it there is no answer.
+        n_best: The number of alternatives.
+        longest: The maximum length of an answer in tokens.
+        max_length: The tokens of a window, including the question.
+        stride: The tokens between the starts of two windows.
+        head: The name of the head, if the model has several.
 
     Returns:
         An `Answer` for one question and context; a list if a list was given, else an iterator.
 
     >>> model.answer("Where was she born?", "Ada Lovelace was born in London.").text
     """
-    answerer = Answerer(model, **options)
+    answerer = cached_task(
+        model,
+        Answerer,
+        threshold=threshold,
+        n_best=n_best,
+        longest=longest,
+        max_length=max_length,
+        stride=stride,
+        head=head,
+    )
     if isinstance(question, str) and isinstance(context, str):
         return next(raise_errors(answerer([(question, context)])))
     sides = [repeat(s) if isinstance(s, str) else require_iterable(s) for s in (question, context)]
     listed = [len(side) for side in (question, context) if isinstance(side, list | tuple)]
     if len({*listed}) > 1:
         raise InputError(f"There are {listed[0]} questions and {listed[1]} contexts.")
-    results = raise_errors(answerer(zip(*sides, strict=False)))
+    results = raise_errors(answerer(zip(*sides, strict=False)), model)
     return list(results) if listed else results
 
 

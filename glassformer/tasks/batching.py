@@ -215,18 +215,19 @@ def device_of(net: Transformer) -> torch.device:
 
 
 def apply_to(
+    model: TaskModel,
     texts: Any,
-    function: Callable[[Iterable[Any]], Iterable[Result | GlassformerError]],
+    task: Callable[[Iterable[Any]], Iterable[Result | GlassformerError]],
     pairs: bool = False,
 ) -> Any:
-    """Applies a function of an iterable to a text, a list or an iterator.
+    """Applies a task of a model to a text, a list or an iterator.
 
     A text (or, with `pairs`, a tuple of two) gives a result, a list a list, and an iterator an
     iterator whose results are yielded as they are computed. An error is raised in its turn.
     """
     if isinstance(texts, str) or (pairs and isinstance(texts, tuple) and len(texts) == 2):
-        return next(raise_errors(function([texts])))
-    results = raise_errors(function(require_iterable(texts)))
+        return next(raise_errors(task([texts])))
+    results = raise_errors(task(require_iterable(texts)), model)
     return list(results) if isinstance(texts, Sequence) else results
 
 
@@ -236,8 +237,13 @@ def require_iterable(texts: Any) -> Iterable[Any]:
     raise InputError(f"Give a text, or a list or an iterator, not {type(texts).__name__}.")
 
 
-def raise_errors(results: Iterable[Result | GlassformerError]) -> Iterator[Result]:
-    """Yields results up to the first error, which is raised."""
+def raise_errors(
+    results: Iterable[Result | GlassformerError], model: TaskModel | None = None
+) -> Iterator[Result]:
+    """Yields results up to the first error, which is raised.
+
+    The model stays referenced until the end, because a kept task refers to it weakly.
+    """
     for result in results:
         if isinstance(result, GlassformerError):
             raise result

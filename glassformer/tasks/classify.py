@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from torch import Tensor
 
@@ -14,6 +14,7 @@ from glassformer.tasks.batching import apply_to, encode_texts, map_batched, pred
 from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.tasks.packing import can_pack, head_logits
+from glassformer.tasks.task_cache import cached_task
 from glassformer.tasks.task_settings import labels_of, settings_of
 from glassformer.text import TextEncoding
 from glassformer.text.backend import Text
@@ -56,14 +57,68 @@ class Classification:
         }
 
 
-def classify(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """Classifies a text, a pair (a tuple of two texts), or a list or iterator of them.
+class ClassifierOptions(TypedDict, total=False):
+    """The keyword arguments of `classify`."""
 
-    `options` are those of `Classifier`.
+    threshold: Threshold | None
+    head: str | None
+    max_length: int | None
+    too_long: TooLong
+
+
+@overload
+def classify(model: TaskModel, texts: Text, **options: Unpack[ClassifierOptions]) -> Classification:  # type: ignore[overload-overlap]
+    ...
+
+
+@overload
+def classify(
+    model: TaskModel, texts: Sequence[Text], **options: Unpack[ClassifierOptions]
+) -> list[Classification]: ...
+
+
+@overload
+def classify(
+    model: TaskModel, texts: Iterator[Text], **options: Unpack[ClassifierOptions]
+) -> Iterator[Classification]: ...
+
+
+def classify(
+    model: TaskModel,
+    texts: Text | Sequence[Text] | Iterator[Text],
+    *,
+    threshold: Threshold | None = None,
+    head: str | None = None,
+    max_length: int | None = None,
+    too_long: TooLong = "truncate",
+) -> Classification | list[Classification] | Iterator[Classification]:
+    """Classifies texts or pairs of texts.
+
+    Args:
+        model: A model with a head for classification.
+        texts: A text, a pair (a tuple of two texts), or a list or iterator of them.
+        threshold: The minimum probability of a label, for all labels or by name.
+        head: The name of the head, if the model has several.
+        max_length: The maximum number of tokens of a text.
+        too_long: Whether texts that are too long are truncated ("truncate") or raise an error
+            ("refuse").
+
+    Returns:
+        A `Classification`, a list for a list, an iterator for an iterator.
 
     >>> model.classify("A moving film.").label
     """
-    return apply_to(texts, Classifier(model, **options), pairs=True)
+    classifier = cached_task(
+        model,
+        Classifier,
+        threshold=threshold,
+        head=head,
+        max_length=max_length,
+        too_long=too_long,
+    )
+    results: Classification | list[Classification] | Iterator[Classification]
+    results = apply_to(model, texts, classifier, pairs=True)
+    return results
 
 
 class Classifier:

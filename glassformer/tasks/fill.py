@@ -10,51 +10,81 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from torch import Tensor
 
 from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
 from glassformer.generate.infill import GAP
+from glassformer.generate.options import GenerationOptions
 from glassformer.tasks.batching import (
+    apply_to,
     map_batched,
     predict_batched,
-    raise_errors,
-    require_iterable,
 )
 from glassformer.tasks.fill_masked import Guess, MaskedRow, beam_search, first_guesses, likelihood
 from glassformer.tasks.fill_seq2seq import Seq2SeqFiller
 from glassformer.tasks.fill_types import FillCandidate, Filled, Gap, GapFilling
 from glassformer.tasks.heads import purpose, require_head
 from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
+from glassformer.tasks.task_cache import cached_task
 from glassformer.text import TextEncoding
 
 
-@overload
-def fill(model: TaskModel, texts: str, **how: Any) -> Filled: ...
+class FillerOptions(GenerationOptions, total=False):
+    """The keyword arguments of `fill`; generation options are for encoder-decoders."""
+
+    top: int
+    tokens: int
+    among: Sequence[str] | None
+    beam: int
 
 
 @overload
-def fill(model: TaskModel, texts: Iterator[str], **how: Any) -> Iterator[Filled]: ...
+def fill(model: TaskModel, texts: str, **options: Unpack[FillerOptions]) -> Filled: ...  # type: ignore[overload-overlap]
 
 
 @overload
-def fill(model: TaskModel, texts: Sequence[str], **how: Any) -> list[Filled]: ...
+def fill(
+    model: TaskModel, texts: Sequence[str], **options: Unpack[FillerOptions]
+) -> list[Filled]: ...
+
+
+@overload
+def fill(
+    model: TaskModel, texts: Iterator[str], **options: Unpack[FillerOptions]
+) -> Iterator[Filled]: ...
 
 
 def fill(
-    model: TaskModel, texts: str | Sequence[str] | Iterator[str], **how: Any
+    model: TaskModel,
+    texts: str | Sequence[str] | Iterator[str],
+    *,
+    top: int = 5,
+    tokens: int = 1,
+    among: Sequence[str] | None = None,
+    beam: int = 8,
+    **generation: Any,
 ) -> Filled | list[Filled] | Iterator[Filled]:
-    """Fills the gaps of a text, a list or an iterator of texts.
+    """Predicts what belongs in the gaps of texts.
 
-    `how` are the options of `filler`. The result is a `Filled`, a list or an iterator of them.
+    Args:
+        model: A masked language model or an encoder-decoder.
+        texts: A text with gaps marked by `___`, or a list or iterator of texts.
+        top: The number of candidates per gap and of fillings per text.
+        tokens: The maximum number of tokens of a gap.
+        among: The words to choose from, with any number of tokens.
+        beam: The beam width.
+        **generation: Generation options, for an encoder-decoder.
+
+    Returns:
+        A `Filled`, a list for a list, an iterator for an iterator.
+
+    >>> bert.fill("Paris is the ___ of France.").gaps[0].candidates[0].text
     """
-    work = filler(model, **how)
-    if isinstance(texts, str):
-        return next(raise_errors(work([texts])))
-    if isinstance(texts, Iterator):
-        return raise_errors(work(texts))
-    return list(raise_errors(work(require_iterable(texts))))
+    task = cached_task(model, filler, top=top, tokens=tokens, among=among, beam=beam, **generation)
+    results: Filled | list[Filled] | Iterator[Filled] = apply_to(model, texts, task)
+    return results
 
 
 def filler(

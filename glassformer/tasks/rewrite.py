@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
-from glassformer.generate import GenerationOutput
+from glassformer.generate import GenerationOutput, Generator
 from glassformer.generate.config import KINDS, samples
 from glassformer.generate.context import context_length
 from glassformer.generate.strategy import GenerationRequest
@@ -70,7 +70,6 @@ class Rewriter:
                 "model to fill gaps with (fill)."
             )
         self.model, self.verb = model, verb
-        self.writer = model.writer
         if self.writer.listens:
             raise UnsupportedError(
                 f"{verb} reads text, and {model.architecture} listens; give its sound to generate."
@@ -86,6 +85,10 @@ class Rewriter:
         self.behind = self._separator(separator) if self.alone else []
         self.start = start_ids(self.tokenizer) if self.alone else []
         self.room = self._room(length)
+
+    @property
+    def writer(self) -> Generator:
+        return self.model.writer
 
     def _knobs(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Merges the user's options over those of the task over the defaults for rewriting."""

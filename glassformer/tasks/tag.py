@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from glassformer.tasks.batching import apply_to, map_batched, raise_errors, vali
 from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.packing import can_pack, head_logits
+from glassformer.tasks.task_cache import cached_task
 from glassformer.tasks.task_settings import labels_of, settings_of
 from glassformer.tasks.windowed_inference import WindowedJob, length_of, predict_windows
 from glassformer.tasks.windows import WindowFrame, encode_many_words, windows
@@ -75,14 +76,60 @@ class Tagged:
         return found | {"words": [asdict(word) for word in self.words]} if words else found
 
 
-def tag(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """Tags a text, or a list or iterator of texts or lists of words.
+class TaggerOptions(TypedDict, total=False):
+    """The keyword arguments of `tag`."""
 
-    `options` are those of `Tagger`.
+    split: Split | None
+    max_length: int | None
+    stride: int | None
+    head: str | None
+
+
+@overload
+def tag(model: TaskModel, texts: str, **options: Unpack[TaggerOptions]) -> Tagged: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def tag(
+    model: TaskModel, texts: Sequence[Given], **options: Unpack[TaggerOptions]
+) -> list[Tagged]: ...
+
+
+@overload
+def tag(
+    model: TaskModel, texts: Iterator[Given], **options: Unpack[TaggerOptions]
+) -> Iterator[Tagged]: ...
+
+
+def tag(
+    model: TaskModel,
+    texts: str | Sequence[Given] | Iterator[Given],
+    *,
+    split: Split | None = None,
+    max_length: int | None = None,
+    stride: int | None = None,
+    head: str | None = None,
+) -> Tagged | list[Tagged] | Iterator[Tagged]:
+    """Tags the words of texts of any length and extracts entities with their positions.
+
+    Args:
+        model: A model with a head for tagging.
+        texts: A text, or a list or iterator of texts or of lists of words.
+        split: How to split a text into words: "words", "characters" or "spaces".
+        max_length: The tokens of a window.
+        stride: The tokens between the starts of two windows.
+        head: The name of the head, if the model has several.
+
+    Returns:
+        A `Tagged`, a list for a list, an iterator for an iterator.
 
     >>> model.tag("Ada Lovelace was born in London.").entities
     """
-    return apply_to(texts, Tagger(model, **options))
+    tagger = cached_task(
+        model, Tagger, split=split, max_length=max_length, stride=stride, head=head
+    )
+    results: Tagged | list[Tagged] | Iterator[Tagged] = apply_to(model, texts, tagger)
+    return results
 
 
 class Tagger:

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Unpack, overload
 
 from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.generate import GenerationOutput
+from glassformer.generate.options import GenerationOptions
 from glassformer.tasks.batching import apply_to
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
 from glassformer.tasks.sentences import TextSpan, blocks
+from glassformer.tasks.task_cache import cached_task
 from glassformer.tasks.task_settings import SETTINGS, TRAINED
 
 Split = Literal["parts", "sentences", "none"]
@@ -55,7 +57,7 @@ class Translation:
 class Translator:
     """Translates texts with a model, its languages and generation options.
 
-    See `Model.translate`. With `keep_empty`, an empty text is not an error and stays as it is.
+    See `translate`. With `keep_empty`, an empty text is not an error and stays as it is.
     """
 
     def __init__(
@@ -137,9 +139,83 @@ class Translator:
         return [TextSpan(whole[0].start, whole[-1].end)]
 
 
-def translate(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """Translates a text, a list or an iterator of texts; see `Model.translate`."""
-    return apply_to(texts, Translator(model, **options))
+class TranslatorOptions(GenerationOptions, total=False):
+    """The keyword arguments of `translate`."""
+
+    split: Split | None
+    length: int | None
+    prefix: str | None
+    separator: str | None
+    keep_empty: bool
+
+
+@overload
+def translate(  # type: ignore[overload-overlap]
+    model: TaskModel, texts: str, **options: Unpack[TranslatorOptions]
+) -> Translation: ...
+
+
+@overload
+def translate(
+    model: TaskModel, texts: Sequence[str], **options: Unpack[TranslatorOptions]
+) -> list[Translation]: ...
+
+
+@overload
+def translate(
+    model: TaskModel, texts: Iterator[str], **options: Unpack[TranslatorOptions]
+) -> Iterator[Translation]: ...
+
+
+def translate(
+    model: TaskModel,
+    texts: str | Sequence[str] | Iterator[str],
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    split: Split | None = None,
+    length: int | None = None,
+    prefix: str | None = None,
+    separator: str | None = None,
+    keep_empty: bool = False,
+    **generation: Any,
+) -> Translation | list[Translation] | Iterator[Translation]:
+    """Translates texts. Long texts are translated in parts and keep their paragraphs.
+
+    Args:
+        model: An encoder-decoder, or a decoder-only model trained to translate.
+        texts: A text, or a list or iterator of texts.
+        source_language: The language of the texts, for a multilingual model.
+        target_language: The language to translate into, for a multilingual model.
+        split: What is translated at a time: "parts" (as many sentences of a paragraph as fit),
+            "sentences", or "none" for the whole text.
+        length: The maximum number of tokens of a part.
+        prefix: The text before each source; the default is that of config.json.
+        separator: What separates source and target in a decoder-only model; the default is that
+            of config.json.
+        keep_empty: Whether an empty text stays as it is, instead of raising an error.
+        **generation: Generation options.
+
+    Returns:
+        A `Translation`, a list for a list, an iterator for an iterator.
+
+    >>> m2m.translate("Guten Morgen.", source_language="de", target_language="en").text
+    """
+    translator = cached_task(
+        model,
+        Translator,
+        source_language=source_language,
+        target_language=target_language,
+        split=split,
+        length=length,
+        prefix=prefix,
+        separator=separator,
+        keep_empty=keep_empty,
+        **generation,
+    )
+    results: Translation | list[Translation] | Iterator[Translation]
+    results = apply_to(model, texts, translator)
+    return results
 
 
 def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
