@@ -29,7 +29,7 @@ from glassformer.generate import (
     QuantizationCost,
     Score,
 )
-from glassformer.generate.infill import infill
+from glassformer.generate.infilling import infill
 from glassformer.generate.prefix import PrefixCache
 from glassformer.generate.prompt import Prompt
 from glassformer.inside.capture.look import look
@@ -46,7 +46,7 @@ from glassformer.tasks.classify import classify
 from glassformer.tasks.embed import Vector, embed, states_width
 from glassformer.tasks.fill import fill
 from glassformer.tasks.fill_types import Filled
-from glassformer.tasks.monitor.monitor import Monitor, watch
+from glassformer.tasks.monitor import Monitor, watch
 from glassformer.tasks.pooling import Pooling, read_pooling, write_pooling
 from glassformer.tasks.summarize import summarize
 from glassformer.tasks.tag import tag
@@ -435,7 +435,7 @@ class Model:
 
         >>> t5.infill("The ___ walks in ___ park.").spans
         """
-        return infill(self.writer, text, knobs, _net_of(assistant_model))
+        return infill(self, text, assistant_model=assistant_model, **knobs)
 
     def fill(
         self, texts: str | Sequence[str] | Iterator[str], **how: Any
@@ -580,7 +580,7 @@ class Model:
 
         >>> model.watch([{"date": "2026-11-15", "text": "A moving film."}]).alerts
         """
-        return watch(records, self, **options)
+        return watch(self, records, **options)
 
     def look(self, text: Any, target: Any = None, at: str | Iterable[str] = (), **how: Any) -> View:
         """Gives access to the activations of a forward pass over a text.

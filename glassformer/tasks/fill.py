@@ -15,7 +15,7 @@ from typing import Any, Unpack, overload
 from torch import Tensor
 
 from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
-from glassformer.generate.infill import GAP
+from glassformer.generate.infilling import GAP
 from glassformer.generate.options import GenerationOptions
 from glassformer.tasks.batching import (
     apply_to,

@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.errors import GlassformerError, InputError, UnsupportedError
 from glassformer.generate.config import samples
-from glassformer.generate.infill import filler_of, infill
+from glassformer.generate.infilling import filler_of, infill
 from glassformer.generate.result import GenerationOutput
 from glassformer.tasks.fill_types import Filled, GapFilling
 from glassformer.tasks.heads import purpose
@@ -39,7 +39,7 @@ class Seq2SeqFiller:
     def filled(self, text: str) -> Filled:
         if not isinstance(text, str):
             raise InputError(f"A text must be a str, not {type(text).__name__}.")
-        best = infill(self.model.writer, text, self.knobs)
+        best = infill(self.model, text, **self.knobs)
         found = tuple(map(_filling, (best, *best.alternatives)))
         return Filled(found[0].text, (), found)
 

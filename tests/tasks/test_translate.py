@@ -75,7 +75,8 @@ def test_how_texts_are_split_travels_with_the_model(tmp_path):
     assert Translator(model, target_language="en").split == "sentences"
     assert Translator(model, target_language="en", split="none").split == "none"
     assert len(model.translate("Bonjour. Où est la gare ?", target_language="en").parts) == 2
-    model.keep("translation", split=None).save(tmp_path)
+    keep(model, "translation", split=None)
+    model.save(tmp_path)
     assert Translator(gf.load(tmp_path), target_language="en").split == "parts"
 
 
@@ -85,7 +86,8 @@ def test_a_direction_that_was_not_taught_is_refused(polyglot, tmp_path):
     taught = model.config["task_specific_params"]
     assert "directions" not in taught.get("translation", {})
     free = model.translate("x", source_language="de", target_language="fr").text
-    model.keep("translation", directions=["de to en", "de to fr"]).save(tmp_path / "kept")
+    keep(model, "translation", directions=["de to en", "de to fr"])
+    model.save(tmp_path / "kept")
     model = gf.load(tmp_path / "kept")
     assert model.translate("x", source_language="de", target_language="fr").text == free
     assert model.translate("x", target_language="fr").text == free
