@@ -237,7 +237,7 @@ def _names(view: View) -> list[str]:
 
 def _embeddings(view: View) -> dict[str, Tensor]:
     view.capture(_names(view))
-    return {name: view.seen[name] for name in _names(view)}
+    return {name: view.cache[name] for name in _names(view)}
 
 
 @torch.no_grad()

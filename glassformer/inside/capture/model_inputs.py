@@ -53,10 +53,13 @@ class ModelInputs:
 
         Tokens prepended by an adapter, or an empty memory slot, may precede them.
         """
+        queries, keys = self.tokens_along(name)
+        return len(keys if axis == "key" else queries)
+
+    def tokens_along(self, name: str) -> tuple[tuple[InputToken, ...], tuple[InputToken, ...]]:
+        """The tokens at the query and at the key positions of a tensor."""
         own = self.encoder if name.startswith("encoder.") else self.decoder
-        if axis == "key":
-            return len(self.encoder if ".cross." in name else self.story or own)
-        return len(own)
+        return own, self.encoder if ".cross." in name else self.story or own
 
     @property
     def last(self) -> tuple[InputToken, ...]:
@@ -64,7 +67,7 @@ class ModelInputs:
         return self.decoder or self.encoder
 
 
-def read_inputs(model: TaskModel, text: Text, target: Text | None = None) -> ModelInputs:
+def encode_inputs(model: TaskModel, text: Text, target: Text | None = None) -> ModelInputs:
     """Tokenizes `text` (and `target`) and builds the inputs of a forward pass.
 
     Args:

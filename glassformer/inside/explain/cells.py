@@ -126,7 +126,7 @@ class BlockCells(EmbeddingAndHeadCells):
                 names.append(f"{front}cross.attn_out")
             names.append(f"{front}ffn_out")
         self.view.capture(names)
-        numbers = [float(self.view.seen[name][0, self.row, self.col]) for name in names]
+        numbers = [float(self.view.cache[name][0, self.row, self.col]) for name in names]
         labels = [name.removeprefix(f"{at.stack}.") for name in names]
         return Cell(self.value, "sum", self.largest(labels, numbers))
 

@@ -105,7 +105,7 @@ class Layer:
     def tap(self, name: str) -> Tensor:
         full = f"{self.stack}.blocks.{self.depth}.{name}"
         self.view.capture([full])
-        return self.view.seen[full]
+        return self.view.cache[full]
 
     def attention(self, scope: str = "") -> AttentionSpec:
         spec = self.block.spec.cross if scope else self.block.spec.attention

@@ -99,7 +99,7 @@ def stage_choice(
     names = stage_names(view.model.spec)
     check_index(stage, len(names), "row")
     view.capture(names)
-    stream = view.seen[names[stage]][:, position : position + 1]
+    stream = view.cache[names[stage]][:, position : position + 1]
     found = Predicted(view)
     if tuned is not None:
         stream = tuned.check(view.model, found.head.name).map(names[stage], stream)

@@ -106,8 +106,8 @@ def lens_changes(before: View, after: View, positions: Sequence[int] | None = No
 
 def _streams(view: View, names: Sequence[str], places: list[int]) -> Tensor:
     """The residual streams, [stage * position, width]."""
-    view.read_through(names)
-    return torch.cat([view.seen[name][0, places] for name in names])
+    view.run_with_cache(names)
+    return torch.cat([view.cache[name][0, places] for name in names])
 
 
 def _said(view: View, head: HeadSpec, streams: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ def html(view: View) -> str:
     body = f"<h3>encoder</h3>{_row(view.reading.encoder)}<h3>decoder</h3>" if both else ""
     body += _row(view.tokens) + _said(view)
     parts = [fragment(f"{view.model.architecture} reads {len(view.tokens)} tokens", body)]
-    sides = [view.encoder, view.decoder, view.cross] if both else [view]
+    sides = [view.encoder, view.decoder, view.cross] if both else [view.stack_view]
     parts += [side_html(side) for side in sides]
     try:
         parts.append(lens_html(view.lens()))

@@ -28,7 +28,7 @@ def edit(session: Session, asked: RequestArgs) -> BinaryResponse:
     before, after = both(session, asked)
     said = Predicted(before)
     for view in (before, after) if said.by.lens else ():
-        view.read_through(stage_names(view.model.spec))  # the lens is requested next
+        view.run_with_cache(stage_names(view.model.spec))  # the lens is requested next
     found = edit_effects(before, after, row(said, asked), **knobs(asked))
     told = {
         "before": asdict(found.before),
