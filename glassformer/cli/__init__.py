@@ -79,8 +79,8 @@ for group, verbs in VERBS.items():
 app.add_typer(vectors, name="vectors", rich_help_panel="Train and judge")
 
 
-def show_version(asked: bool) -> None:
-    if asked:
+def show_version(requested: bool) -> None:
+    if requested:
         print(f"glassformer {__version__}")
         raise typer.Exit
 
@@ -126,8 +126,8 @@ def ended() -> int:
         say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # others stay silent
         return 1
     except Misused as error:
-        said = mistake(error)
-        say(said, quiet=not said)
+        message = mistake(error)
+        say(message, quiet=not message)
         return 2
     except typer.Abort:  # standard input ended at a question
         return 1

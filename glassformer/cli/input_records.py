@@ -115,7 +115,7 @@ class InputRecords:
         """
         waiting: deque[Record] = deque()
 
-        def asked() -> Iterator[Question]:
+        def make_questions() -> Iterator[Question]:
             try:
                 for record in self:
                     try:
@@ -129,7 +129,7 @@ class InputRecords:
                 self._stopped = error
 
         try:
-            questions = asked()
+            questions = make_questions()
             live = self.shelf.paths == [STDIN]
             for result in work(LiveIterator(questions) if live else questions):
                 record = waiting.popleft()

@@ -121,14 +121,14 @@ def folder_of(model: Model, name: str) -> Path:
 @contextmanager
 def watched(steps: int) -> Iterator[Callable[[int, int, float], None]]:
     console = Console(stderr=True)
-    columns = (TextColumn("tuning"), BarColumn(), TextColumn("{task.fields[said]}"))
+    columns = (TextColumn("tuning"), BarColumn(), TextColumn("{task.fields[status]}"))
     bar = progress_bar(
         *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
     )
     with bar:
-        task = bar.add_task("", total=steps, said="")
+        task = bar.add_task("", total=steps, status="")
 
-        def told(done: int, total: int, divergence: float) -> None:
-            bar.update(task, completed=done, said=f"{done}/{total}, {divergence:.3f} nats")
+        def report(done: int, total: int, divergence: float) -> None:
+            bar.update(task, completed=done, status=f"{done}/{total}, {divergence:.3f} nats")
 
-        yield told
+        yield report

@@ -195,12 +195,12 @@ class LiveTable:
             self._rows = ResultRows((*first, *names, last), as_json=False)
             self._labels = labels
         cells = [f"{bucket.share(label):.1%}" for label in self._labels]
-        said = "; ".join(
+        alert_texts = "; ".join(
             f"{alert.label} {'rose' if alert.up else 'fell'} from {alert.before:.1%}, "
             f"p {alert.p:.0e}"
             for alert in bucket.alerts
         )
-        self._rows.add((bucket.name, f"{bucket.texts:,}", *cells, said), {})
+        self._rows.add((bucket.name, f"{bucket.texts:,}", *cells, alert_texts), {})
 
 
 def title_of(model: str | None, inputs: InputRecords) -> str:

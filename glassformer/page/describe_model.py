@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.attribute.predicted import (
+from glassformer.inside.attribute.predictions import (
     Predicts,
     output_names,
     predicting_heads,

@@ -10,7 +10,7 @@ from typing import Any
 from glassformer.errors import ConfigError, InputError
 from glassformer.generate.result import GenerationOutput
 from glassformer.inside import View
-from glassformer.inside.attribute.predicted import predicts
+from glassformer.inside.attribute.predictions import predicts
 from glassformer.inside.attribute.steering import resolved
 from glassformer.inside.capture.cancellation import cancellable
 from glassformer.inside.capture.model_inputs import encode_inputs

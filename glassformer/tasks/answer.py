@@ -298,24 +298,26 @@ class Spans:
             place = whole_letters(context, start, end)
             if place[0] < place[1]:
                 self.best[place] = max(score, self.best.get(place, -math.inf))
-        kept = sorted(self.best.items(), key=lambda item: -item[1])
-        self.best = dict(kept[: max(RIVALS, self.settings.n_best)])
+        ranked = sorted(self.best.items(), key=lambda item: -item[1])
+        self.best = dict(ranked[: max(RIVALS, self.settings.n_best)])
 
     def answer(self, context: str) -> Answer:
-        asked = self.settings
+        settings = self.settings
         top = max(self.best.values(), default=-math.inf)
-        alone = asked.head.beam is not None  # its no-answer score does not depend on the spans
+        alone = settings.head.beam is not None  # its no-answer score does not depend on the spans
         margin = -self.none if alone else top - self.none
-        refused = not self.best or (asked.threshold is not None and margin < asked.threshold)
+        refused = not self.best or (settings.threshold is not None and margin < settings.threshold)
         shares = [math.exp(score - top) for score in self.best.values()]
-        odds = math.exp(min(-margin, 700.0)) if self.best and asked.threshold is not None else 0.0
-        whole = sum(shares) * (1 + odds) if alone else sum(shares) + odds
+        odds = (
+            math.exp(min(-margin, 700.0)) if self.best and settings.threshold is not None else 0.0
+        )
+        total = sum(shares) * (1 + odds) if alone else sum(shares) + odds
         spans = tuple(
-            AnswerSpan(context[start:end], start, end, score, share / whole)
+            AnswerSpan(context[start:end], start, end, score, share / total)
             for ((start, end), score), share in zip(self.best.items(), shares, strict=True)
-        )[: asked.n_best]
+        )[: settings.n_best]
         if refused:
-            chance = 1 - sum(shares) / whole if self.best else 1.0
+            chance = 1 - sum(shares) / total if self.best else 1.0
             return Answer("", None, None, chance, margin if self.best else 0.0, spans)
         best = spans[0]
         return Answer(best.text, best.start, best.end, best.probability, margin, spans)

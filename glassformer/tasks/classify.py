@@ -182,10 +182,10 @@ class Classifier:
     def _thresholds(self, given: Any) -> list[float]:
         usual = 0.5 if self.several else 0.0
         named = given if isinstance(given, Mapping) else {}
-        strange = sorted(set(named) - set(self.labels))
-        if strange:
+        unknown = sorted(set(named) - set(self.labels))
+        if unknown:
             raise ConfigError(
-                f"A threshold names the label {strange[0]!r}, which is none of the model's: "
+                f"A threshold names the label {unknown[0]!r}, which is none of the model's: "
                 f"{', '.join(self.labels)}."
             )
         every = usual if given is None or isinstance(given, Mapping) else given

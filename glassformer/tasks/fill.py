@@ -94,7 +94,7 @@ def filler(
     tokens: int = 1,
     among: Sequence[str] | None = None,
     beam: int = 8,
-    **knobs: Any,
+    **generation: Any,
 ) -> MaskedFiller | Seq2SeqFiller:
     """Creates a filler for a masked language model or an encoder-decoder.
 
@@ -114,9 +114,9 @@ def filler(
                 f"{model.architecture} writes what is missing, of any length; `tokens` and `among` "
                 "are for masked language models."
             )
-        return Seq2SeqFiller(model, top, max(beam, top), knobs)
-    if knobs:
-        raise ConfigError(f"{next(iter(knobs))!r} is an option of encoder-decoders only.")
+        return Seq2SeqFiller(model, top, max(beam, top), generation)
+    if generation:
+        raise ConfigError(f"{next(iter(generation))!r} is an option of encoder-decoders only.")
     return MaskedFiller(model, top, tokens, among, max(beam, top))
 
 
@@ -261,10 +261,10 @@ class MaskedFiller:
                     ids[at] = token
             rows.append(MaskedRow(ids, row.segments))
             places.append([at for gap in sorted(own) for at in own[gap]])
-        judged = likelihood(self.model, rows, places, self.mask)
+        scored = likelihood(self.model, rows, places, self.mask)
         split = [
             _split(guess, [len(one.tokens) for one in several])
-            for guess, several in zip(judged, chosen, strict=True)
+            for guess, several in zip(scored, chosen, strict=True)
         ]
         return sorted(split, key=lambda several: -several[0].total)[: self.top]
 
@@ -298,15 +298,15 @@ class MaskedFiller:
         several: Sequence[Guess],
     ) -> GapFilling:
         at = [i for i, id in enumerate(encoded.ids) if id == self.mask]
-        whole, end = "", 0
+        filled, end = "", 0
         for (start, stop), slot, guess in zip(places, at, several, strict=True):
-            whole += text[end:start]
+            filled += text[end:start]
             word = self.candidate(guess).text
             if self.continues(encoded.ids[slot - 1] if slot else None, guess.tokens):
-                whole, word = whole.rstrip(), word.removeprefix("##")
-            whole, end = whole + word, stop
+                filled, word = filled.rstrip(), word.removeprefix("##")
+            filled, end = filled + word, stop
         words = tuple(self.candidate(guess).text for guess in several)
-        return GapFilling(whole + text[end:], words, math.exp(several[0].total))
+        return GapFilling(filled + text[end:], words, math.exp(several[0].total))
 
     def continues(self, before: int | None, tokens: Sequence[int]) -> bool:
         """Whether these tokens continue the word before them (BERT's ##s)."""

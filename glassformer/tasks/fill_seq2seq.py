@@ -18,15 +18,15 @@ from glassformer.tasks.model_protocol import TaskModel
 class Seq2SeqFiller:
     """Fills gaps with an encoder-decoder; the most probable filling comes first."""
 
-    def __init__(self, model: TaskModel, top: int, beam: int, knobs: dict[str, Any]) -> None:
+    def __init__(self, model: TaskModel, top: int, beam: int, options: dict[str, Any]) -> None:
         self.model, self.top = model, top
         try:
             filler_of(model.writer)
         except GlassformerError as error:
             message = f"{error} {model.architecture} is {purpose(model)}."
             raise UnsupportedError(message) from None
-        usual = {} if samples(knobs) else {"num_beams": beam}
-        self.knobs = {**usual, "num_return_sequences": top, **knobs}
+        usual = {} if samples(options) else {"num_beams": beam}
+        self.options = {**usual, "num_return_sequences": top, **options}
 
     def __call__(self, texts: Iterable[str]) -> Iterator[Filled | GlassformerError]:
         """Yields results in order; a text that cannot be read yields an error in its place."""
@@ -39,7 +39,7 @@ class Seq2SeqFiller:
     def filled(self, text: str) -> Filled:
         if not isinstance(text, str):
             raise InputError(f"A text must be a str, not {type(text).__name__}.")
-        best = infill(self.model, text, **self.knobs)
+        best = infill(self.model, text, **self.options)
         found = tuple(map(_filling, (best, *best.alternatives)))
         return Filled(found[0].text, (), found)
 

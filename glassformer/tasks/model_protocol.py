@@ -33,7 +33,7 @@ class TaskModel(Protocol):
     @property
     def writer(self) -> Generator: ...
 
-    def generate(self, prompt: Any = None, **knobs: Any) -> Any: ...
+    def generate(self, prompt: Any = None, **options: Any) -> Any: ...
 
 
 def require_tokenizer(model: TaskModel) -> Tokenizer:
@@ -51,14 +51,17 @@ def text_stack(model: TaskModel) -> Any:
     return net.encoder if reads or net.decoder is None else net.decoder
 
 
-def longest(model: TaskModel, asked: int | None = None) -> int | None:
+def longest(model: TaskModel, max_length: int | None = None) -> int | None:
     """Returns the maximum number of tokens of a text, or None if there is no limit.
 
     It is the smaller of the requested length (or else the tokenizer's) and the number of positions.
     """
     positions = context_length(text_stack(model))
-    if asked is not None and positions is not None and asked > positions:
-        raise ConfigError(f"A length of {asked} tokens is above the model's {positions} positions.")
-    said = asked if asked is not None else require_tokenizer(model).max_length
-    limits = [limit for limit in (said, positions) if limit is not None]
+    if max_length is not None and positions is not None and max_length > positions:
+        raise ConfigError(
+            f"A length of {max_length} tokens is above the model's {positions} positions."
+        )
+    if max_length is None:
+        max_length = require_tokenizer(model).max_length
+    limits = [limit for limit in (max_length, positions) if limit is not None]
     return min(limits, default=None)

@@ -77,10 +77,10 @@ class Rewriter:
         self.alone = model.spec.encoder is None
         saved = {**settings_of(model, task), **settings_of(model, TRAINED)}
         self.saved, self.new_tokens = saved, new_tokens
-        knobs, tokenizer = self._knobs(given), require_tokenizer(model)
-        languages = [knobs.get(name) for name in LANGUAGES]
+        options, tokenizer = self._options(given), require_tokenizer(model)
+        languages = [options.get(name) for name in LANGUAGES]
         self.tokenizer, address = tokenizer.for_translation(*languages)
-        self.knobs = self.writer.knobs(knobs)
+        self.config = self.writer.knobs(options)
         self.prefix = address + (saved.get("prefix", "") if prefix is None else prefix)
         self.behind = self._separator(separator) if self.alone else []
         self.start = start_ids(self.tokenizer) if self.alone else []
@@ -90,7 +90,7 @@ class Rewriter:
     def writer(self) -> Generator:
         return self.model.writer
 
-    def _knobs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Merges the user's options over those of the task over the defaults for rewriting."""
         task = {k: v for k, v in self.saved.items() if k in KINDS}
         if LENGTHS & set(given):
@@ -130,7 +130,7 @@ class Rewriter:
         limits = [positions, self.saved.get("length"), self.tokenizer.max_length]
         room = min((one for one in limits if one is not None), default=USUAL_LENGTH)
         if self.alone:  # the target is in the same sequence
-            new = self.knobs.max_new_tokens or self.new_tokens
+            new = self.config.max_new_tokens or self.new_tokens
             room = max(room - new, room // 2)
         if length is not None and positions is not None and length > positions:
             raise ConfigError(
@@ -173,7 +173,7 @@ class Rewriter:
         If no length limit is set, `factor` times the tokens of the source (plus `LEAST_LIMIT`)
         limits the new tokens.
         """
-        found = self.writer.request(number, ids, self.knobs)
+        found = self.writer.request(number, ids, self.config)
         if factor is None or self.limited:
             return found
         return replace(found, limit=min(found.limit, int(factor * len(ids)) + LEAST_LIMIT))
@@ -181,8 +181,8 @@ class Rewriter:
     @property
     def pool(self) -> int:
         """The number of sources that are sorted by length together."""
-        width = max(self.knobs.num_beams, self.knobs.num_return_sequences)
-        return POOLS * max(1, self.knobs.batch_size // width)
+        width = max(self.config.num_beams, self.config.num_return_sequences)
+        return POOLS * max(1, self.config.batch_size // width)
 
     def written(
         self, sources: Iterable[Ids], factor: float | None = None
@@ -196,7 +196,7 @@ class Rewriter:
             requests.sort(key=lambda one: -len(one.source or one.prompt))
             ready: dict[int, GenerationOutput] = {}
             following = 0
-            for number, generation in self.writer.results(requests, self.knobs):
+            for number, generation in self.writer.results(requests, self.config):
                 ready[number] = generation
                 while following in ready:
                     yield ready.pop(following)

@@ -52,7 +52,7 @@ class Summarizer:
         length: int | None = None,
         prefix: str | None = None,
         separator: str | None = None,
-        **knobs: Any,
+        **generation: Any,
     ) -> None:
         if long not in LONG:
             raise ConfigError(f"long is one of {', '.join(LONG)}, not {long!r}.")
@@ -61,7 +61,7 @@ class Summarizer:
             model,
             "summarize",
             "summarization",
-            knobs,
+            generation,
             prefix=prefix,
             separator=separator,
             length=length,

@@ -213,10 +213,10 @@ class Tagger:
         if len(words) != len(tags):
             raise DataError(f"There are {len(words)} words and {len(tags)} tags.")
         known = {self._kind(label) for label in self.labels}
-        strange = next((tag for tag in tags if self._kind(tag) not in known), None)
-        if strange is not None:
+        unknown = next((tag for tag in tags if self._kind(tag) not in known), None)
+        if unknown is not None:
             raise DataError(
-                f"The tag {strange!r} is none of the model's: {', '.join(self.labels)}."
+                f"The tag {unknown!r} is none of the model's: {', '.join(self.labels)}."
             )
 
     def _kind(self, tag: str) -> str:
@@ -235,9 +235,9 @@ class Tagger:
         if not isinstance(given, str):
             if not isinstance(given, Sequence):
                 raise InputError(f"A text is a str or a list of words, not {type(given).__name__}.")
-            strange = [word for word in given if not isinstance(word, str) or not word.strip()]
-            if strange:
-                raise InputError(f"The words have {strange[0]!r}, which is no word.")
+            invalid = [word for word in given if not isinstance(word, str) or not word.strip()]
+            if invalid:
+                raise InputError(f"The words have {invalid[0]!r}, which is no word.")
         text = given if isinstance(given, str) else " ".join(given)
         error = validate_text(text)
         if error is not None:
@@ -255,8 +255,8 @@ class Tagger:
 
     def _forward(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Found]:
         logits = head_logits(self.model.net, inputs, self.head.name).float()
-        chances, labels = (side.cpu().numpy() for side in logits.softmax(-1).max(-1))
-        return list(zip(chances, labels, strict=True))
+        probabilities, labels = (side.cpu().numpy() for side in logits.softmax(-1).max(-1))
+        return list(zip(probabilities, labels, strict=True))
 
     def _tagged(self, given: WordList, found: Found) -> Tagged:
         unknown = "O" if "O" in self.labels else "_"
@@ -273,5 +273,5 @@ class Tagger:
         self, text: str, words: Sequence[TaggedWord], kind: str, first: int, last: int
     ) -> Entity:
         start, end = words[first].start, words[last].end
-        chances = [word.probability for word in words[first : last + 1]]
-        return Entity(kind, text[start:end], start, end, sum(chances) / len(chances))
+        probabilities = [word.probability for word in words[first : last + 1]]
+        return Entity(kind, text[start:end], start, end, sum(probabilities) / len(probabilities))

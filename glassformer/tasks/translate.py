@@ -71,26 +71,28 @@ class Translator:
         prefix: str | None = None,
         separator: str | None = None,
         keep_empty: bool = False,
-        **knobs: Any,
+        **generation: Any,
     ) -> None:
         self.keep_empty = keep_empty
-        asked = (source_language, target_language)
-        task = None if prefix is not None else _task(model, asked)
+        languages = (source_language, target_language)
+        task = None if prefix is not None else _task(model, languages)
         if task is None:  # otherwise the task's prefix names the languages
-            named = zip(("source_language", "target_language"), asked, strict=True)
-            knobs |= {name: language for name, language in named if language is not None}
+            named = zip(("source_language", "target_language"), languages, strict=True)
+            generation |= {name: language for name, language in named if language is not None}
         self.rewriter = Rewriter(
             model,
             "translate",
             task or "translation",
-            knobs,
+            generation,
             prefix=prefix,
             separator=separator,
             length=length,
             new_tokens=NEW_TOKENS,
         )
-        if None not in asked:
-            _check_direction(" to ".join(map(str, asked)), self.rewriter.saved.get("directions"))
+        if None not in languages:
+            _check_direction(
+                " to ".join(map(str, languages)), self.rewriter.saved.get("directions")
+            )
         self.split: Split = split or self.rewriter.saved.get("split", "parts")
         if self.split not in SPLITS:
             raise ConfigError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
@@ -102,12 +104,12 @@ class Translator:
 
     def _lacks_target(self) -> bool:
         """Whether the model has several languages and no target language is set."""
-        knobs, tokenizer = self.rewriter.knobs, require_tokenizer(self.rewriter.model)
+        config, tokenizer = self.rewriter.config, require_tokenizer(self.rewriter.model)
         if tokenizer.language is None or tokenizer.target is not tokenizer:
             return False
-        start = knobs.decoder_start_token_id
+        start = config.decoder_start_token_id
         plain = start is None or start in tokenizer.special.values()
-        return knobs.target_language is None and knobs.forced_bos_token_id is None and plain
+        return config.target_language is None and config.forced_bos_token_id is None and plain
 
     def __call__(self, texts: Iterable[str]) -> Iterator[Translation | GlassformerError]:
         """Yields translations in the order of the texts, each as soon as it is complete.
@@ -135,8 +137,8 @@ class Translator:
                 f"The text has {length} tokens, and the model reads {room} at once; let it be "
                 "split into parts or sentences (split)."
             )
-        whole = blocks(text)
-        return [TextSpan(whole[0].start, whole[-1].end)]
+        paragraphs = blocks(text)
+        return [TextSpan(paragraphs[0].start, paragraphs[-1].end)]
 
 
 class TranslatorOptions(GenerationOptions, total=False):
@@ -218,7 +220,7 @@ def translate(
     return results
 
 
-def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
+def _task(model: TaskModel, languages: Sequence[str | None]) -> str | None:
     """Returns config.json's name of the task of translating between these languages.
 
     It is None unless config.json has a task per language pair, as T5's does, and the model was not
@@ -228,7 +230,7 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
     pairs = {match.groups(): name for name in tasks if (match := PAIR.fullmatch(name))}
     if not pairs or TRAINED in tasks:  # it was trained on something else since
         addresses = require_tokenizer(model).language_tokens
-        if addresses and asked[1] is None:
+        if addresses and languages[1] is None:
             raise ConfigError(
                 "Say which language to translate into (target_language, --to); the model knows "
                 f"{', '.join(addresses)}."
@@ -237,7 +239,7 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
     fitting = [
         pair
         for pair in pairs
-        if all(want in (None, has) for want, has in zip(asked, pair, strict=True))
+        if all(want in (None, has) for want, has in zip(languages, pair, strict=True))
     ]
     if len(fitting) == 1:
         return pairs[fitting[0]]
@@ -248,12 +250,12 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
     )
 
 
-def _check_direction(asked: str, known: Sequence[str] | None) -> None:
+def _check_direction(direction: str, known: Sequence[str] | None) -> None:
     """Raises if the model was not trained for this direction; it would use another language."""
-    if known and asked not in known:
+    if known and direction not in known:
         raise ConfigError(
-            f"This model was not taught to translate {asked}, only {', '.join(known)}; go by way "
-            "of a language in between."
+            f"This model was not taught to translate {direction}, only {', '.join(known)}; go by "
+            "way of a language in between."
         )
 
 
@@ -262,7 +264,7 @@ def _joined(
 ) -> Translation:
     texts = [as_line(one.text.strip()) for one in written]
     parts = tuple(
-        TranslatedPart(*span, said, one.score, one.stop)
-        for span, said, one in zip(spans, texts, written, strict=True)
+        TranslatedPart(*span, translated, one.score, one.stop)
+        for span, translated, one in zip(spans, texts, written, strict=True)
     )
     return Translation(rejoined(text, spans, texts), parts)

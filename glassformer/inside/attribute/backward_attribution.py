@@ -137,14 +137,14 @@ class BackwardAttribution:
         u, change = self.write(depth, block, "ffn", before, self.at(depth, "ffn_out"), post, u)
         self.feed_forward(depth, block, change)
         if before is not mid:
-            said = self.at(depth, "cross.attn_out")
-            u, change = self.write(depth, block, "cross", mid, said, before, u)
+            output = self.at(depth, "cross.attn_out")
+            u, change = self.write(depth, block, "cross", mid, output, before, u)
             self.heads(depth, block.cross.out, "cross.", change)
         return self.attention(depth, block, pre, mid, u)
 
     def attention(self, depth: int, block: Block, pre: Tensor, mid: Tensor, u: Tensor) -> Tensor:
-        said = self.at(depth, "attn_out")
-        u, change = self.write(depth, block, "attention", pre, said, mid, u)
+        output = self.at(depth, "attn_out")
+        u, change = self.write(depth, block, "attention", pre, output, mid, u)
         self.heads(depth, block.attention.out, "", change)
         return u
 

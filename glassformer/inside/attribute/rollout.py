@@ -49,8 +49,8 @@ def rollout(side: StackView, residual: float = 0.5) -> NamedTensor:
         )
         own = mix @ own
         if other is not None and source is not None:
-            asked = view.cache[cross][0].float().mean(0) @ source
-            other = residual * (mix @ other) + (1 - residual) * asked
+            attended = view.cache[cross][0].float().mean(0) @ source
+            other = residual * (mix @ other) + (1 - residual) * attended
             own = residual * own
     words = [token.text for token in side.tokens]
     if other is None:

@@ -236,7 +236,9 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
     if not any(rows):
         raise InputError("The text is empty; give the model something to read.")
     known = model.tokenizer
-    asked = as_ids(target) if known is None or not isinstance(target, str) else known.ids(target)
+    question_ids = (
+        as_ids(target) if known is None or not isinstance(target, str) else known.ids(target)
+    )
     longest = max(map(len, rows))
     pad = model.spec.tokens.pad or 0
     words = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
@@ -245,11 +247,11 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
         InputToken(None, " ".join(token_text(known, id).strip() for id in row)) for row in rows
     )
     inputs = {
-        "tokens": _row(asked, net),
+        "tokens": _row(question_ids, net),
         "source": words[None].to(_device(net)),
         "source_mask": real[None].to(_device(net)),
     }
-    question = (InputToken(None, " ".join(token_text(known, id).strip() for id in asked)),)
+    question = (InputToken(None, " ".join(token_text(known, id).strip() for id in question_ids)),)
     if net.decoder is None:
         return ModelInputs(inputs, encoder=question, story=sentences)
     return ModelInputs(inputs, decoder=question, story=sentences)

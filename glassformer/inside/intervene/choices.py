@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer.generate.config import GenerationConfig
 from glassformer.generate.sampling import shaped
-from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.attribute.predictions import Predicted
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.lens.stages import stage_names
 
@@ -58,7 +58,7 @@ class OutputChoice:
 
 @torch.no_grad()
 def choices(
-    view: View, positions: Sequence[int] | None = None, *, top: int = 10, **knobs: Any
+    view: View, positions: Sequence[int] | None = None, *, top: int = 10, **options: Any
 ) -> list[OutputChoice]:
     """Returns the output distributions of a view.
 
@@ -76,7 +76,7 @@ def choices(
     """
     found = Predicted(view)
     rows = [found.row(one) for one in (range(found.shape[0]) if positions is None else positions)]
-    turned = GenerationConfig(do_sample=True, **knobs)
+    turned = GenerationConfig(do_sample=True, **options)
     return choose(found, rows, found.logits(rows), [*map(found.actual, rows)], turned, top)
 
 
@@ -112,13 +112,13 @@ def choose(
     rows: Sequence[int],
     logits: Tensor,  # [row, outcome]
     actual: Sequence[int | None],
-    knobs: GenerationConfig,
+    config: GenerationConfig,
     top: int,
 ) -> list[OutputChoice]:
     """Builds the choices of some rows from their logits and true outcomes."""
     scores = logits.float()
     logprobs = predicted.log_chances(scores)
-    left = shaped(scores, knobs)
+    left = shaped(scores, config)
     chances = predicted.log_chances(left).exp()
     entropy = predicted.entropy(left)
     counts = left.isfinite().sum(-1)

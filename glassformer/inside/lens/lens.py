@@ -155,7 +155,7 @@ def lens(
         axes = ("stage", "position", "rank")[: array.ndim]
         return NamedTensor(array, axes, labels, f"lens, {title}")
 
-    said = {*best.flatten().tolist(), *chosen.tolist()} - {-1}
+    outputs = {*best.flatten().tolist(), *chosen.tolist()} - {-1}
     return Lens(
         stages=stages,
         positions=tuple(rows.tolist()),
@@ -172,7 +172,7 @@ def lens(
             torch.stack([view.cache[name][0, rows].float().norm(dim=-1) for name in names]),
             "norm of the stream",
         ),
-        words={id: output_text(view, spec, id) for id in said},
+        words={id: output_text(view, spec, id) for id in outputs},
         heading="Logit lens" if tuned is None else "Tuned lens",
     )
 

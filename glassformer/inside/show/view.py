@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def html(view: View) -> str:
     both = bool(view.reading.encoder and view.reading.decoder)
     body = f"<h3>encoder</h3>{_row(view.reading.encoder)}<h3>decoder</h3>" if both else ""
-    body += _row(view.tokens) + _said(view)
+    body += _row(view.tokens) + _predictions(view)
     parts = [fragment(f"{view.model.architecture} reads {len(view.tokens)} tokens", body)]
     sides = [view.encoder, view.decoder, view.cross] if both else [view.stack_view]
     parts += [side_html(side) for side in sides]
@@ -42,7 +42,7 @@ def _row(tokens: tuple[InputToken, ...]) -> str:
     return "".join(f'<span class="token" title="{t.id}">{word(t.text)}</span>' for t in tokens)
 
 
-def _said(view: View) -> str:
+def _predictions(view: View) -> str:
     try:
         found = view.predictions()
     except GlassformerError as error:

@@ -202,12 +202,12 @@ def _masks(name: str, stack: Stack, length: int) -> Iterator[Picture]:
             facts["whole"] = pattern.whole
             title = f"blocks of {pattern.size}"
         else:
-            title = _said(pattern)
+            title = _pattern_title(pattern)
         picture = NamedTensor(whole, ("query", "key"), {}, "what is seen")
         yield Picture(name, "mask", title, tuple(layers), facts, {"mask": picture})
 
 
-def _said(pattern: Any) -> str:
+def _pattern_title(pattern: Any) -> str:
     if pattern.block is not None:
         return f"blocks of {pattern.block}"
     if pattern.left is not None or (pattern.right or 0) > 0:

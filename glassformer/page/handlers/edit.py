@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.inside import View
-from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.attribute.predictions import Predicted
 from glassformer.inside.generation_trace import generation_trace
 from glassformer.inside.intervene.edit_effects import edit_effects, lens_changes
 from glassformer.inside.intervene.patching import sweep as sweep_patches
