@@ -27,14 +27,14 @@ def cached_task(model: TaskModel, make: Callable[..., Task], **options: Any) -> 
         hash(key)
     except TypeError:
         return make(model, **options)
-    cache: TaskCache = vars(model).setdefault(ATTRIBUTE, TaskCache())
-    tasks = cache.tasks_of(model)
+    if ATTRIBUTE not in vars(model):
+        vars(model)[ATTRIBUTE] = TaskCache()
+    tasks: dict[Any, Task] = vars(model)[ATTRIBUTE].tasks_of(model)
     if key not in tasks:
         if len(tasks) == SIZE:
             del tasks[next(iter(tasks))]
         tasks[key] = make(weakref.proxy(model), **options)
-    task: Task = tasks[key]
-    return task
+    return tasks[key]
 
 
 class TaskCache:

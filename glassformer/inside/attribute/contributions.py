@@ -102,6 +102,10 @@ class Contributions(Displayable):
         return self._of("head")
 
     @property
+    def cross_heads(self) -> NamedTensor:
+        return self._of("cross head")
+
+    @property
     def neurons(self) -> NamedTensor:
         """The contributions of neurons, [layer, neuron]; 0 in layers that were not requested."""
         return self._of("neuron")
