@@ -20,7 +20,7 @@ from glassformer.cli.families import families
 from glassformer.cli.fetch import fetch
 from glassformer.cli.fill import fill
 from glassformer.cli.generate import generate
-from glassformer.cli.help_layout import Misused, Verb, Verbs, mistake, say
+from glassformer.cli.help_layout import UsageError, Verb, Verbs, format_usage_error, say
 from glassformer.cli.index import index
 from glassformer.cli.inspect import inspect
 from glassformer.cli.lens import lens
@@ -125,8 +125,8 @@ def ended() -> int:
     except GlassformerError as error:
         say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # others stay silent
         return 1
-    except Misused as error:
-        message = mistake(error)
+    except UsageError as error:
+        message = format_usage_error(error)
         say(message, quiet=not message)
         return 2
     except typer.Abort:  # standard input ended at a question

@@ -15,7 +15,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 # UsageError of click, or of typer's copy of click
-Misused = cast(type[Exception], typer.BadParameter.__mro__[1])
+UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 WIDEST = 100  # longer lines are hard to read
 NARROW = 60  # below this width, descriptions are on a line below the names
 NAMES = 30  # longer names have a line of their own
@@ -65,11 +65,11 @@ class Verbs(TyperGroup):
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             near = nearest(args[0], self.list_commands(ctx))
             way = near or f"{ctx.command_path} --help lists them."
-            raise Misused(f"There is no verb {args[0]!r}; {way}", ctx)
+            raise UsageError(f"There is no verb {args[0]!r}; {way}", ctx)
         return super().resolve_command(ctx, args)
 
 
-def mistake(error: Any) -> str:
+def format_usage_error(error: Any) -> str:
     """Returns a usage error as one sentence with a hint; empty if the help was shown instead."""
     message: str = error.format_message()
     message = message.replace("Value error, ", "").replace("argument(s)", "argument")

@@ -293,7 +293,7 @@ def _jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
 def movers(was: Predicted, now: Predicted, position: int, count: int) -> list[Mover]:
     """Returns the outcomes of one row of predictions whose probability changed most."""
     row = was.row(position)
-    before, after = (each.log_chances(each.logits([row]))[0].exp() for each in (was, now))
+    before, after = (each.log_probs(each.logits([row]))[0].exp() for each in (was, now))
     best = (after - before).abs().topk(min(count, len(before))).indices.tolist()
     return [Mover(i, was.text(i), float(before[i]), float(after[i])) for i in best]
 
@@ -313,5 +313,5 @@ def _divergence(a: View, b: View) -> NamedTensor | None:
         was, now = Predicted(a), Predicted(b)
     except GlassformerError:
         return None
-    same = a.head == b.head and was.says_the_same_as(now)
+    same = a.head == b.head and was.has_same_outcomes_as(now)
     return divergence(was, now) if same else None

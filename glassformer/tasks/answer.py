@@ -25,7 +25,7 @@ from glassformer.tasks.task_cache import cached_task
 from glassformer.tasks.task_settings import settings_of
 from glassformer.tasks.windowed_inference import WindowedJob, length_of, predict_windows
 from glassformer.tasks.windows import TextWindow, WindowFrame, encode_long, windows
-from glassformer.tasks.words import whole_letters
+from glassformer.tasks.words import whole_characters
 from glassformer.text import TextEncoding
 
 OVERLAP = 128  # tokens that two windows share, or half a window
@@ -295,7 +295,7 @@ class Spans:
                 window.text.offsets[first - before][0],
                 window.text.offsets[last - before][1],
             )
-            place = whole_letters(context, start, end)
+            place = whole_characters(context, start, end)
             if place[0] < place[1]:
                 self.best[place] = max(score, self.best.get(place, -math.inf))
         ranked = sorted(self.best.items(), key=lambda item: -item[1])

@@ -204,7 +204,7 @@ class Predicted:
         hidden, text = self.view.output.hidden, self.view.reading.inputs["tokens"]
         return pick(self.head, hidden, text, None, self.view.model.spec.tokens)
 
-    def ways(self, logits: Tensor) -> Tensor:
+    def alternative_log_probs(self, logits: Tensor) -> Tensor:
         """Returns the log-probabilities of all alternatives in a row.
 
         The shape is [row, outcome], or [row, outcome, true or false] for independent labels.
@@ -214,23 +214,23 @@ class Predicted:
             logits = torch.stack((logits, torch.zeros_like(logits)), -1)
         return logits.log_softmax(-1)
 
-    def log_chances(self, logits: Tensor) -> Tensor:
+    def log_probs(self, logits: Tensor) -> Tensor:
         """Returns the log-probabilities, [row, outcome]."""
-        ways = self.ways(logits)
-        return ways[..., 0] if self.by.several else ways
+        alternative_log_probs = self.alternative_log_probs(logits)
+        return alternative_log_probs[..., 0] if self.by.several else alternative_log_probs
 
     def entropy(self, logits: Tensor) -> Tensor:
         """Returns the entropy in nats, [row]."""
-        each: Tensor = torch.special.entr(self.ways(logits).exp())
+        each: Tensor = torch.special.entr(self.alternative_log_probs(logits).exp())
         return each.flatten(1).sum(-1)
 
     def divergence(self, was: Tensor, now: Tensor) -> Tensor:
         """Returns KL(was, now) in nats, [row]."""
-        p, q = self.ways(was), self.ways(now)
+        p, q = self.alternative_log_probs(was), self.alternative_log_probs(now)
         far: Tensor = (p.exp() * (p - q)).nan_to_num().flatten(1).sum(-1)
         return far
 
-    def says_the_same_as(self, other: Predicted) -> bool:
+    def has_same_outcomes_as(self, other: Predicted) -> bool:
         """Whether two models choose among the same outcomes."""
         a, b = ((each.what, each.by.labels, each.by.several, each.shape) for each in (self, other))
         return a == b
@@ -277,12 +277,12 @@ def predictions(view: View, position: int | None, top: int, head: str | None) ->
     else:
         row = found.row(default_position(view, position))
     logits = found.logits([row])
-    (chances,), (scores,) = found.log_chances(logits).exp(), logits.float()
+    (probabilities,), (scores,) = found.log_probs(logits).exp(), logits.float()
     if found.by.number:
-        chances = torch.full_like(chances, float("nan"))
+        probabilities = torch.full_like(probabilities, float("nan"))
     best = scores.topk(min(top, len(scores))).indices
     return Predictions(
-        Prediction(id, found.text(id), float(chances[id]), float(scores[id]))
+        Prediction(id, found.text(id), float(probabilities[id]), float(scores[id]))
         for id in best.tolist()
     )
 

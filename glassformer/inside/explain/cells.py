@@ -145,7 +145,7 @@ class BlockCells(EmbeddingAndHeadCells):
             return self.final(stack)
         what = rest.split(".", 2)[2]
         scope, what = ("cross.", what.removeprefix("cross.")) if "cross." in what else ("", what)
-        ways: dict[str, Callable[[Layer, str], Cell]] = {
+        explanations: dict[str, Callable[[Layer, str], Cell]] = {
             "resid_pre": self.stream,
             "attention_in": self.read,
             "in": self.read,
@@ -172,9 +172,9 @@ class BlockCells(EmbeddingAndHeadCells):
             "ffn_post": self.activated,
             "ffn_out": self.down,
         }
-        if what not in ways:
+        if what not in explanations:
             raise UnsupportedError(f"How {self.name!r} comes about is not told here.")
-        return ways[what](_layer(self.view, self.name), scope)
+        return explanations[what](_layer(self.view, self.name), scope)
 
     def stream(self, at: Layer, scope: str) -> Cell:
         """The sum of everything written so far if there are no norms after the components."""

@@ -87,7 +87,7 @@ def _ending(view: View, name: str) -> NamedTensor:
     """The logits or probabilities, one row per prediction."""
     predicted = Predicted(view)
     logits = predicted.logits()
-    array = logits if name == "logits" else predicted.log_chances(logits).exp()
+    array = logits if name == "logits" else predicted.log_probs(logits).exp()
     words = {"position": [token.text for token in view.tokens], "label": predicted.by.labels}
     labels = {axis: words[axis] for axis in predicted.axes if axis in words}
     return NamedTensor(array, predicted.axes, labels, name)

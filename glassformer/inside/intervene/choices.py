@@ -117,9 +117,9 @@ def choose(
 ) -> list[OutputChoice]:
     """Builds the choices of some rows from their logits and true outcomes."""
     scores = logits.float()
-    logprobs = predicted.log_chances(scores)
+    logprobs = predicted.log_probs(scores)
     left = shaped(scores, config)
-    chances = predicted.log_chances(left).exp()
+    probabilities = predicted.log_probs(left).exp()
     entropy = predicted.entropy(left)
     counts = left.isfinite().sum(-1)
     best = scores.topk(min(top, scores.shape[-1])).indices  # [row, rank]
@@ -130,7 +130,7 @@ def choose(
             predicted.text(token),
             float(scores[row, token]),
             float(logprobs[row, token]),
-            float(chances[row, token]),
+            float(probabilities[row, token]),
             rank,
         )
 

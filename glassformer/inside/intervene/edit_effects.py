@@ -94,11 +94,11 @@ def lens_changes(before: View, after: View, positions: Sequence[int] | None = No
     best[touched], likely[touched] = _top_prediction(after, head, now[touched])
     words = {id: output_text(before, head, id) for id in {*first[0].tolist(), *best.tolist()}}
 
-    def named_top(tokens: Tensor, chances: Tensor) -> TopPrediction:
+    def named_top(tokens: Tensor, probabilities: Tensor) -> TopPrediction:
         shape = len(names), len(places)
         return TopPrediction(
             _named(before, places, tokens.view(shape), "best tokens"),
-            _named(before, places, chances.view(shape), "their probability"),
+            _named(before, places, probabilities.view(shape), "their probability"),
         )
 
     stages = tuple(stage_of(name) for name in names)

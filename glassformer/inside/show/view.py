@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from glassformer.errors import GlassformerError
 from glassformer.inside.show.attention import html as heads_html
-from glassformer.inside.show.bars import chances
+from glassformer.inside.show.bars import probability_bars
 from glassformer.inside.show.html import fragment, word
 from glassformer.inside.show.lens_table import lens_html
 
@@ -47,4 +47,4 @@ def _predictions(view: View) -> str:
         found = view.predictions()
     except GlassformerError as error:
         return f"<p>{escape(str(error))}</p>"
-    return f"<h3>{found.heading}</h3>{chances(found)}"
+    return f"<h3>{found.heading}</h3>{probability_bars(found)}"
