@@ -90,6 +90,21 @@ def answer(  # type: ignore[overload-overlap]
 @overload
 def answer(  # type: ignore[overload-overlap]
     model: TaskModel,
+    question: Iterator[str],
+    context: str | Iterator[str],
+    **options: Unpack[AnswererOptions],
+) -> Iterator[Answer]: ...
+
+
+@overload
+def answer(  # type: ignore[overload-overlap]
+    model: TaskModel, question: str, context: Iterator[str], **options: Unpack[AnswererOptions]
+) -> Iterator[Answer]: ...
+
+
+@overload
+def answer(
+    model: TaskModel,
     question: Sequence[str],
     context: str | Sequence[str] | Iterator[str],
     **options: Unpack[AnswererOptions],
@@ -97,21 +112,12 @@ def answer(  # type: ignore[overload-overlap]
 
 
 @overload
-def answer(  # type: ignore[overload-overlap]
+def answer(
     model: TaskModel,
-    question: str | Iterator[str],
+    question: Iterator[str],
     context: Sequence[str],
     **options: Unpack[AnswererOptions],
 ) -> list[Answer]: ...
-
-
-@overload
-def answer(
-    model: TaskModel,
-    question: str | Iterator[str],
-    context: str | Iterator[str],
-    **options: Unpack[AnswererOptions],
-) -> Iterator[Answer]: ...
 
 
 def answer(
