@@ -11,12 +11,14 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import glassformer as gf
-from glassformer import adapters, inside
+from glassformer import adapters, generate, inside
 from glassformer.evaluate.evaluate import evaluate
+from glassformer.tasks import monitor, task_settings
 from glassformer.train.trainer import train
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
@@ -91,6 +93,11 @@ def page() -> str:
         ),
         "Model": methods(gf.Model, "model"),
         "Tokenizer": methods(gf.Tokenizer, "tokenizer"),
+        "Tasks": chain(
+            members(generate, "generate", ("infill",)),
+            members(monitor, "tasks.monitor", ("watch", "watch_labels")),
+            members(task_settings, "tasks.task_settings", ("keep",)),
+        ),
         "Looking inside": members(inside, "inside", inside.__all__),
         "Adapters": members(adapters, "adapters", ADAPTERS),
     }

@@ -20,7 +20,7 @@ from glassformer.cli.families import families
 from glassformer.cli.fetch import fetch
 from glassformer.cli.fill import fill
 from glassformer.cli.generate import generate
-from glassformer.cli.help_layout import Misused, Verb, Verbs, mistake, say
+from glassformer.cli.help_layout import UsageError, Verb, Verbs, format_usage_error, say
 from glassformer.cli.index import index
 from glassformer.cli.inspect import inspect
 from glassformer.cli.lens import lens
@@ -79,8 +79,8 @@ for group, verbs in VERBS.items():
 app.add_typer(vectors, name="vectors", rich_help_panel="Train and judge")
 
 
-def show_version(asked: bool) -> None:
-    if asked:
+def show_version(requested: bool) -> None:
+    if requested:
         print(f"glassformer {__version__}")
         raise typer.Exit
 
@@ -125,9 +125,9 @@ def ended() -> int:
     except GlassformerError as error:
         say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # others stay silent
         return 1
-    except Misused as error:
-        said = mistake(error)
-        say(said, quiet=not said)
+    except UsageError as error:
+        message = format_usage_error(error)
+        say(message, quiet=not message)
         return 2
     except typer.Abort:  # standard input ended at a question
         return 1

@@ -122,7 +122,7 @@ def answer(
         head=head,
     )
 
-    def asked(record: Record) -> tuple[str, str]:
+    def question_and_context(record: Record) -> tuple[str, str]:
         one = field_of(record, "question", None) if question is None else question
         if "answers" in record:
             right_answers(record)
@@ -133,14 +133,14 @@ def answer(
     given: dict[str, str] = {}
     right: dict[str, list[str]] = {}
     with progress(inputs, "answering", shown=not squad) as passed:
-        for record, result in passed(inputs.answers(asked, answerer.stream)):
+        for record, result in passed(inputs.answers(question_and_context, answerer)):
             id = str(record.get("id", record["where"]))
             given[id] = result.text
             if "answers" in record:
                 right[id] = right_answers(record)
             if not squad:
                 place = (place_of(record),) if several else ()
-                show(rows, record, asked(record)[0], result, n_best, as_json, place)
+                show(rows, record, question_and_context(record)[0], result, n_best, as_json, place)
     if output is not None:
         write_text(output, json.dumps(given, ensure_ascii=False, indent=1) + "\n")
         say(f"{len(given):,} answers written to {output}.")
@@ -163,17 +163,17 @@ def show(
     as_json: bool,
     where: tuple[str, ...],
 ) -> None:
-    said: dict[str, Any] = {**about(record, {"question": question}), **result.record()}
+    output: dict[str, Any] = {**about(record, {"question": question}), **result.record()}
     if n_best == 1:
-        del said["alternatives"]
+        del output["alternatives"]
     if as_json or result.start is None or n_best == 1:
         place = ("-", "-") if result.start is None else (str(result.start), str(result.end))
         cells = f"{result.probability:.4f}", *place, result.text or "-", question
-        rows.add((*where, *cells), said)
+        rows.add((*where, *cells), output)
         return
     for span in result.alternatives:
         place = str(span.start), str(span.end)
-        rows.add((*where, f"{span.probability:.4f}", *place, span.text, question), said)
+        rows.add((*where, f"{span.probability:.4f}", *place, span.text, question), output)
 
 
 def show_scores(scores: dict[str, float], as_json: bool) -> None:

@@ -34,7 +34,7 @@ def talk(
     """
     console = Console(highlight=False)
     console.print(HINT, style="dim", markup=False)
-    turned, said = given, ""
+    turned, conversation = given, ""
     with history():
         while True:
             try:
@@ -43,8 +43,8 @@ def talk(
                     turned = command(console, writer, line, turned, given)
                 elif line:
                     prompt = line.replace("\\n", "\n")
-                    prompt = said + prompt[1:] if prompt.startswith("+") else prompt
-                    said = prompt + answer(prompt, turned)
+                    prompt = conversation + prompt[1:] if prompt.startswith("+") else prompt
+                    conversation = prompt + answer(prompt, turned)
             except GlassformerError as error:
                 console.print(str(error), style="red", markup=False)
             except KeyboardInterrupt:

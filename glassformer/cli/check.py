@@ -39,8 +39,10 @@ def check(
         console = output_console()
         console.print(f"{result.texts} texts, float32, beside {result.reference}")
         for name, value in (("logits", result.logits), ("hidden states", result.hidden)):
-            said = "nothing to compare" if value is None else f"largest difference {value:.2e}"
-            console.print(f"  {name:14} {said}")
+            result_text = (
+                "nothing to compare" if value is None else f"largest difference {value:.2e}"
+            )
+            console.print(f"  {name:14} {result_text}")
         tokens = {None: "no tokenizer in the folder", True: "the same", False: "DIFFERENT"}
         console.print(f"  {'tokens':14} {tokens[result.same_tokens]}")
         if result.finer is not None and result.rounding is not None:

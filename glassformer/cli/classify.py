@@ -74,12 +74,12 @@ def classify(
         return first, pair if inputs.word is not None else field_of(record, pair, "--pair")
 
     with progress(inputs, "classifying") as passed:
-        for record, result in passed(inputs.answers(question, classifier.stream)):
+        for record, result in passed(inputs.answers(question, classifier)):
             cut += result.cut > 0
             read = question(record)
             texts = (read,) if isinstance(read, str) else read
-            said = about(record, dict(zip(("text", "pair"), texts, strict=False)), keep)
-            rows.add((*cells(result), " | ".join(texts)), {**said, **result.record()})
+            output = about(record, dict(zip(("text", "pair"), texts, strict=False)), keep)
+            rows.add((*cells(result), " | ".join(texts)), {**output, **result.record()})
     if cut:
         say(f"{cut:,} texts were longer than the model reads, and cut (--too-long refuse).")
     inputs.end()

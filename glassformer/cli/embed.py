@@ -68,8 +68,8 @@ def embed(
                 cell = " ".join(f"{number:.6f}" for number in vector)
             else:
                 cell = " ".join(f"{number:10.6f}" for number in vector[:SHOWN]) + " ..."
-            said = about(record, {"text": read, "vector": vector.tolist()})
-            rows.add((cell, read), said)
+            output = about(record, {"text": read, "vector": vector.tolist()})
+            rows.add((cell, read), output)
         if not inputs.used:
             inputs.end()
         elif matrix is not None and inputs.stopped:

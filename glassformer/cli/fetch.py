@@ -56,8 +56,8 @@ def brought(name: str) -> bool:
     path = real.where(name)
     try:
         if path is None:
-            with progress(name) as told:
-                path = bring(name, told)
+            with progress(name) as report:
+                path = bring(name, report)
     except GlassformerError as error:
         say(str(error))
         return False

@@ -48,12 +48,12 @@ def fill(
 
     with progress(inputs, "filling") as passed:
         for record, result in passed(inputs.answers(reading.text_of, work)):
-            said = about(record, {"source": reading.text_of(record), **result.record()})
+            output = about(record, {"source": reading.text_of(record), **result.record()})
             if reading.as_json:
-                rows.add((), said)
+                rows.add((), output)
                 continue
             for cells in table(result):
-                rows.add(cells, said)
+                rows.add(cells, output)
     inputs.end()
 
 

@@ -215,12 +215,12 @@ def answer(
     from glassformer.generate.writer import streams
 
     if streams(writer.knobs(given)):
-        said = ""
+        streamed = ""
         for piece in writer.stream(prompt, given, draft):
-            said += piece.text
+            streamed += piece.text
             print(piece.text if writer.tokenizer else f"{piece.token} ", end="", flush=True)
         print()
-        return said
+        return streamed
     ((_, whole),) = writer.each([prompt], given, draft)
     for number, one in enumerate((whole, *whole.alternatives), 1):
         text = one.text if writer.tokenizer else " ".join(map(str, one.tokens))

@@ -15,7 +15,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 # UsageError of click, or of typer's copy of click
-Misused = cast(type[Exception], typer.BadParameter.__mro__[1])
+UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 WIDEST = 100  # longer lines are hard to read
 NARROW = 60  # below this width, descriptions are on a line below the names
 NAMES = 30  # longer names have a line of their own
@@ -58,38 +58,38 @@ class Verbs(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Treats `help VERB` as `VERB --help`."""
-        asked = args[:1] == ["help"]
-        return super().parse_args(ctx, [*args[1:], "--help"] if asked else args)
+        wants_help = args[:1] == ["help"]
+        return super().parse_args(ctx, [*args[1:], "--help"] if wants_help else args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             near = nearest(args[0], self.list_commands(ctx))
             way = near or f"{ctx.command_path} --help lists them."
-            raise Misused(f"There is no verb {args[0]!r}; {way}", ctx)
+            raise UsageError(f"There is no verb {args[0]!r}; {way}", ctx)
         return super().resolve_command(ctx, args)
 
 
-def mistake(error: Any) -> str:
+def format_usage_error(error: Any) -> str:
     """Returns a usage error as one sentence with a hint; empty if the help was shown instead."""
-    said: str = error.format_message()
-    said = said.replace("Value error, ", "").replace("argument(s)", "argument")
-    said = re.sub(
-        r"Input should be a valid (\w+), unable to parse.*", r"it must be a valid \1.", said
+    message: str = error.format_message()
+    message = message.replace("Value error, ", "").replace("argument(s)", "argument")
+    message = re.sub(
+        r"Input should be a valid (\w+), unable to parse.*", r"it must be a valid \1.", message
     )
-    if not said.strip() or "; " in said:
-        return said.strip()
+    if not message.strip() or "; " in message:
+        return message.strip()
     if hasattr(error, "possibilities"):  # click's NoSuchOption
         named = error.option_name
         there = [name for one in error.ctx.command.get_params(error.ctx) for name in names_of(one)]
         near = nearest(named, there)
         if near is not None:
             return f"There is no option {named}; {near}"
-        said = f"There is no option {named}"
+        message = f"There is no option {named}"
     missing = getattr(error, "param", None)
     if missing is not None and missing.param_type_name == "argument":
-        said = said.replace(f"'{missing.name}'", name_of(missing))
+        message = message.replace(f"'{missing.name}'", name_of(missing))
     path = "glassformer" if error.ctx is None else error.ctx.command_path
-    return f"{said.rstrip('.')}; {path} --help says more."
+    return f"{message.rstrip('.')}; {path} --help says more."
 
 
 def say(error: str, quiet: bool = False) -> None:
@@ -111,7 +111,7 @@ def names_of(parameter: Any) -> list[str]:
 def show(ctx: Any, groups: Sequence[tuple[str, Sequence[Row]]]) -> None:
     console = Console(highlight=False, markup=False)
     width = min(console.width, WIDEST)
-    said, examples = told(ctx.command.help or "")
+    description, examples = split_help(ctx.command.help or "")
 
     def line(text: str = "", *styles: tuple[str, str]) -> None:
         shown = Text(text)
@@ -127,7 +127,7 @@ def show(ctx: Any, groups: Sequence[tuple[str, Sequence[Row]]]) -> None:
     hang = " " * (len(first) if width >= NARROW else 4)
     for part in wrap(first + " ".join(pieces(ctx)), width, subsequent_indent=hang):
         line(part, ("Usage:", "bold"))
-    for paragraph in said:
+    for paragraph in description:
         line()
         for part in wrap(paragraph, width):
             line(part)
@@ -156,7 +156,7 @@ def columns(rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[str]]]:
             yield f"  {left:{indent - 2}}", [lines[0], *below[1:]]
 
 
-def told(text: str) -> tuple[list[str], list[str]]:
+def split_help(text: str) -> tuple[list[str], list[str]]:
     """Splits a docstring into paragraphs and example commands."""
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text.replace("\f", ""))]
     examples = [
@@ -169,8 +169,8 @@ def told(text: str) -> tuple[list[str], list[str]]:
 
 
 def first_sentence(text: str | None) -> str:
-    said, _ = told(text or "")
-    return re.split(r"(?<=\.) ", said[0])[0] if said else ""
+    parts, _ = split_help(text or "")
+    return re.split(r"(?<=\.) ", parts[0])[0] if parts else ""
 
 
 def pieces(ctx: Any) -> Iterator[str]:

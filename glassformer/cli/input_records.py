@@ -22,7 +22,6 @@ from glassformer.cli.printing import say
 from glassformer.cli.shared_options import OnError
 from glassformer.cli.text_column import TextColumn
 from glassformer.errors import ConfigError, DataError, GlassformerError, InputError
-from glassformer.tasks.batching import PAUSE, Pause
 from glassformer.train.data.data_config import DataSettings
 from glassformer.train.data.files import RecordError, TextFileReader, find_files, path_and_line
 from glassformer.train.data.readers import READERS, form_of
@@ -32,7 +31,7 @@ Question = TypeVar("Question")
 Result = TypeVar("Result")
 STDIN = Path("standard input")
 TABLES = ("csv", "tsv", "parquet")
-WAIT = 0.05  # seconds without a new line that count as a pause
+WAIT = 0.05  # seconds without a new line after which the lines before it are processed
 
 
 class InputLine(dict[str, Any]):
@@ -91,10 +90,8 @@ class InputRecords:
     def done(self) -> int:
         return self.shelf.done
 
-    def __iter__(self) -> Iterator[Record | Pause]:
-        """Yields records, and `Pause` where a stream on standard input pauses."""
-        found: Iterable[Record | RecordError | Pause] = self.read()
-        for record in live(found) if self.shelf.paths == [STDIN] else found:
+    def __iter__(self) -> Iterator[Record]:
+        for record in self.read():
             if isinstance(record, RecordError):
                 self.bad(record.where, record.wrong)
             else:
@@ -103,7 +100,7 @@ class InputRecords:
     def answers(
         self,
         question: Callable[[Record], Question],
-        work: Callable[[Iterator[Question | Pause]], Iterable[Result | GlassformerError]],
+        work: Callable[[Iterator[Question]], Iterable[Result | GlassformerError]],
     ) -> Iterator[tuple[Record, Result]]:
         """Yields records with their results, as soon as these are available.
 
@@ -114,16 +111,13 @@ class InputRecords:
             question: Makes the input of `work` from a record. Errors it raises concern that record
                 only.
             work: Maps inputs to results in the same order; an error in place of a result concerns
-                that record only.
+                that record only. The inputs from standard input are a `LiveIterator`.
         """
         waiting: deque[Record] = deque()
 
-        def asked() -> Iterator[Question | Pause]:
+        def make_questions() -> Iterator[Question]:
             try:
                 for record in self:
-                    if isinstance(record, Pause):
-                        yield record
-                        continue
                     try:
                         made = question(record)
                     except GlassformerError as error:
@@ -135,7 +129,9 @@ class InputRecords:
                 self._stopped = error
 
         try:
-            for result in work(asked()):
+            questions = make_questions()
+            live = self.shelf.paths == [STDIN]
+            for result in work(LiveIterator(questions) if live else questions):
                 record = waiting.popleft()
                 if isinstance(result, GlassformerError):
                     self.bad(record["where"], str(result))
@@ -237,28 +233,34 @@ def missing(record: Record, name: str, option: str | None) -> DataError:
     return DataError(f"there is no field {name!r}, only {there}{way}")
 
 
-def live(records: Iterable[Record | RecordError | Pause]) -> Iterator[Record | RecordError | Pause]:
-    """Reads the records in a thread, and yields a `Pause` while waiting for the next one."""
-    queue: Queue[Any] = Queue(maxsize=1024)
-    end = object()
+class LiveIterator(Iterator[Question]):
+    """Runs an iterable in a thread; `ready` returns whether the next item is available."""
 
-    def read() -> None:
+    def __init__(self, items: Iterable[Question]) -> None:
+        self._items = items
+        self._queue: Queue[Question | BaseException] = Queue(maxsize=1024)
+        self._next: list[Question | BaseException] = []  # at most one item
+        Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
         try:
-            for record in records:
-                queue.put(record)
-            queue.put(end)
+            for item in self._items:
+                self._queue.put(item)
+            self._queue.put(StopIteration())
         except BaseException as error:
-            queue.put(error)
+            self._queue.put(error)
 
-    Thread(target=read, daemon=True).start()
-    while True:
-        try:
-            found = queue.get(timeout=WAIT)
-        except Empty:
-            yield PAUSE
-            found = queue.get()
-        if found is end:
-            return
-        if isinstance(found, BaseException) and not isinstance(found, RecordError):
-            raise found
-        yield found
+    def ready(self) -> bool:
+        if not self._next:
+            try:
+                self._next.append(self._queue.get(timeout=WAIT))
+            except Empty:
+                return False
+        return True
+
+    def __next__(self) -> Question:
+        item = self._next.pop() if self._next else self._queue.get()
+        if isinstance(item, BaseException):
+            self._next.append(item)
+            raise item
+        return item

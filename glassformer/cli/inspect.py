@@ -58,8 +58,8 @@ def inspect(
     total = count_parameters(net)
     if as_json:
         rows = [asdict(part) for part in parts if part.shape is not None]
-        said = {"class": architecture, "parameters": total, "tensors": rows}
-        print(json.dumps({**said, "unread": dict(reading.unread)}, indent=2))
+        output = {"class": architecture, "parameters": total, "tensors": rows}
+        print(json.dumps({**output, "unread": dict(reading.unread)}, indent=2))
         return
     console = output_console()
     console.print(f"[bold]{architecture}[/] with {total:,} parameters\n")

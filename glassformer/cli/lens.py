@@ -92,17 +92,13 @@ def lens(
 
 def read(reading: TextTaskOptions, target: str | None) -> tuple[list[str], list[str] | None]:
     from glassformer.cli.input_records import Record, field_of
-    from glassformer.tasks.batching import Pause
 
     inputs = reading.inputs(target)
 
     def both(record: Record) -> tuple[str, str]:
         return reading.text_of(record), "" if target is None else field_of(record, target)
 
-    def passed(asked: Iterator[tuple[str, str] | Pause]) -> Iterator[tuple[str, str]]:
-        return (one for one in asked if not isinstance(one, Pause))
-
-    found = [pair for _, pair in inputs.answers(both, passed)]
+    found = [pair for _, pair in inputs.answers(both, lambda pairs: pairs)]
     inputs.end()
     return [text for text, _ in found], None if target is None else [one for _, one in found]
 
@@ -125,14 +121,14 @@ def folder_of(model: Model, name: str) -> Path:
 @contextmanager
 def watched(steps: int) -> Iterator[Callable[[int, int, float], None]]:
     console = Console(stderr=True)
-    columns = (TextColumn("tuning"), BarColumn(), TextColumn("{task.fields[said]}"))
+    columns = (TextColumn("tuning"), BarColumn(), TextColumn("{task.fields[status]}"))
     bar = progress_bar(
         *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
     )
     with bar:
-        task = bar.add_task("", total=steps, said="")
+        task = bar.add_task("", total=steps, status="")
 
-        def told(done: int, total: int, divergence: float) -> None:
-            bar.update(task, completed=done, said=f"{done}/{total}, {divergence:.3f} nats")
+        def report(done: int, total: int, divergence: float) -> None:
+            bar.update(task, completed=done, status=f"{done}/{total}, {divergence:.3f} nats")
 
-        yield told
+        yield report

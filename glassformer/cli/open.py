@@ -98,8 +98,10 @@ def answer_to_itself(server: Server) -> None:
     from urllib.request import Request, urlopen
 
     Thread(target=server.serve_forever, daemon=True).start()
-    asked = Request(f"{server.address}api/models", b"{}", {"Content-Type": "application/json"})
-    with urlopen(asked, timeout=60) as answer:
+    model_request = Request(
+        f"{server.address}api/models", b"{}", {"Content-Type": "application/json"}
+    )
+    with urlopen(model_request, timeout=60) as answer:
         found = json.load(answer)["models"]
     server.shutdown()
     server.server_close()

@@ -77,8 +77,8 @@ class ResultRows:
             return
         line = Text(no_wrap=True, overflow="crop")
         for (column, width), cell in zip(self._columns, cells, strict=True):
-            said = cell if column.whole else fitted(cell, width, column.right)
-            line.append(said, "bold" if bold else column.style).append("  ")
+            status = cell if column.whole else fitted(cell, width, column.right)
+            line.append(status, "bold" if bold else column.style).append("  ")
         line.rstrip()
         self._console.print(line, soft_wrap=True)
 
@@ -106,14 +106,14 @@ def place_of(record: Mapping[str, Any]) -> str:
 
 
 def about(
-    record: Mapping[str, Any], said: Mapping[str, Any], keep: Sequence[str] | None = None
+    record: Mapping[str, Any], inputs: Mapping[str, Any], keep: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Returns the identification of a record for its result.
 
-    That is its location, its id if it has one, the input (`said`), and the columns in `keep`.
+    That is its location, its id if it has one, the input (`inputs`), and the columns in `keep`.
     """
-    kept = {name: record[name] for name in ("id", *(keep or ())) if name in record}
-    return {"where": record["where"], **kept, **said}
+    columns = {name: record[name] for name in ("id", *(keep or ())) if name in record}
+    return {"where": record["where"], **columns, **inputs}
 
 
 def print_json(record: Mapping[str, Any]) -> None:
@@ -153,18 +153,18 @@ def progress(inputs: InputRecords, title: str, shown: bool = True) -> Iterator[A
     bar = progress_bar(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[status]}"),
         TimeRemainingColumn(),
         console=console,
         disable=not seen,
     )
 
     def passed(results: Iterable[Each]) -> Iterator[Each]:
-        task = bar.add_task(title, total=inputs.total, said="")
+        task = bar.add_task(title, total=inputs.total, status="")
         for number, result in enumerate(results, 1):
             seconds = bar.tasks[0].elapsed or 0
-            said = f"{number:,} done, {number / seconds:,.0f}/s" if seconds else ""
-            bar.update(task, completed=inputs.done, said=said)
+            status = f"{number:,} done, {number / seconds:,.0f}/s" if seconds else ""
+            bar.update(task, completed=inputs.done, status=status)
             yield result
 
     with bar:

@@ -93,10 +93,10 @@ def keys(other: dict[str, list[Any]], names: Sequence[str]) -> Table:
     for key, values in other.items():
         having: dict[str, list[str]] = {}
         for name, value in zip(names, values, strict=True):
-            having.setdefault(_said(value), []).append(name)
+            having.setdefault(_value_text(value), []).append(name)
         if len(having) > 1:  # otherwise they differ only as missing and empty
-            said = (f"{value} ({', '.join(runs)})" for value, runs in having.items())
-            table.add_row(key, ", ".join(said))
+            values_of_runs = (f"{value} ({', '.join(runs)})" for value, runs in having.items())
+            table.add_row(key, ", ".join(values_of_runs))
     return table
 
 
@@ -109,5 +109,5 @@ def write_plot(path: Path, panels: Sequence[Panel]) -> None:
     write_text(path, draw(panels))
 
 
-def _said(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "not said" if value in (None, []) else str(value)

@@ -64,13 +64,15 @@ def laws(fitted: Scaling) -> Table:
         table.add_column(column, justify="left" if column in ("law", "constants") else "right")
     for trend, x in zip(fitted.trends, ("C", "D", "N"), strict=True):
         if trend.fit is not None:
-            said = constants(trend.fit, ("a",), ("b",), "c")
+            fitted_constants = constants(trend.fit, ("a",), ("b",), "c")
             count = f"{len(trend.points)} of {len(fitted.points)}"
-            table.add_row(f"L({x}) = a {x}^-b + c", said, f"{trend.fit.error:.2%}", count)
+            table.add_row(
+                f"L({x}) = a {x}^-b + c", fitted_constants, f"{trend.fit.error:.2%}", count
+            )
     if fitted.joint is not None:
-        said = constants(fitted.joint, ("A", "B"), ("alpha", "beta"), "E")
+        fitted_constants = constants(fitted.joint, ("A", "B"), ("alpha", "beta"), "E")
         law, error = "L(N, D) = E + A N^-alpha + B D^-beta", f"{fitted.joint.error:.2%}"
-        table.add_row(law, said, error, str(len(fitted.points)))
+        table.add_row(law, fitted_constants, error, str(len(fitted.points)))
     return table
 
 

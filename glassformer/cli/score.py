@@ -71,9 +71,9 @@ def score(
         cost = quantization_cost(loaded, quantize, read, target, window=window, stride=stride)
         result = cost.after
     if as_json:
-        said = record(loaded, result)
-        said |= {} if cost is None else {"perplexity_before": cost.before.perplexity}
-        print(json.dumps(said, ensure_ascii=False))
+        output = record(loaded, result)
+        output |= {} if cost is None else {"perplexity_before": cost.before.perplexity}
+        print(json.dumps(output, ensure_ascii=False))
         return
     console = output_console()
     if full or len(result.tokens) <= SHOWN:

@@ -56,9 +56,9 @@ def search(
     )
     index = open_index(folder, with_adapter(model, adapter, device), device=device)
     several = inputs.word is None
-    asked = (Column("question", 24),) if several else ()
+    question_column = (Column("question", 24),) if several else ()
     rows = ResultRows(
-        (*asked, Column("score", 7, "cyan"), Column("where", 32), Column("text")), as_json
+        (*question_column, Column("score", 7, "cyan"), Column("where", 32), Column("text")), as_json
     )
 
     def text_of(record: Record) -> str:
@@ -66,13 +66,13 @@ def search(
 
     with progress(inputs, "searching") as passed:
         for record, hits in passed(inputs.answers(text_of, partial(index.stream, top=top))):
-            said = text_of(record)
+            query = text_of(record)
             if as_json:
                 found = [hit.record() for hit in hits]
-                rows.add((), about(record, {"question": said, "hits": found}))
+                rows.add((), about(record, {"question": query, "hits": found}))
                 continue
             for hit in hits:
                 where = f"{hit.file}:{hit.start}-{hit.end}"
                 cells = (f"{hit.score:.4f}", where, hit.text)
-                rows.add((said, *cells) if several else cells, {})
+                rows.add((query, *cells) if several else cells, {})
     inputs.end()

@@ -65,7 +65,7 @@ def summarize(
         return read
 
     with progress(inputs, "summarizing") as passed:
-        for record, result in passed(inputs.answers(question, summarizer.stream)):
+        for record, result in passed(inputs.answers(question, summarizer)):
             longer, unread = longer + (result.unread > 0), unread + result.unread
             if reading.as_json:
                 print_json({**about(record, {"text": question(record)}), **result.record()})

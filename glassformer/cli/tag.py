@@ -110,7 +110,7 @@ def tag(
     rows = ResultRows((WHERE, *COLUMNS) if several else COLUMNS, as_json)
     pairs: list[tuple[list[str], Sequence[str]]] = []
     with progress(inputs, "tagging", shown=not with_report) as passed:
-        for record, result in passed(inputs.answers(question, tagger.stream)):
+        for record, result in passed(inputs.answers(question, tagger)):
             if with_report:
                 pairs.append((result.tags, record["tags"]))
             else:

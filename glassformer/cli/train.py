@@ -61,7 +61,7 @@ def train(
     finally:
         bar.end()
     if is_main():  # other ranks may get here before the main one has written the results
-        console.print(told(run), soft_wrap=True, highlight=False)
+        console.print(run_summary(run), soft_wrap=True, highlight=False)
 
 
 class ProgressBar(Reporter):
@@ -73,10 +73,10 @@ class ProgressBar(Reporter):
             TextColumn("{task.description}"),
             BarColumn(bar_width=16),
             TextColumn("{task.fields[far]}"),
-            TextColumn("{task.fields[said]}"),
+            TextColumn("{task.fields[status]}"),
             console=console,
         )
-        self._task = self._bar.add_task("", total=None, far="", said="")
+        self._task = self._bar.add_task("", total=None, far="", status="")
         self._plan: RunEstimate | None = None
         self._valid = ""
 
@@ -97,20 +97,20 @@ class ProgressBar(Reporter):
             soft_wrap=True,
             highlight=False,
         )
-        self._bar.reset(self._task, total=plan.steps, description="training", far="", said="")
+        self._bar.reset(self._task, total=plan.steps, description="training", far="", status="")
 
     def step(self, entry: Entry) -> None:
         assert self._plan is not None
         step, speed = entry["step"], entry["speed"]
         a_second = speed["tokens_per_second"] / max(self._plan.tokens_step, 1)
-        said = [
+        status = [
             f"loss {entry['loss']:.4f}{self._valid}",
             f"{speed['tokens_per_second']:,.0f} tokens/s",
             f"{speed['utilization']:.0%} used",
             f"{duration((self._plan.steps - step) / max(a_second, 1e-9))} left",
         ]
         far = f"{step:,}/{self._plan.steps:,}"
-        self._bar.update(self._task, completed=step, far=far, said="  ".join(said))
+        self._bar.update(self._task, completed=step, far=far, status="  ".join(status))
 
     def valid(self, entry: Entry) -> None:
         self._valid = f" (valid {entry['valid']['loss']:.4f})"
@@ -122,7 +122,7 @@ class ProgressBar(Reporter):
             self._bar.stop()
 
 
-def told(run: Run) -> str:
+def run_summary(run: Run) -> str:
     """Returns a sentence on how a run has ended."""
     how = run.finished
     assert how is not None

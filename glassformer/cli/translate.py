@@ -78,7 +78,7 @@ def translate(
         return read
 
     with progress(inputs, "translating") as passed:
-        for record, result in passed(inputs.answers(question, translator.stream)):
+        for record, result in passed(inputs.answers(question, translator)):
             cut += any(part.stop == "length" for part in result.parts)
             if reading.as_json:
                 print_json({**about(record, {"text": question(record)}), **result.record()})

@@ -175,8 +175,8 @@ def evaluate(
     found = {str(path): analogies(space, path, limit) for path in analogy_file or ()}
     alike = {str(path): similarities(space, path, limit) for path in similarity_file or ()}
     if as_json:
-        said = {path: [asdict(one) for one in sections] for path, sections in found.items()}
-        print(json.dumps(said | {path: asdict(one) for path, one in alike.items()}))
+        output = {path: [asdict(one) for one in sections] for path, sections in found.items()}
+        print(json.dumps(output | {path: asdict(one) for path, one in alike.items()}))
         return
     console = output_console()
     for path, sections in found.items():

@@ -107,7 +107,6 @@ def watch(
     from glassformer.cli.input_records import InputRecords, field_of, missing
     from glassformer.cli.text_column import TextColumn
     from glassformer.loading import load
-    from glassformer.tasks.batching import Pause
     from glassformer.tasks.classify import Classifier
     from glassformer.tasks.monitor.monitor import Monitor, date_of, given_labels
 
@@ -149,8 +148,8 @@ def watch(
 
     def labels(questions: Iterator[Any]) -> Iterable[Any]:
         if classifier is None:
-            return (one for one in questions if not isinstance(one, Pause))
-        results = classifier.stream(questions)
+            return questions
+        results = classifier(questions)
         return (one if isinstance(one, GlassformerError) else one.labels for one in results)
 
     with progress(inputs, "watching", shown=live) as passed:
@@ -196,12 +195,12 @@ class LiveTable:
             self._rows = ResultRows((*first, *names, last), as_json=False)
             self._labels = labels
         cells = [f"{bucket.share(label):.1%}" for label in self._labels]
-        said = "; ".join(
+        alert_texts = "; ".join(
             f"{alert.label} {'rose' if alert.up else 'fell'} from {alert.before:.1%}, "
             f"p {alert.p:.0e}"
             for alert in bucket.alerts
         )
-        self._rows.add((bucket.name, f"{bucket.texts:,}", *cells, said), {})
+        self._rows.add((bucket.name, f"{bucket.texts:,}", *cells, alert_texts), {})
 
 
 def title_of(model: str | None, inputs: InputRecords) -> str:

@@ -60,11 +60,11 @@ def show(console: Console, title: str, found: list[ZooModel]) -> None:
     if console.width - taken >= ROOM:
         console.print(table(titles, rows, [one.about for one in found]))
         return
-    said = [
-        (row.pop("name"), f"{one.about} {', '.join(told(row))}.")
+    entries = [
+        (row.pop("name"), f"{one.about} {', '.join(facts_text(row))}.")
         for one, row in zip(found, rows, strict=True)
     ]
-    for left, lines in columns(said, console.width):
+    for left, lines in columns(entries, console.width):
         for line in (left + lines[0], *lines[1:]):
             console.print(line.rstrip(), soft_wrap=True, markup=False)
 
@@ -93,7 +93,7 @@ def card(animal: ZooModel) -> str:
     packages = ", ".join(f"{one.name} {one.version} ({one.client})" for one in found.packages)
     ways = " or ".join(f"`{way}`" for way in real.ways_to(name, found))
     place = f"It is there: {animal.path}" if animal.path else f"It is not there yet: {ways}"
-    kind, parameters, size, license, _ = told(facts(animal))
+    kind, parameters, size, license, _ = facts_text(facts(animal))
     return (
         f"# {animal.name}\n\n{animal.about}\n\n{kind}, {parameters}, {license}. Carried by "
         f"{packages}, {size} to fetch.\n\n{place}\n"
@@ -124,7 +124,7 @@ def facts(one: ZooModel) -> dict[str, str]:
     } | ({"here": "no" if one.path is None else "yes"} if published else {})
 
 
-def told(row: dict[str, str]) -> list[str]:
+def facts_text(row: dict[str, str]) -> list[str]:
     """Returns the facts as words."""
     here = {"yes": ["here"], "no": ["not here yet"]}.get(row.get("here", ""), [])
     return [row["kind"], f"{row['parameters']} parameters", row["size"], row["license"], *here]

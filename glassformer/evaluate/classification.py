@@ -52,7 +52,7 @@ class ClassificationEvaluator(Evaluator[Labeled, Classification]):
         return Labeled(text if pair is None else (text, pair), frozenset(right))
 
     def answers(self, asked: Iterable[Labeled]) -> Iterator[Classification | GlassformerError]:
-        return self.classifier.stream(one.text for one in asked)
+        return self.classifier(one.text for one in asked)
 
     def figures(
         self, asked: Sequence[Labeled], answers: Sequence[Classification], draws: Resamples

@@ -23,7 +23,8 @@ from glassformer.loading import load
 from glassformer.metrics.bootstrap import Resamples
 from glassformer.model import Model
 from glassformer.spec import head_among
-from glassformer.tasks.model_protocol import kind_of, purpose, require_head, settings_of
+from glassformer.tasks.heads import kind_of, purpose, require_head
+from glassformer.tasks.task_settings import settings_of
 from glassformer.train.objectives.multiple_choice import MultipleChoice
 from glassformer.train.objectives.regression import Regression
 

@@ -14,7 +14,8 @@ from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, OfSums, Resamples, bootstrap_sums
 from glassformer.model import Model
 from glassformer.tasks.batching import batched, device_of
-from glassformer.tasks.model_protocol import purpose, require_head, require_tokenizer
+from glassformer.tasks.heads import purpose, require_head
+from glassformer.tasks.model_protocol import require_tokenizer
 from glassformer.train.objectives.masking import Masking, Masks
 from glassformer.train.objectives.objective import Record
 from glassformer.train.objectives.text_inputs import IGNORED, Ids, TextFrame, length_of, read_inputs

@@ -50,7 +50,7 @@ class Seq2SeqEvaluator(Evaluator[Seq2SeqRecord, Written]):
         return Seq2SeqRecord(source, references)
 
     def answers(self, asked: Iterable[Seq2SeqRecord]) -> Iterator[Written | GlassformerError]:
-        return self.writer.stream(one.source for one in asked)
+        return self.writer(one.source for one in asked)
 
 
 class TranslationEvaluator(Seq2SeqEvaluator):

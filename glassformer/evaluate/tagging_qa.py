@@ -48,7 +48,7 @@ class TaggingEvaluator(Evaluator[TaggedWords, Tagged]):
         return TaggedWords(words, tags)
 
     def answers(self, asked: Iterable[TaggedWords]) -> Iterator[Tagged | GlassformerError]:
-        return self.tagger.stream(one.words for one in asked)
+        return self.tagger(one.words for one in asked)
 
     def figures(
         self, asked: Sequence[TaggedWords], answers: Sequence[Tagged], draws: Resamples
@@ -104,7 +104,7 @@ class QuestionAnsweringEvaluator(Evaluator[QuestionRecord, Answer]):
         return QuestionRecord(field(record, "question"), field(record, "context"), right)
 
     def answers(self, asked: Iterable[QuestionRecord]) -> Iterator[Answer | GlassformerError]:
-        return self.answerer.stream((one.question, one.context) for one in asked)
+        return self.answerer((one.question, one.context) for one in asked)
 
     def figures(
         self, asked: Sequence[QuestionRecord], answers: Sequence[Answer], draws: Resamples

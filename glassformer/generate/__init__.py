@@ -1,6 +1,7 @@
 """Text generation: configuration, generator, results, and scoring."""
 
 from glassformer.generate.config import GenerationConfig
+from glassformer.generate.infilling import infill
 from glassformer.generate.result import GenerationChunk, GenerationInterrupted, GenerationOutput
 from glassformer.generate.score import Score
 from glassformer.generate.writer import Generator
@@ -12,4 +13,5 @@ __all__ = [
     "GenerationOutput",
     "Generator",
     "Score",
+    "infill",
 ]

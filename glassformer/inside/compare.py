@@ -20,7 +20,7 @@ from torch import Tensor
 from glassformer import adapters
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError, InputError, UnsupportedError
-from glassformer.inside.attribute.predicted import ENDS, Predicted
+from glassformer.inside.attribute.predictions import ENDS, Predicted
 from glassformer.inside.capture.look import look
 from glassformer.inside.capture.model_inputs import Text
 from glassformer.inside.capture.named_tensor import NamedTensor
@@ -115,8 +115,10 @@ class ModelComparison(Displayable):
 
     def __repr__(self) -> str:
         first = self.moved(1)
-        said = "" if not first else ": {} layer {} head {} moved most, by {:.3f}".format(*first[0])
-        return f"<{self.before.model.architecture} before and after{said}>"
+        largest = (
+            "" if not first else ": {} layer {} head {} moved most, by {:.3f}".format(*first[0])
+        )
+        return f"<{self.before.model.architecture} before and after{largest}>"
 
     def _repr_html_(self) -> str:
         from glassformer.inside.show.comparison import html
@@ -216,7 +218,7 @@ def _pairs(a: View, b: View) -> Iterator[tuple[str, StackView, StackView]]:
 
 def _side(a: StackView, b: StackView) -> SideComparison:
     lists: list[list[Tensor]] = [[] for _ in range(8)]
-    pattern, divergence, change, cosine, said, fed, stream, turned = lists
+    pattern, divergence, change, cosine, attended, fed, stream, turned = lists
     ffn = not a.scope and a.stack + ".blocks.0.ffn_out" in names_of(a.view.model.spec)
     for layer in range(len(a.spec.order)):
         was, now = (side.attention[layer].array.float() for side in (a, b))
@@ -227,7 +229,7 @@ def _side(a: StackView, b: StackView) -> SideComparison:
         wrote = [_written(side, layer) for side in (a, b)]
         change.append(_relative(*wrote))
         cosine.append(_cosine(*wrote))
-        said.append(_relative(*(side.attention_out[layer].array[None] for side in (a, b)))[0])
+        attended.append(_relative(*(side.attention_out[layer].array[None] for side in (a, b)))[0])
         if ffn:
             fed.append(_relative(*(side.feed_forward_out[layer].array[None] for side in (a, b)))[0])
             after = [side.residual[layer].array[None] for side in (a, b)]
@@ -247,7 +249,7 @@ def _side(a: StackView, b: StackView) -> SideComparison:
         divergence=named(divergence, "patterns, Jensen-Shannon divergence"),
         head_change=named(change, "what heads write, relative change"),
         head_cosine=named(cosine, "what heads write, cosine"),
-        attention_change=named(said, "attention, relative change"),
+        attention_change=named(attended, "attention, relative change"),
         feed_forward_change=named(fed, "feed-forward, relative change") if ffn else None,
         residual_change=named(stream, "stream, relative change") if ffn else None,
         residual_cosine=named(turned, "stream, cosine") if ffn else None,
@@ -291,7 +293,7 @@ def _jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
 def movers(was: Predicted, now: Predicted, position: int, count: int) -> list[Mover]:
     """Returns the outcomes of one row of predictions whose probability changed most."""
     row = was.row(position)
-    before, after = (each.log_chances(each.logits([row]))[0].exp() for each in (was, now))
+    before, after = (each.log_probs(each.logits([row]))[0].exp() for each in (was, now))
     best = (after - before).abs().topk(min(count, len(before))).indices.tolist()
     return [Mover(i, was.text(i), float(before[i]), float(after[i])) for i in best]
 
@@ -311,5 +313,5 @@ def _divergence(a: View, b: View) -> NamedTensor | None:
         was, now = Predicted(a), Predicted(b)
     except GlassformerError:
         return None
-    same = a.head == b.head and was.says_the_same_as(now)
+    same = a.head == b.head and was.has_same_outcomes_as(now)
     return divergence(was, now) if same else None

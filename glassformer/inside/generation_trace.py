@@ -15,8 +15,7 @@ from glassformer.generate.result import GenerationOutput
 from glassformer.generate.runner import Runner
 from glassformer.generate.sampling import chances, draw, largest, shaped
 from glassformer.generate.strategy import GenerationRequest
-from glassformer.inside.attribute.predicted import Predicted
-from glassformer.inside.attribute.predictions import head_with_outputs
+from glassformer.inside.attribute.predictions import Predicted, head_with_outputs
 from glassformer.inside.capture.cancellation import check_cancelled
 from glassformer.inside.intervene.choices import OutputCandidate, choose
 from glassformer.inside.intervene.editing import standing
@@ -72,7 +71,7 @@ class CacheSize:
 
 @torch.no_grad()
 def generation_trace(
-    view: View, length: int, *, sample: bool = False, seed: int = 0, top: int = 10, **knobs: Any
+    view: View, length: int, *, sample: bool = False, seed: int = 0, top: int = 10, **options: Any
 ) -> tuple[list[GenerationStep], str]:
     """Generates up to `length` tokens after the view's text, with the view's edits.
 
@@ -89,10 +88,12 @@ def generation_trace(
         The steps, and the reason generation stopped ("eos" or "length").
     """
     request = _request(view, length)
-    turned = view.model.generator.knobs({"do_sample": sample, "seed": seed, **knobs})
+    turned = view.model.generator.knobs({"do_sample": sample, "seed": seed, **options})
     runner = Runner(view.model)
     chance = chances(seed, 0, request.limit)
-    said = Predicted(view, head_with_outputs(view.model, None).name)  # the head used for generation
+    predicted = Predicted(
+        view, head_with_outputs(view.model, None).name
+    )  # the head used for generation
     steps: list[GenerationStep] = []
     fresh, reused = len(request.prompt), 0
     with standing(view.model, view.edits, alone=True):
@@ -103,7 +104,7 @@ def generation_trace(
             if sample:
                 token = draw(shaped(logits, turned), chance[number : number + 1])
             spent = time.perf_counter() - began
-            choice = choose(said, [0], logits, token.tolist(), turned, top)[0]
+            choice = choose(predicted, [0], logits, token.tolist(), turned, top)[0]
             assert choice.actual is not None
             steps.append(GenerationStep(reused, fresh, choice.actual, choice.candidates, spent))
             if int(token) in turned.eos_token_id:
@@ -158,7 +159,7 @@ class Node:
 
 @torch.no_grad()
 def beam_tree(
-    view: View, beams: int, length: int, **knobs: Any
+    view: View, beams: int, length: int, **options: Any
 ) -> tuple[list[Node], list[tuple[int, GenerationOutput]]]:
     """Runs a beam search after the view's text and returns every candidate it considered.
 
@@ -175,7 +176,7 @@ def beam_tree(
     request, writer = _request(view, length), view.model.generator
     turned = writer.knobs(
         {"num_beams": beams, "num_return_sequences": beams, "tree": True, "do_sample": False}
-        | {"graph": False, **knobs}
+        | {"graph": False, **options}
     )
     with standing(view.model, view.edits, alone=True):
         ((_, best),) = writer.results([request], turned)

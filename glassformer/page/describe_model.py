@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.attribute.predicted import (
+from glassformer.inside.attribute.predictions import (
     Predicts,
     output_names,
     predicting_heads,
@@ -30,7 +30,8 @@ from glassformer.spec import (
     StackSpec,
     TokenEmbeddingSpec,
 )
-from glassformer.tasks.model_protocol import TaskModel, kind_of
+from glassformer.tasks.heads import kind_of
+from glassformer.tasks.model_protocol import TaskModel
 from glassformer.weights.quantization import count_parameters
 
 KINDS = {RecurrentSpec: "recurrent", ConvolutionalSpec: "convolutional", MemoryHopSpec: "hop"}

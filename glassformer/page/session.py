@@ -10,10 +10,10 @@ from typing import Any
 from glassformer.errors import ConfigError, InputError
 from glassformer.generate.result import GenerationOutput
 from glassformer.inside import View
-from glassformer.inside.attribute.predicted import predicts
+from glassformer.inside.attribute.predictions import predicts
 from glassformer.inside.attribute.steering import resolved
 from glassformer.inside.capture.cancellation import cancellable
-from glassformer.inside.capture.model_inputs import read_inputs
+from glassformer.inside.capture.model_inputs import encode_inputs
 from glassformer.inside.intervene.editing import resolve
 from glassformer.inside.lens.tuned_lens import TunedLens, beside
 from glassformer.model import Model
@@ -172,7 +172,7 @@ class Session:
         if kept is not None:
             return kept
         held = self.model(id)
-        reading = read_inputs(held, text, target)
+        reading = encode_inputs(held, text, target)
         given = resolve(held, resolved(held, edits)) if edited and edits else None
         return self._views.put(key, View(held, reading, given, asked.output))
 

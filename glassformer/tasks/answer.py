@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import ConfigError, GlassformerError, InputError
-from glassformer.tasks.batching import Pause, validate_text
-from glassformer.tasks.model_protocol import (
-    TaskModel,
+from glassformer.tasks.batching import (
+    map_batched,
     raise_errors,
-    require_head,
-    require_tokenizer,
-    settings_of,
-    texts_of,
+    require_iterable,
+    validate_text,
 )
-from glassformer.tasks.windowed_inference import WindowedJob, length_of, read_long
+from glassformer.tasks.heads import require_head
+from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
+from glassformer.tasks.task_cache import cached_task
+from glassformer.tasks.task_settings import settings_of
+from glassformer.tasks.windowed_inference import WindowedJob, length_of, predict_windows
 from glassformer.tasks.windows import TextWindow, WindowFrame, encode_long, windows
-from glassformer.tasks.words import whole_letters
+from glassformer.tasks.words import whole_characters
 from glassformer.text import TextEncoding
 
 OVERLAP = 128  # tokens that two windows share, or half a window
@@ -69,9 +70,68 @@ class QuestionContext(NamedTuple):
     none: float
 
 
+class AnswererOptions(TypedDict, total=False):
+    """The keyword arguments of `answer`."""
+
+    threshold: float | None
+    n_best: int
+    longest: int
+    max_length: int | None
+    stride: int | None
+    head: str | None
+
+
+@overload
+def answer(  # type: ignore[overload-overlap]
+    model: TaskModel, question: str, context: str, **options: Unpack[AnswererOptions]
+) -> Answer: ...
+
+
+@overload
+def answer(  # type: ignore[overload-overlap]
+    model: TaskModel,
+    question: Iterator[str],
+    context: str | Iterator[str],
+    **options: Unpack[AnswererOptions],
+) -> Iterator[Answer]: ...
+
+
+@overload
+def answer(  # type: ignore[overload-overlap]
+    model: TaskModel, question: str, context: Iterator[str], **options: Unpack[AnswererOptions]
+) -> Iterator[Answer]: ...
+
+
+@overload
 def answer(
-    model: TaskModel, question: str | Iterable[str], context: str | Iterable[str], **options: Any
-) -> Any:
+    model: TaskModel,
+    question: Sequence[str],
+    context: str | Sequence[str] | Iterator[str],
+    **options: Unpack[AnswererOptions],
+) -> list[Answer]: ...
+
+
+@overload
+def answer(
+    model: TaskModel,
+    question: Iterator[str],
+    context: Sequence[str],
+    **options: Unpack[AnswererOptions],
+) -> list[Answer]: ...
+
+
+def answer(
+    model: TaskModel,
+    question: str | Iterable[str],
+    context: str | Iterable[str],
+    *,
+    threshold: float | None = None,
+    n_best: int = 5,
+    longest: int = 30,
+    max_length: int | None = None,
+    stride: int | None = None,
+    head: str | None = None,
+) -> Answer | list[Answer] | Iterator[Answer]:
     """Answers questions about contexts.
 
     Args:
@@ -79,21 +139,35 @@ def answer(
         question: A question, or a list or iterator of them.
         context: A context, or a list or iterator of them. One question may be combined with
             several contexts and vice versa; several of both are paired.
-        options: The options of `Answerer`.
+        threshold: The minimum margin of an answer; below it there is no answer.
+        n_best: The number of alternatives.
+        longest: The maximum length of an answer in tokens.
+        max_length: The tokens of a window, including the question.
+        stride: The tokens between the starts of two windows.
+        head: The name of the head, if the model has several.
 
     Returns:
         An `Answer` for one question and context; a list if a list was given, else an iterator.
 
     >>> model.answer("Where was she born?", "Ada Lovelace was born in London.").text
     """
-    answerer = Answerer(model, **options)
+    answerer = cached_task(
+        model,
+        Answerer,
+        threshold=threshold,
+        n_best=n_best,
+        longest=longest,
+        max_length=max_length,
+        stride=stride,
+        head=head,
+    )
     if isinstance(question, str) and isinstance(context, str):
-        return next(raise_errors(answerer.stream([(question, context)])))
-    sides = [repeat(s) if isinstance(s, str) else texts_of(s) for s in (question, context)]
+        return next(raise_errors(answerer([(question, context)])))
+    sides = [repeat(s) if isinstance(s, str) else require_iterable(s) for s in (question, context)]
     listed = [len(side) for side in (question, context) if isinstance(side, list | tuple)]
     if len({*listed}) > 1:
         raise InputError(f"There are {listed[0]} questions and {listed[1]} contexts.")
-    results = raise_errors(answerer.stream(zip(*sides, strict=False)))
+    results = raise_errors(answerer(zip(*sides, strict=False)), model)
     return list(results) if listed else results
 
 
@@ -134,12 +208,17 @@ class Answerer:
         self.n_best, self.longest, self.question = n_best, longest, question
         self.length, self.stride = length_of(model, max_length, saved), stride
 
-    def stream(
-        self, asked: Iterable[tuple[str, str] | Pause]
-    ) -> Iterator[Answer | GlassformerError]:
-        """Yields answers in order; a pair that cannot be read yields an error in its place."""
+    def __call__(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Answer | GlassformerError]:
+        """Yields answers to (question, context) pairs in order.
+
+        A pair that cannot be read yields an error in its place.
+        """
+        return map_batched(pairs, self._predict)
+
+    def _predict(self, pairs: list[tuple[str, str]]) -> Iterator[Answer | GlassformerError]:
         found = Spans(self)
-        for step in read_long(self.model, map(self._job, asked), self._forward):
+        jobs = [self._job(pair) for pair in pairs]
+        for step in predict_windows(self.model, jobs, self._forward):
             if isinstance(step, GlassformerError):
                 yield step
                 found = Spans(self)
@@ -149,9 +228,7 @@ class Answerer:
                 yield found.answer(step.about)
                 found = Spans(self)
 
-    def _job(self, pair: tuple[str, str] | Pause) -> WindowedJob[str] | GlassformerError | Pause:
-        if isinstance(pair, Pause):
-            return pair
+    def _job(self, pair: tuple[str, str]) -> WindowedJob[str] | GlassformerError:
         question, context = pair
         for name, text in (("question", question), ("context", context)):
             error = validate_text(text)
@@ -224,27 +301,29 @@ class Spans:
                 window.text.offsets[first - before][0],
                 window.text.offsets[last - before][1],
             )
-            place = whole_letters(context, start, end)
+            place = whole_characters(context, start, end)
             if place[0] < place[1]:
                 self.best[place] = max(score, self.best.get(place, -math.inf))
-        kept = sorted(self.best.items(), key=lambda item: -item[1])
-        self.best = dict(kept[: max(RIVALS, self.settings.n_best)])
+        ranked = sorted(self.best.items(), key=lambda item: -item[1])
+        self.best = dict(ranked[: max(RIVALS, self.settings.n_best)])
 
     def answer(self, context: str) -> Answer:
-        asked = self.settings
+        settings = self.settings
         top = max(self.best.values(), default=-math.inf)
-        alone = asked.head.beam is not None  # its no-answer score does not depend on the spans
+        alone = settings.head.beam is not None  # its no-answer score does not depend on the spans
         margin = -self.none if alone else top - self.none
-        refused = not self.best or (asked.threshold is not None and margin < asked.threshold)
+        refused = not self.best or (settings.threshold is not None and margin < settings.threshold)
         shares = [math.exp(score - top) for score in self.best.values()]
-        odds = math.exp(min(-margin, 700.0)) if self.best and asked.threshold is not None else 0.0
-        whole = sum(shares) * (1 + odds) if alone else sum(shares) + odds
+        odds = (
+            math.exp(min(-margin, 700.0)) if self.best and settings.threshold is not None else 0.0
+        )
+        total = sum(shares) * (1 + odds) if alone else sum(shares) + odds
         spans = tuple(
-            AnswerSpan(context[start:end], start, end, score, share / whole)
+            AnswerSpan(context[start:end], start, end, score, share / total)
             for ((start, end), score), share in zip(self.best.items(), shares, strict=True)
-        )[: asked.n_best]
+        )[: settings.n_best]
         if refused:
-            chance = 1 - sum(shares) / whole if self.best else 1.0
+            chance = 1 - sum(shares) / total if self.best else 1.0
             return Answer("", None, None, chance, margin if self.best else 0.0, spans)
         best = spans[0]
         return Answer(best.text, best.start, best.end, best.probability, margin, spans)

@@ -1,7 +1,7 @@
 """Batched inference over many texts, with results in the order of the texts.
 
-Texts are taken from a look-ahead pool in the order of their lengths, so that the texts of a batch
-have similar lengths and little padding is computed. At most one pool is held at a time.
+Texts are taken in pools. Within a pool, texts of similar lengths form a batch, so that little
+padding is computed. At most one pool is held at a time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Any, TypeVar
 
 import torch
@@ -17,15 +16,15 @@ from torch import Tensor
 
 from glassformer.core import Transformer
 from glassformer.errors import GlassformerError, InputError
-from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
-from glassformer.text import BatchEncoding, TextEncoding
+from glassformer.tasks.model_protocol import TaskModel
+from glassformer.text import BatchEncoding, TextEncoding, Tokenizer
 from glassformer.text.backend import Text
 from glassformer.text.tokenizer import check_text
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 POOL, FIRST = 1024, 32  # texts in a pool, and in the first one, so that the first results come soon
-LETTERS, TOKENS = 2**18, 2**16  # the most characters and tokens of a pool of long texts
+MAX_CHARS = 2**18  # of a pool of long texts
 
 
 @dataclass(frozen=True)
@@ -40,103 +39,127 @@ class BatchLimits:
     padding: int
 
 
-ROOMS = {"cpu": BatchLimits(1024, 24), "cuda": BatchLimits(2**17, 4096)}
-
-
-class Pause(Enum):
-    """Marks a place in a stream of texts where the next text is not available yet.
-
-    The texts before it are computed immediately. Callers that follow a growing stream insert it so
-    that results do not wait for a pool to fill.
-    """
-
-    PAUSE = 0
-
-
-PAUSE = Pause.PAUSE
+LIMITS = {"cpu": BatchLimits(1024, 24), "cuda": BatchLimits(2**17, 4096)}
 
 
 def batched(
-    items: Iterable[Item | Pause],
+    items: Iterable[Item],
     size: int = POOL,
-    room: float = math.inf,
+    max_weight: float = math.inf,
     weigh: Callable[[Any], int] = lambda item: 0,
     first: int | None = None,
 ) -> Iterator[list[Item]]:
     """Groups items into lists of at most `size`.
 
-    A pause ends a list early, and so does the item whose weight makes the total reach `room`.
+    The item whose weight makes the total reach `max_weight` ends a list early. So does an item
+    after which the iterator would wait for input: an iterator may have a method `ready` that
+    returns whether its next item is available now.
 
     Args:
         items: The items.
         size: The maximum length of a list.
-        room: The total weight at which a list ends.
+        max_weight: The total weight at which a list ends.
         weigh: Returns the weight of an item.
         first: The length of the first list; the following ones double until they reach `size`.
     """
-    held: list[Item] = []
-    weight, most = 0, size if first is None else min(first, size)
+    ready: Callable[[], bool] = getattr(items, "ready", lambda: True)
+    batch: list[Item] = []
+    weight, limit = 0, size if first is None else min(first, size)
     for item in items:
-        if not isinstance(item, Pause):
-            held.append(item)
-            weight += weigh(item)
-        if held and (item is PAUSE or len(held) == most or weight >= room):
-            yield held
-            held, weight, most = [], 0, min(2 * most, size)
-    if held:
-        yield held
+        batch.append(item)
+        weight += weigh(item)
+        if len(batch) == limit or weight >= max_weight or not ready():
+            yield batch
+            batch, weight, limit = [], 0, min(2 * limit, size)
+    if batch:
+        yield batch
 
 
 def map_batched(
-    items: Iterable[Item | Pause],
-    work: Callable[[list[Item]], Iterable[Result]],
+    items: Iterable[Item],
+    function: Callable[[list[Item]], Iterable[Result]],
     size: int = POOL,
-) -> Iterator[Result | Pause]:
-    """Applies `work` to pools of items, for work such as tokenization that is faster for many.
-
-    Pauses are passed on to the consumer of the results.
-    """
-    for chunk in batched(items, size, LETTERS, num_chars):
-        yield from work(chunk)
-        if len(chunk) < size:
-            yield PAUSE
-
-
-def encoded(
-    model: TaskModel,
-    texts: Iterable[Text | Pause],
-    *,
-    max_length: int | None = None,
-    refuse: bool = False,
-) -> Iterator[TextEncoding | GlassformerError | Pause]:
-    """Tokenizes texts for a model; a text that cannot be read becomes an error in its place.
+    first: int = FIRST,
+) -> Iterator[Result]:
+    """Applies a function to pools of items and yields its results.
 
     Args:
-        model: The model, with its tokenizer.
+        items: Texts, pairs of texts, or other items.
+        function: Returns a result for each item of a pool, in order.
+        size: The maximum number of items of a pool; a pool of long texts has fewer.
+        first: The number of items of the first pool; see `batched`.
+    """
+    for pool in batched(items, size, MAX_CHARS, num_chars, first):
+        yield from function(pool)
+
+
+def predict_batched(
+    model: TaskModel,
+    encodings: Sequence[TextEncoding | GlassformerError],
+    forward: Callable[[dict[str, Tensor], list[TextEncoding]], Sequence[Result]],
+    *,
+    tokens: int | None = None,
+    packed: bool = False,
+) -> list[Result | GlassformerError]:
+    """Runs a model on a pool of encoded texts and returns the results in the order of the texts.
+
+    Args:
+        model: The model.
+        encodings: The encoded texts. An error in the place of a text is returned in that place.
+        forward: Takes the inputs of the net, on its device, and the encodings of a batch; returns
+            a result per text. It must cut off outputs at padding by the text's length.
+        tokens: The maximum number of tokens of a batch; the default depends on the device.
+        packed: Whether the net skips padding (see `packing.py`), so that any amount of it is
+            allowed.
+    """
+    device = device_of(model)
+    limits = LIMITS.get(device.type, LIMITS["cuda"])
+    limits = limits if tokens is None else replace(limits, tokens=tokens)
+    limits = replace(limits, padding=limits.tokens) if packed else limits
+    texts = {i: text for i, text in enumerate(encodings) if isinstance(text, TextEncoding)}
+    results: dict[int, Result] = {}
+    for rows in buckets({row: len(text) for row, text in texts.items()}, limits):
+        batch = [texts[row] for row in rows]
+        with torch.inference_mode():
+            outputs = forward(collate(model, batch, device), batch)
+        results.update(zip(rows, outputs, strict=True))
+    return [
+        text if isinstance(text, GlassformerError) else results[row]
+        for row, text in enumerate(encodings)
+    ]
+
+
+def encode_texts(
+    tokenizer: Tokenizer, texts: Sequence[Text], max_length: int | None, *, refuse: bool = False
+) -> list[TextEncoding | GlassformerError]:
+    """Tokenizes texts; a text that cannot be read becomes an error in its place.
+
+    Args:
+        tokenizer: The tokenizer.
         texts: Texts or pairs of texts.
-        max_length: The maximum number of tokens; the default is the model's.
+        max_length: The maximum number of tokens.
         refuse: Whether texts that are too long are errors. Otherwise they are truncated, and `cut`
             of the encoding is the number of removed tokens.
     """
-    tokenizer, limit = require_tokenizer(model), longest(model, max_length)
+    errors = [validate_text(text) for text in texts]
+    valid = [text for text, error in zip(texts, errors, strict=True) if error is None]
+    encodings = iter(tokenizer.encode_all(valid, max_length=max_length))
+    found = [next(encodings) if error is None else error for error in errors]
+    return [_refused(one, max_length) if refuse else one for one in found]
 
-    def read(chunk: list[Any]) -> Iterator[TextEncoding | GlassformerError]:
-        wrong = [validate_text(text) for text in chunk]
-        good = [text for text, error in zip(chunk, wrong, strict=True) if error is None]
-        whole = iter(tokenizer.encode_all(good, max_length=limit))
-        for error in wrong:
-            text = next(whole) if error is None else error
-            if refuse and isinstance(text, TextEncoding) and text.cut:
-                size = len(text) + text.cut
-                text = InputError(f"The text has {size} tokens, of {limit} that can be read.")
-            yield text
 
-    return map_batched(texts, read)
+def _refused(
+    text: TextEncoding | GlassformerError, max_length: int | None
+) -> TextEncoding | GlassformerError:
+    if isinstance(text, GlassformerError) or not text.cut:
+        return text
+    size = len(text) + text.cut
+    return InputError(f"The text has {size} tokens, of {max_length} that can be read.")
 
 
 def num_chars(text: Any) -> int:
-    """Returns the characters of a text or a pair; 0 for an error in their place."""
-    if isinstance(text, tuple):
+    """Returns the characters of a text, a pair or a list of words; 0 for anything else."""
+    if isinstance(text, tuple | list):
         return sum(map(num_chars, text))
     return len(text) if isinstance(text, str) else 0
 
@@ -151,60 +174,13 @@ def validate_text(text: Text) -> GlassformerError | None:
     return InputError("The text is empty.") if empty else None
 
 
-def predict_batched(
-    model: TaskModel,
-    encodings: Iterable[TextEncoding | GlassformerError | Pause],
-    forward: Callable[[dict[str, Tensor], list[TextEncoding]], Sequence[Result]],
-    *,
-    tokens: int | None = None,
-    pool: int = POOL,
-    flat: bool = False,
-) -> Iterator[Result | GlassformerError]:
-    """Runs a model on encoded texts in batches and yields results in the order of the texts.
-
-    An error in the place of a text is yielded in that place.
-
-    Args:
-        model: The model.
-        encodings: The encoded texts.
-        forward: Takes the inputs of the net, on its device, and the encodings of the batch; returns
-            a result per text. It must cut off outputs at padding by the text's length.
-        tokens: The maximum number of tokens of a batch; the default depends on the device.
-        pool: The number of texts in a pool.
-        flat: Whether the net skips padding (see `packing.py`), so that any amount of it is allowed.
-    """
-    device = device_of(model)
-    room = ROOMS.get(device.type, ROOMS["cuda"])
-    room = room if tokens is None else replace(room, tokens=tokens)
-    room = replace(room, padding=room.tokens) if flat else room
-    for items in batched(encodings, pool, TOKENS, tokens_of, FIRST):
-        results: dict[int, Result | GlassformerError] = {
-            i: item for i, item in enumerate(items) if isinstance(item, GlassformerError)
-        }
-        texts = {i: item for i, item in enumerate(items) if isinstance(item, TextEncoding)}
-        for rows in buckets({i: len(text) for i, text in texts.items()}, room):
-            batch = [texts[row] for row in rows]
-            with torch.inference_mode():
-                found = forward(collate(model, batch, device), batch)
-            for row, result in zip(rows, found, strict=True):
-                results[row] = result
-        count = len(items)
-        for held in (items, texts):  # the inputs are not needed while results are consumed
-            held.clear()
-        yield from (results.pop(row) for row in range(count))
-
-
-def tokens_of(item: TextEncoding | GlassformerError) -> int:
-    return len(item) if isinstance(item, TextEncoding) else 0
-
-
-def buckets(lengths: Mapping[int, int], room: BatchLimits) -> Iterator[list[int]]:
+def buckets(lengths: Mapping[int, int], limits: BatchLimits) -> Iterator[list[int]]:
     """Yields batches of texts of similar length, the longest first."""
     batch: list[int] = []
     width = padding = 0
     for row in sorted(lengths, key=lambda row: -lengths[row]):
         padding += width - lengths[row]
-        if not batch or width * (len(batch) + 1) > room.tokens or padding > room.padding:
+        if not batch or width * (len(batch) + 1) > limits.tokens or padding > limits.padding:
             if batch:
                 yield batch
             batch, width, padding = [], lengths[row], 0
@@ -236,3 +212,39 @@ def collate(
 
 def device_of(net: Transformer) -> torch.device:
     return next(net.parameters()).device
+
+
+def apply_to(
+    model: TaskModel,
+    texts: Any,
+    task: Callable[[Iterable[Any]], Iterable[Result | GlassformerError]],
+    pairs: bool = False,
+) -> Any:
+    """Applies a task of a model to a text, a list or an iterator.
+
+    A text (or, with `pairs`, a tuple of two) gives a result, a list a list, and an iterator an
+    iterator whose results are yielded as they are computed. An error is raised in its turn.
+    """
+    if isinstance(texts, str) or (pairs and isinstance(texts, tuple) and len(texts) == 2):
+        return next(raise_errors(task([texts])))
+    results = raise_errors(task(require_iterable(texts)), model)
+    return list(results) if isinstance(texts, Sequence) else results
+
+
+def require_iterable(texts: Any) -> Iterable[Any]:
+    if isinstance(texts, Iterable):
+        return texts
+    raise InputError(f"Give a text, or a list or an iterator, not {type(texts).__name__}.")
+
+
+def raise_errors(
+    results: Iterable[Result | GlassformerError], model: TaskModel | None = None
+) -> Iterator[Result]:
+    """Yields results up to the first error, which is raised.
+
+    The model stays referenced until the end, because a kept task refers to it weakly.
+    """
+    for result in results:
+        if isinstance(result, GlassformerError):
+            raise result
+        yield result

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from torch import Tensor
 
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.spec import HeadSpec
-from glassformer.tasks.batching import Pause, encoded, predict_batched
-from glassformer.tasks.model_protocol import (
-    TaskModel,
-    apply_to,
-    labels_of,
-    require_head,
-    settings_of,
-)
+from glassformer.tasks.batching import apply_to, encode_texts, map_batched, predict_batched
+from glassformer.tasks.heads import require_head
+from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.tasks.packing import can_pack, head_logits
+from glassformer.tasks.task_cache import cached_task
+from glassformer.tasks.task_settings import labels_of, settings_of
 from glassformer.text import TextEncoding
 from glassformer.text.backend import Text
 
@@ -60,14 +57,68 @@ class Classification:
         }
 
 
-def classify(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """Classifies a text, a pair (a tuple of two texts), or a list or iterator of them.
+class ClassifierOptions(TypedDict, total=False):
+    """The keyword arguments of `classify`."""
 
-    `options` are those of `Classifier`.
+    threshold: Threshold | None
+    head: str | None
+    max_length: int | None
+    too_long: TooLong
+
+
+@overload
+def classify(model: TaskModel, texts: Text, **options: Unpack[ClassifierOptions]) -> Classification:  # type: ignore[overload-overlap]
+    ...
+
+
+@overload
+def classify(
+    model: TaskModel, texts: Sequence[Text], **options: Unpack[ClassifierOptions]
+) -> list[Classification]: ...
+
+
+@overload
+def classify(
+    model: TaskModel, texts: Iterator[Text], **options: Unpack[ClassifierOptions]
+) -> Iterator[Classification]: ...
+
+
+def classify(
+    model: TaskModel,
+    texts: Text | Sequence[Text] | Iterator[Text],
+    *,
+    threshold: Threshold | None = None,
+    head: str | None = None,
+    max_length: int | None = None,
+    too_long: TooLong = "truncate",
+) -> Classification | list[Classification] | Iterator[Classification]:
+    """Classifies texts or pairs of texts.
+
+    Args:
+        model: A model with a head for classification.
+        texts: A text, a pair (a tuple of two texts), or a list or iterator of them.
+        threshold: The minimum probability of a label, for all labels or by name.
+        head: The name of the head, if the model has several.
+        max_length: The maximum number of tokens of a text.
+        too_long: Whether texts that are too long are truncated ("truncate") or raise an error
+            ("refuse").
+
+    Returns:
+        A `Classification`, a list for a list, an iterator for an iterator.
 
     >>> model.classify("A moving film.").label
     """
-    return apply_to(texts, Classifier(model, **options).stream, pairs=True)
+    classifier = cached_task(
+        model,
+        Classifier,
+        threshold=threshold,
+        head=head,
+        max_length=max_length,
+        too_long=too_long,
+    )
+    results: Classification | list[Classification] | Iterator[Classification]
+    results = apply_to(model, texts, classifier, pairs=True)
+    return results
 
 
 class Classifier:
@@ -94,42 +145,47 @@ class Classifier:
     ) -> None:
         if too_long not in ("truncate", "refuse"):
             raise ConfigError(f'too_long is "truncate" or "refuse", not {too_long!r}.')
-        self.model = model
+        self.model, self.tokenizer = model, require_tokenizer(model)
         self.head = require_head(model, "classify", "classify", head)
         self.labels = labels_of(model, self.head)
         self.several = has_several(model, self.head)
         saved = settings_of(model, self.head.name).get("threshold")
         self.thresholds = self._thresholds(saved if threshold is None else threshold)
-        self._max_length, self._refuse = max_length, too_long == "refuse"
+        self._max_length, self._refuse = longest(model, max_length), too_long == "refuse"
 
-    def stream(self, texts: Iterable[Text | Pause]) -> Iterator[Classification | GlassformerError]:
+    def __call__(self, texts: Iterable[Text]) -> Iterator[Classification | GlassformerError]:
         """Yields results in order; a text that cannot be read yields an error in its place."""
-        read = encoded(self.model, texts, max_length=self._max_length, refuse=self._refuse)
-        return predict_batched(self.model, read, self._forward, flat=can_pack(self.model))
+        return map_batched(texts, self._predict)
+
+    def _predict(self, texts: list[Text]) -> list[Classification | GlassformerError]:
+        encodings = encode_texts(self.tokenizer, texts, self._max_length, refuse=self._refuse)
+        packed = can_pack(self.model)
+        return predict_batched(self.model, encodings, self._forward, packed=packed)
 
     def _forward(
         self, inputs: dict[str, Tensor], texts: list[TextEncoding]
     ) -> list[Classification]:
         logits = head_logits(self.model, inputs, self.head.name).float()
-        chances = logits.sigmoid() if self.several else logits.softmax(-1)  # [text, label]
+        probabilities = logits.sigmoid() if self.several else logits.softmax(-1)  # [text, label]
         return [
-            self.judged(row, text.cut) for row, text in zip(chances.tolist(), texts, strict=True)
+            self.select_labels(row, text.cut)
+            for row, text in zip(probabilities.tolist(), texts, strict=True)
         ]
 
-    def judged(self, chances: Sequence[float], cut: int = 0) -> Classification:
+    def select_labels(self, probabilities: Sequence[float], cut: int = 0) -> Classification:
         """Selects the labels whose probabilities reach their thresholds."""
-        order = sorted(range(len(chances)), key=lambda i: -chances[i])
+        order = sorted(range(len(probabilities)), key=lambda i: -probabilities[i])
         candidates = order if self.several else order[:1]
-        held = tuple(self.labels[i] for i in candidates if chances[i] >= self.thresholds[i])
-        return Classification(held, dict(zip(self.labels, chances, strict=True)), cut)
+        labels = tuple(self.labels[i] for i in candidates if probabilities[i] >= self.thresholds[i])
+        return Classification(labels, dict(zip(self.labels, probabilities, strict=True)), cut)
 
     def _thresholds(self, given: Any) -> list[float]:
         usual = 0.5 if self.several else 0.0
         named = given if isinstance(given, Mapping) else {}
-        strange = sorted(set(named) - set(self.labels))
-        if strange:
+        unknown = sorted(set(named) - set(self.labels))
+        if unknown:
             raise ConfigError(
-                f"A threshold names the label {strange[0]!r}, which is none of the model's: "
+                f"A threshold names the label {unknown[0]!r}, which is none of the model's: "
                 f"{', '.join(self.labels)}."
             )
         every = usual if given is None or isinstance(given, Mapping) else given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -14,49 +14,75 @@ from torch import Tensor
 from glassformer.core import Transformer
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.spec import AudioFramesSpec, PatchEmbeddingSpec
-from glassformer.tasks.batching import Pause, encoded, predict_batched
-from glassformer.tasks.model_protocol import (
-    TaskModel,
-    longest,
+from glassformer.tasks.batching import (
+    encode_texts,
+    map_batched,
+    predict_batched,
     raise_errors,
-    require_tokenizer,
-    texts_of,
+    require_iterable,
 )
+from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.tasks.packing import can_pack, states_of_texts
 from glassformer.tasks.pooling import Pooling
+from glassformer.tasks.task_cache import cached_task
 from glassformer.text import TextEncoding
 
 Vector = NDArray[np.float32]
 
 
-@overload
-def embed(model: TaskModel, texts: str | Sequence[str], **how: Any) -> Vector: ...
+class EmbedderOptions(TypedDict, total=False):
+    """The keyword arguments of `embed`."""
+
+    pooling: Pooling | str | Sequence[str] | None
+    normalize: bool | None
+    prompt: str | None
+    length: int | None
 
 
 @overload
-def embed(model: TaskModel, texts: Iterator[str], **how: Any) -> Iterator[Vector]: ...
+def embed(
+    model: TaskModel, texts: str | Sequence[str], **options: Unpack[EmbedderOptions]
+) -> Vector: ...
+
+
+@overload
+def embed(
+    model: TaskModel, texts: Iterator[str], **options: Unpack[EmbedderOptions]
+) -> Iterator[Vector]: ...
 
 
 def embed(
-    model: TaskModel, texts: str | Sequence[str] | Iterator[str], **how: Any
+    model: TaskModel,
+    texts: str | Sequence[str] | Iterator[str],
+    *,
+    pooling: Pooling | str | Sequence[str] | None = None,
+    normalize: bool | None = None,
+    prompt: str | None = None,
+    length: int | None = None,
 ) -> Vector | Iterator[Vector]:
-    """Embeds texts.
+    """Computes one vector per text.
 
     Args:
         model: The model.
         texts: A text, a list or an iterator of texts.
-        how: The options of `Embedder.of`.
+        pooling: The pooling, or the names of its `modes`. The default is the model's own, or the
+            mean if its folder does not set one.
+        normalize: Whether to scale vectors to length 1.
+        prompt: The name of one of the model's prompts ("query").
+        length: The maximum number of tokens; longer texts are truncated.
 
     Returns:
         For a text its vector, [width]; for a list, [text, width]; for an iterator, an iterator of
         vectors.
     """
-    embedder = Embedder.of(model, **how)
+    embedder = cached_task(
+        model, Embedder.of, pooling=pooling, normalize=normalize, prompt=prompt, length=length
+    )
     if isinstance(texts, str):
         return next(raise_errors(embedder([texts])))
     if isinstance(texts, Iterator):
-        return raise_errors(embedder(texts))
-    vectors = list(raise_errors(embedder(texts_of(texts))))
+        return raise_errors(embedder(texts), model)
+    vectors = list(raise_errors(embedder(require_iterable(texts))))
     return np.stack(vectors) if vectors else np.zeros((0, embedder.width), np.float32)
 
 
@@ -113,16 +139,21 @@ class Embedder:
     def width(self) -> int:
         return states_width(self.model) * len(self.pooling.modes)
 
-    def __call__(self, texts: Iterable[str | Pause]) -> Iterator[Vector | GlassformerError]:
+    def __call__(self, texts: Iterable[str]) -> Iterator[Vector | GlassformerError]:
         """Yields vectors in the order of the texts; a text that cannot be read yields an error."""
-        read = encoded(self.model, map(self.prompted, texts), max_length=self.length)
-        return predict_batched(self.model, read, self.vectors, flat=can_pack(self.model))
+        return map_batched(texts, self._predict)
 
-    def prompted(self, text: str | Pause) -> str | Pause:
+    def _predict(self, texts: list[str]) -> list[Vector | GlassformerError]:
+        prompted = [self._prompted(text) for text in texts]
+        encodings = encode_texts(require_tokenizer(self.model), prompted, self.length)
+        packed = can_pack(self.model)
+        return predict_batched(self.model, encodings, self._forward, packed=packed)
+
+    def _prompted(self, text: str) -> str:
         """Adds the prompt; an empty text stays empty, so that it is rejected."""
         return self.words + text if isinstance(text, str) and text.strip() else text
 
-    def vectors(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Vector]:
+    def _forward(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Vector]:
         """Runs the model on a batch and pools the hidden states."""
         self.cut += sum(text.cut > 0 for text in texts)
         mask = inputs.get("attention_mask")

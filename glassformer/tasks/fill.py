@@ -10,51 +10,81 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, Unpack, overload
+
+from torch import Tensor
 
 from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
-from glassformer.generate.infill import GAP
-from glassformer.tasks.batching import map_batched, predict_batched
+from glassformer.generate.infilling import GAP
+from glassformer.generate.options import GenerationOptions
+from glassformer.tasks.batching import (
+    apply_to,
+    map_batched,
+    predict_batched,
+)
 from glassformer.tasks.fill_masked import Guess, MaskedRow, beam_search, first_guesses, likelihood
 from glassformer.tasks.fill_seq2seq import Seq2SeqFiller
 from glassformer.tasks.fill_types import FillCandidate, Filled, Gap, GapFilling
-from glassformer.tasks.model_protocol import (
-    TaskModel,
-    longest,
-    purpose,
-    raise_errors,
-    require_head,
-    require_tokenizer,
-    texts_of,
-)
+from glassformer.tasks.heads import purpose, require_head
+from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
+from glassformer.tasks.task_cache import cached_task
 from glassformer.text import TextEncoding
 
 
-@overload
-def fill(model: TaskModel, texts: str, **how: Any) -> Filled: ...
+class FillerOptions(GenerationOptions, total=False):
+    """The keyword arguments of `fill`; generation options are for encoder-decoders."""
+
+    top: int
+    tokens: int
+    among: Sequence[str] | None
+    beam: int
 
 
 @overload
-def fill(model: TaskModel, texts: Iterator[str], **how: Any) -> Iterator[Filled]: ...
+def fill(model: TaskModel, texts: str, **options: Unpack[FillerOptions]) -> Filled: ...  # type: ignore[overload-overlap]
 
 
 @overload
-def fill(model: TaskModel, texts: Sequence[str], **how: Any) -> list[Filled]: ...
+def fill(
+    model: TaskModel, texts: Sequence[str], **options: Unpack[FillerOptions]
+) -> list[Filled]: ...
+
+
+@overload
+def fill(
+    model: TaskModel, texts: Iterator[str], **options: Unpack[FillerOptions]
+) -> Iterator[Filled]: ...
 
 
 def fill(
-    model: TaskModel, texts: str | Sequence[str] | Iterator[str], **how: Any
+    model: TaskModel,
+    texts: str | Sequence[str] | Iterator[str],
+    *,
+    top: int = 5,
+    tokens: int = 1,
+    among: Sequence[str] | None = None,
+    beam: int = 8,
+    **generation: Any,
 ) -> Filled | list[Filled] | Iterator[Filled]:
-    """Fills the gaps of a text, a list or an iterator of texts.
+    """Predicts what belongs in the gaps of texts.
 
-    `how` are the options of `filler`. The result is a `Filled`, a list or an iterator of them.
+    Args:
+        model: A masked language model or an encoder-decoder.
+        texts: A text with gaps marked by `___`, or a list or iterator of texts.
+        top: The number of candidates per gap and of fillings per text.
+        tokens: The maximum number of tokens of a gap.
+        among: The words to choose from, with any number of tokens.
+        beam: The beam width.
+        **generation: Generation options, for an encoder-decoder.
+
+    Returns:
+        A `Filled`, a list for a list, an iterator for an iterator.
+
+    >>> bert.fill("Paris is the ___ of France.").gaps[0].candidates[0].text
     """
-    work = filler(model, **how)
-    if isinstance(texts, str):
-        return next(raise_errors(work([texts])))
-    if isinstance(texts, Iterator):
-        return raise_errors(work(texts))
-    return list(raise_errors(work(texts_of(texts))))
+    task = cached_task(model, filler, top=top, tokens=tokens, among=among, beam=beam, **generation)
+    results: Filled | list[Filled] | Iterator[Filled] = apply_to(model, texts, task)
+    return results
 
 
 def filler(
@@ -64,7 +94,7 @@ def filler(
     tokens: int = 1,
     among: Sequence[str] | None = None,
     beam: int = 8,
-    **knobs: Any,
+    **generation: Any,
 ) -> MaskedFiller | Seq2SeqFiller:
     """Creates a filler for a masked language model or an encoder-decoder.
 
@@ -84,9 +114,9 @@ def filler(
                 f"{model.architecture} writes what is missing, of any length; `tokens` and `among` "
                 "are for masked language models."
             )
-        return Seq2SeqFiller(model, top, max(beam, top), knobs)
-    if knobs:
-        raise ConfigError(f"{next(iter(knobs))!r} is an option of encoder-decoders only.")
+        return Seq2SeqFiller(model, top, max(beam, top), generation)
+    if generation:
+        raise ConfigError(f"{next(iter(generation))!r} is an option of encoder-decoders only.")
     return MaskedFiller(model, top, tokens, among, max(beam, top))
 
 
@@ -112,23 +142,24 @@ class MaskedFiller:
         self.marks = re.compile(f"{GAP}|{re.escape(self.sign)}")
         self.limit = longest(model)
 
-    def __call__(self, texts: Iterable[Any]) -> Iterator[Filled | GlassformerError]:
-        waiting: list[str] = []
+    def __call__(self, texts: Iterable[str]) -> Iterator[Filled | GlassformerError]:
+        """Yields results in order; a text that cannot be read yields an error in its place."""
+        return map_batched(texts, self._predict)
 
-        def read(
-            several: list[str | GlassformerError],
-        ) -> Iterator[TextEncoding | GlassformerError]:
-            for text in several:
-                waiting.append("" if isinstance(text, GlassformerError) else text)
-                yield text if isinstance(text, GlassformerError) else self.encoded(text)
+    def _predict(self, texts: list[str]) -> Iterator[Filled | GlassformerError]:
+        encodings = [self.encode(text) for text in texts]
+        guesses = predict_batched(self.model, encodings, self._forward)
+        for text, encoding, found in zip(texts, encodings, guesses, strict=True):
+            if isinstance(encoding, GlassformerError) or isinstance(found, GlassformerError):
+                assert isinstance(found, GlassformerError)
+                yield found
+            else:
+                yield self.filled(text, encoding, found)
 
-        def first(inputs: dict[str, Any], several: list[TextEncoding]) -> list[Any]:
-            return first_guesses(self.model, inputs, several, self.mask, self.top, self.banned)
-
-        found = predict_batched(self.model, map_batched(texts, read), first)
-        for guesses in found:
-            text = waiting.pop(0)
-            yield guesses if isinstance(guesses, GlassformerError) else self.filled(text, guesses)
+    def _forward(
+        self, inputs: dict[str, Tensor], texts: list[TextEncoding]
+    ) -> list[list[list[Guess]]]:
+        return first_guesses(self.model, inputs, texts, self.mask, self.top, self.banned)
 
     @property
     def banned(self) -> list[int]:
@@ -137,7 +168,7 @@ class MaskedFiller:
         beyond = range(self.tokenizer.size, words)
         return [*(id for id in self.tokenizer.special_ids if id < words), *beyond]
 
-    def encoded(self, text: Any) -> TextEncoding | GlassformerError:
+    def encode(self, text: Any) -> TextEncoding | GlassformerError:
         if not isinstance(text, str):
             return InputError(f"A text must be a str, not {type(text).__name__}.")
         parts = self.marks.split(text)
@@ -153,9 +184,7 @@ class MaskedFiller:
             )
         return made
 
-    def filled(self, text: str, guesses: list[list[Guess]]) -> Filled:
-        encoded = self.encoded(text)
-        assert isinstance(encoded, TextEncoding)
+    def filled(self, text: str, encoded: TextEncoding, guesses: list[list[Guess]]) -> Filled:
         places = [found.span() for found in self.marks.finditer(text)]
         if self.among is not None:
             guesses = [self.of_words(text, gap) for gap in range(len(places))]
@@ -232,10 +261,10 @@ class MaskedFiller:
                     ids[at] = token
             rows.append(MaskedRow(ids, row.segments))
             places.append([at for gap in sorted(own) for at in own[gap]])
-        judged = likelihood(self.model, rows, places, self.mask)
+        scored = likelihood(self.model, rows, places, self.mask)
         split = [
             _split(guess, [len(one.tokens) for one in several])
-            for guess, several in zip(judged, chosen, strict=True)
+            for guess, several in zip(scored, chosen, strict=True)
         ]
         return sorted(split, key=lambda several: -several[0].total)[: self.top]
 
@@ -269,15 +298,15 @@ class MaskedFiller:
         several: Sequence[Guess],
     ) -> GapFilling:
         at = [i for i, id in enumerate(encoded.ids) if id == self.mask]
-        whole, end = "", 0
+        filled, end = "", 0
         for (start, stop), slot, guess in zip(places, at, several, strict=True):
-            whole += text[end:start]
+            filled += text[end:start]
             word = self.candidate(guess).text
             if self.continues(encoded.ids[slot - 1] if slot else None, guess.tokens):
-                whole, word = whole.rstrip(), word.removeprefix("##")
-            whole, end = whole + word, stop
+                filled, word = filled.rstrip(), word.removeprefix("##")
+            filled, end = filled + word, stop
         words = tuple(self.candidate(guess).text for guess in several)
-        return GapFilling(whole + text[end:], words, math.exp(several[0].total))
+        return GapFilling(filled + text[end:], words, math.exp(several[0].total))
 
     def continues(self, before: int | None, tokens: Sequence[int]) -> bool:
         """Whether these tokens continue the word before them (BERT's ##s)."""

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from glassformer.tasks.batching import collate, device_of
-from glassformer.tasks.model_protocol import TaskModel, require_head
+from glassformer.tasks.heads import require_head
+from glassformer.tasks.model_protocol import TaskModel
 from glassformer.text import TextEncoding
 
 ROWS = 32  # rows per forward pass
@@ -130,8 +131,8 @@ def likelihood(
         states.append(FillState(MaskedRow(hidden, row.segments), tuple(own), {}))
     going = [i for i, state in enumerate(states) if state.open]
     while going:
-        said = list(surest(model, [states[i] for i in going]))
-        for i, (state, place, logprobs) in zip(going, said, strict=True):
+        found = list(surest(model, [states[i] for i in going]))
+        for i, (state, place, logprobs) in zip(going, found, strict=True):
             token = wanted[i][place]
             states[i] = state.put(place, token, float(logprobs[token]))
         going = [i for i in going if states[i].open]

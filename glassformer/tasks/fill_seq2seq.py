@@ -6,42 +6,43 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from glassformer.errors import GlassformerError, UnsupportedError
+from glassformer.errors import GlassformerError, InputError, UnsupportedError
 from glassformer.generate.config import samples
-from glassformer.generate.infill import filler_of, infill
+from glassformer.generate.infilling import filler_of, infill
 from glassformer.generate.result import GenerationOutput
 from glassformer.tasks.fill_types import Filled, GapFilling
-from glassformer.tasks.model_protocol import TaskModel, purpose
+from glassformer.tasks.heads import purpose
+from glassformer.tasks.model_protocol import TaskModel
 
 
 class Seq2SeqFiller:
     """Fills gaps with an encoder-decoder; the most probable filling comes first."""
 
-    def __init__(self, model: TaskModel, top: int, beam: int, knobs: dict[str, Any]) -> None:
+    def __init__(self, model: TaskModel, top: int, beam: int, options: dict[str, Any]) -> None:
         self.model, self.top = model, top
         try:
             filler_of(model.generator)
         except GlassformerError as error:
-            said = f"{error} {model.architecture} is {purpose(model)}."
-            raise UnsupportedError(said) from None
-        usual = {} if samples(knobs) else {"num_beams": beam}
-        self.knobs = {**usual, "num_return_sequences": top, **knobs}
+            message = f"{error} {model.architecture} is {purpose(model)}."
+            raise UnsupportedError(message) from None
+        usual = {} if samples(options) else {"num_beams": beam}
+        self.options = {**usual, "num_return_sequences": top, **options}
 
-    def __call__(self, texts: Iterable[Any]) -> Iterator[Filled | GlassformerError]:
+    def __call__(self, texts: Iterable[str]) -> Iterator[Filled | GlassformerError]:
+        """Yields results in order; a text that cannot be read yields an error in its place."""
         for text in texts:
-            if isinstance(text, str):
-                try:
-                    yield self.filled(text)
-                except GlassformerError as error:
-                    yield error
-            elif isinstance(text, GlassformerError):
-                yield text
+            try:
+                yield self.filled(text)
+            except GlassformerError as error:
+                yield error
 
     def filled(self, text: str) -> Filled:
-        best = infill(self.model.generator, text, self.knobs)
-        found = tuple(map(_written, (best, *best.alternatives)))
+        if not isinstance(text, str):
+            raise InputError(f"A text must be a str, not {type(text).__name__}.")
+        best = infill(self.model, text, **self.options)
+        found = tuple(map(_filling, (best, *best.alternatives)))
         return Filled(found[0].text, (), found)
 
 
-def _written(said: GenerationOutput) -> GapFilling:
-    return GapFilling(said.text, tuple(said.spans or ()), math.exp(math.fsum(said.logprobs)))
+def _filling(output: GenerationOutput) -> GapFilling:
+    return GapFilling(output.text, tuple(output.spans or ()), math.exp(math.fsum(output.logprobs)))

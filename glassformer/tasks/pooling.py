@@ -148,8 +148,8 @@ def read_pooling(folder: Path) -> Pooling | None:
         if kind == "Transformer":
             base = path
         elif kind == "Pooling":
-            said = _read(path / "config.json", dict)
-            modes, skip = _modes(said, path), not said.get("include_prompt", True)
+            settings = _read(path / "config.json", dict)
+            modes, skip = _modes(settings, path), not settings.get("include_prompt", True)
         elif kind == "Normalize":
             normalize = True
         elif kind != "Dropout":  # which has no effect after training
@@ -202,19 +202,19 @@ def write_pooling(pooling: Pooling, folder: Path, width: int) -> None:
         (folder / name).write_text(json.dumps(value, indent=2) + "\n", "utf-8")
 
 
-def _modes(said: Mapping[str, Any], path: Path) -> tuple[str, ...]:
-    named = said.get("pooling_mode")
+def _modes(settings: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    named = settings.get("pooling_mode")
     if named is not None:
         ours = {their: own for own, their in THEIRS.items()}
-        asked = [named] if isinstance(named, str) else list(named)
-        unknown = [mode for mode in asked if mode not in ours]
+        modes = [named] if isinstance(named, str) else list(named)
+        unknown = [mode for mode in modes if mode not in ours]
         if unknown:
             raise UnsupportedError(
                 f"{path / 'config.json'} has the pooling {unknown[0]!r}.", field="pooling_mode"
             )
-        return tuple(ours[mode] for mode in asked)
+        return tuple(ours[mode] for mode in modes)
     order = ("first", "max", "mean", "root", "weighted", "last")  # sentence-transformers' order
-    return tuple(mode for mode in order if said.get(OLDER[mode]))
+    return tuple(mode for mode in order if settings.get(OLDER[mode]))
 
 
 def _optional(path: Path) -> dict[str, Any]:

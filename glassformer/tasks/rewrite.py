@@ -7,25 +7,21 @@ without further options.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
-from glassformer.generate import GenerationOutput
+from glassformer.generate import GenerationOutput, Generator
 from glassformer.generate.config import KINDS, samples
 from glassformer.generate.context import context_length
 from glassformer.generate.strategy import GenerationRequest
-from glassformer.tasks.batching import Pause, batched, device_of
-from glassformer.tasks.model_protocol import (
-    TRAINED,
-    TaskModel,
-    keep_settings,
-    require_head,
-    require_tokenizer,
-    settings_of,
-)
+from glassformer.tasks.batching import batched, device_of, map_batched
+from glassformer.tasks.heads import require_head
+from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
+from glassformer.tasks.task_settings import TRAINED, keep, settings_of
 from glassformer.text import Tokenizer
 
 Result = TypeVar("Result")
@@ -74,7 +70,6 @@ class Rewriter:
                 "model to fill gaps with (fill)."
             )
         self.model, self.verb = model, verb
-        self.writer = model.generator
         if self.writer.listens:
             raise UnsupportedError(
                 f"{verb} reads text, and {model.architecture} listens; give its sound to generate."
@@ -82,31 +77,35 @@ class Rewriter:
         self.alone = model.spec.encoder is None
         saved = {**settings_of(model, task), **settings_of(model, TRAINED)}
         self.saved, self.new_tokens = saved, new_tokens
-        knobs, tokenizer = self._knobs(given), require_tokenizer(model)
-        languages = [knobs.get(name) for name in LANGUAGES]
+        options, tokenizer = self._options(given), require_tokenizer(model)
+        languages = [options.get(name) for name in LANGUAGES]
         self.tokenizer, address = tokenizer.for_translation(*languages)
-        self.knobs = self.writer.knobs(knobs)
+        self.config = self.writer.knobs(options)
         self.prefix = address + (saved.get("prefix", "") if prefix is None else prefix)
         self.behind = self._separator(separator) if self.alone else []
         self.start = start_ids(self.tokenizer) if self.alone else []
         self.room = self._room(length)
 
-    def _knobs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    @property
+    def writer(self) -> Generator:
+        return self.model.generator
+
+    def _options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Merges the user's options over those of the task over the defaults for rewriting."""
         task = {k: v for k, v in self.saved.items() if k in KINDS}
         if LENGTHS & set(given):
             task = {k: v for k, v in task.items() if k not in LENGTHS}
-        named = {k: v for k, v in self.writer.saved.items() if k in KINDS and v is not None}
-        said: dict[str, Any] = {**named, **task, **given}
+        saved = {k: v for k, v in self.writer.saved.items() if k in KINDS and v is not None}
+        explicit: dict[str, Any] = {**saved, **task, **given}
         sampled = samples(given)
         usual: dict[str, Any] = {"do_sample": False} if sampled is None else {}
-        if "num_beams" not in said and not (sampled or given.get("penalty_alpha")):
+        if "num_beams" not in explicit and not (sampled or given.get("penalty_alpha")):
             usual["num_beams"] = BEAMS
-        self.limited = bool(LENGTHS & set(said))  # a length limit is set explicitly
+        self.limited = bool(LENGTHS & set(explicit))  # a length limit is set explicitly
         if not self.limited:
             usual["max_new_tokens"] = self.new_tokens
-        if "batch_size" not in said:
-            beams = {**usual, **said}.get("num_beams", 1)
+        if "batch_size" not in explicit:
+            beams = {**usual, **explicit}.get("num_beams", 1)
             gpu = device_of(self.model).type != "cpu"
             few = self.alone and not gpu
             usual["batch_size"] = max(ROWS, beams) if few else (GPU_TEXTS if gpu else TEXTS) * beams
@@ -131,7 +130,7 @@ class Rewriter:
         limits = [positions, self.saved.get("length"), self.tokenizer.max_length]
         room = min((one for one in limits if one is not None), default=USUAL_LENGTH)
         if self.alone:  # the target is in the same sequence
-            new = self.knobs.max_new_tokens or self.new_tokens
+            new = self.config.max_new_tokens or self.new_tokens
             room = max(room - new, room // 2)
         if length is not None and positions is not None and length > positions:
             raise ConfigError(
@@ -174,26 +173,30 @@ class Rewriter:
         If no length limit is set, `factor` times the tokens of the source (plus `LEAST_LIMIT`)
         limits the new tokens.
         """
-        found = self.writer.request(number, ids, self.knobs)
+        found = self.writer.request(number, ids, self.config)
         if factor is None or self.limited:
             return found
         return replace(found, limit=min(found.limit, int(factor * len(ids)) + LEAST_LIMIT))
 
+    @property
+    def pool(self) -> int:
+        """The number of sources that are sorted by length together."""
+        width = max(self.config.num_beams, self.config.num_return_sequences)
+        return POOLS * max(1, self.config.batch_size // width)
+
     def written(
-        self, sources: Iterable[Ids | Pause], factor: float | None = None
+        self, sources: Iterable[Ids], factor: float | None = None
     ) -> Iterator[GenerationOutput]:
         """Yields the generated text of each source, in order.
 
         Sources are computed in the order of their length, several batches at a time.
         """
-        width = max(self.knobs.num_beams, self.knobs.num_return_sequences)
-        at_once = max(1, self.knobs.batch_size // width)
-        for chunk in batched(sources, POOLS * at_once):
-            requests = [self.request(i, ids, factor) for i, ids in enumerate(chunk)]
+        for pool in batched(sources, self.pool):
+            requests = [self.request(i, ids, factor) for i, ids in enumerate(pool)]
             requests.sort(key=lambda one: -len(one.source or one.prompt))
             ready: dict[int, GenerationOutput] = {}
             following = 0
-            for number, generation in self.writer.results(requests, self.knobs):
+            for number, generation in self.writer.results(requests, self.config):
                 ready[number] = generation
                 while following in ready:
                     yield ready.pop(following)
@@ -201,7 +204,7 @@ class Rewriter:
 
     def each(
         self,
-        texts: Iterable[str | Pause],
+        texts: Iterable[str],
         prepare: Callable[[str], tuple[list[Ids], Finish[Result]]],
         factor: float | None = None,
     ) -> Iterator[Result | GlassformerError]:
@@ -213,37 +216,30 @@ class Rewriter:
                 from their outputs. An error that it raises is yielded in the place of the text.
             factor: See `request`.
         """
-        waiting: deque[tuple[int, Finish[Result]] | GlassformerError] = deque()
-        ready: deque[GenerationOutput] = deque()
+        return map_batched(
+            texts, partial(self._rewrite, prepare, factor), self.pool, first=self.pool
+        )
 
-        def sources() -> Iterator[Ids | Pause]:
-            for text in texts:
-                if isinstance(text, Pause):
-                    yield text
-                    continue
-                try:
-                    made, finish = prepare(text)
-                except GlassformerError as error:
-                    waiting.append(error)
-                    continue
-                waiting.append((len(made), finish))
-                yield from made
-
-        def whole() -> Iterator[Result | GlassformerError]:
-            while waiting:
-                if isinstance(waiting[0], GlassformerError):
-                    yield waiting[0]
-                else:
-                    count, finish = waiting[0]
-                    if len(ready) < count:
-                        return
-                    yield finish([ready.popleft() for _ in range(count)])
-                waiting.popleft()
-
-        for generation in self.written(sources(), factor):
-            ready.append(generation)
-            yield from whole()
-        yield from whole()
+    def _rewrite(
+        self,
+        prepare: Callable[[str], tuple[list[Ids], Finish[Result]]],
+        factor: float | None,
+        texts: list[str],
+    ) -> Iterator[Result | GlassformerError]:
+        jobs: list[tuple[list[Ids], Finish[Result]] | GlassformerError] = []
+        for text in texts:
+            try:
+                jobs.append(prepare(text))
+            except GlassformerError as error:
+                jobs.append(error)
+        sources = (ids for job in jobs if isinstance(job, tuple) for ids in job[0])
+        outputs = self.written(sources, factor)
+        for job in jobs:
+            if isinstance(job, GlassformerError):
+                yield job
+            else:
+                own, finish = job
+                yield finish(list(islice(outputs, len(own))))
 
     def checked(self, text: Any) -> str:
         if not isinstance(text, str):
@@ -277,4 +273,4 @@ def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
 
 def keep_layout(model: TaskModel, **settings: Any) -> None:
     """Stores the layout of sources that training used, so that it is saved with the model."""
-    keep_settings(model, TRAINED, **settings)
+    keep(model, TRAINED, **settings)

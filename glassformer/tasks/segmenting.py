@@ -36,9 +36,9 @@ def parts_of(
     for sentence in sentences(text):
         apart = together == "sentence" or (together == "paragraph" and sentence.start in begins)
         for piece in _fitting(text, sentence, measure, room):
-            whole = None if apart or not found else TextSpan(found[-1].start, piece.end)
-            if whole is not None and measure(text[slice(*whole)]) <= room:
-                found[-1] = whole
+            joined = None if apart or not found else TextSpan(found[-1].start, piece.end)
+            if joined is not None and measure(text[slice(*joined)]) <= room:
+                found[-1] = joined
             else:
                 found.append(piece)
             apart = together == "sentence"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Unpack, overload
 
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import GenerationOutput
-from glassformer.tasks.batching import Pause
-from glassformer.tasks.model_protocol import TaskModel, apply_to
+from glassformer.generate.options import GenerationOptions
+from glassformer.tasks.batching import apply_to
+from glassformer.tasks.model_protocol import TaskModel
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import parts_of
+from glassformer.tasks.task_cache import cached_task
 
 Long = Literal["cut", "split"]
 NEW_TOKENS = 128  # the default maximum of a summary
@@ -40,7 +42,7 @@ class Summary:
 
 
 class Summarizer:
-    """Summarizes texts with a model and generation options; see `Model.summarize`."""
+    """Summarizes texts with a model and generation options; see `summarize`."""
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class Summarizer:
         length: int | None = None,
         prefix: str | None = None,
         separator: str | None = None,
-        **knobs: Any,
+        **generation: Any,
     ) -> None:
         if long not in LONG:
             raise ConfigError(f"long is one of {', '.join(LONG)}, not {long!r}.")
@@ -59,14 +61,14 @@ class Summarizer:
             model,
             "summarize",
             "summarization",
-            knobs,
+            generation,
             prefix=prefix,
             separator=separator,
             length=length,
             new_tokens=NEW_TOKENS,
         )
 
-    def stream(self, texts: Iterable[str | Pause]) -> Iterator[Summary | GlassformerError]:
+    def __call__(self, texts: Iterable[str]) -> Iterator[Summary | GlassformerError]:
         """Yields summaries in the order of the texts; an error takes the place of its text."""
         return self.rewriter.each(texts, self._prepared)
 
@@ -96,9 +98,72 @@ class Summarizer:
         return text, first
 
 
-def summarize(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """Summarizes a text, a list or an iterator of texts; see `Model.summarize`."""
-    return apply_to(texts, Summarizer(model, **options).stream)
+class SummarizerOptions(GenerationOptions, total=False):
+    """The keyword arguments of `summarize`."""
+
+    long: Long
+    length: int | None
+    prefix: str | None
+    separator: str | None
+
+
+@overload
+def summarize(  # type: ignore[overload-overlap]
+    model: TaskModel, texts: str, **options: Unpack[SummarizerOptions]
+) -> Summary: ...
+
+
+@overload
+def summarize(
+    model: TaskModel, texts: Sequence[str], **options: Unpack[SummarizerOptions]
+) -> list[Summary]: ...
+
+
+@overload
+def summarize(
+    model: TaskModel, texts: Iterator[str], **options: Unpack[SummarizerOptions]
+) -> Iterator[Summary]: ...
+
+
+def summarize(
+    model: TaskModel,
+    texts: str | Sequence[str] | Iterator[str],
+    *,
+    long: Long = "cut",
+    length: int | None = None,
+    prefix: str | None = None,
+    separator: str | None = None,
+    **generation: Any,
+) -> Summary | list[Summary] | Iterator[Summary]:
+    """Summarizes texts.
+
+    Args:
+        model: An encoder-decoder, or a decoder-only model trained to summarize.
+        texts: A text, or a list or iterator of texts.
+        long: What happens to a text that exceeds the model's context: "cut" drops the rest;
+            "split" summarizes its parts and then the joined summaries.
+        length: The maximum number of tokens of a text or part.
+        prefix: The text before each source; the default is that of config.json.
+        separator: What separates source and target in a decoder-only model; the default is that
+            of config.json.
+        **generation: Generation options.
+
+    Returns:
+        A `Summary`, a list for a list, an iterator for an iterator.
+
+    >>> bart.summarize(article, max_new_tokens=60).text
+    """
+    summarizer = cached_task(
+        model,
+        Summarizer,
+        long=long,
+        length=length,
+        prefix=prefix,
+        separator=separator,
+        **generation,
+    )
+    results: Summary | list[Summary] | Iterator[Summary] = apply_to(model, texts, summarizer)
+    return results
 
 
 def _summary(written: list[GenerationOutput], *, unread: int, parts: int) -> Summary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,13 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, InputError
 from glassformer.metrics.ner import NerReport, Scheme, entities, names_entities, report, type_of
-from glassformer.tasks.batching import Pause, validate_text
-from glassformer.tasks.model_protocol import (
-    TaskModel,
-    apply_to,
-    labels_of,
-    raise_errors,
-    require_head,
-    require_tokenizer,
-    settings_of,
-)
+from glassformer.tasks.batching import apply_to, map_batched, raise_errors, validate_text
+from glassformer.tasks.heads import require_head
+from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.packing import can_pack, head_logits
-from glassformer.tasks.windowed_inference import WindowedJob, length_of, read_long
+from glassformer.tasks.task_cache import cached_task
+from glassformer.tasks.task_settings import labels_of, settings_of
+from glassformer.tasks.windowed_inference import WindowedJob, length_of, predict_windows
 from glassformer.tasks.windows import WindowFrame, encode_many_words, windows
 from glassformer.tasks.words import SPLITS, Split, WordList, find_words
 from glassformer.text import TextEncoding
@@ -81,14 +76,60 @@ class Tagged:
         return found | {"words": [asdict(word) for word in self.words]} if words else found
 
 
-def tag(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """Tags a text, or a list or iterator of texts or lists of words.
+class TaggerOptions(TypedDict, total=False):
+    """The keyword arguments of `tag`."""
 
-    `options` are those of `Tagger`.
+    split: Split | None
+    max_length: int | None
+    stride: int | None
+    head: str | None
+
+
+@overload
+def tag(model: TaskModel, texts: str, **options: Unpack[TaggerOptions]) -> Tagged: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def tag(
+    model: TaskModel, texts: Sequence[Given], **options: Unpack[TaggerOptions]
+) -> list[Tagged]: ...
+
+
+@overload
+def tag(
+    model: TaskModel, texts: Iterator[Given], **options: Unpack[TaggerOptions]
+) -> Iterator[Tagged]: ...
+
+
+def tag(
+    model: TaskModel,
+    texts: str | Sequence[Given] | Iterator[Given],
+    *,
+    split: Split | None = None,
+    max_length: int | None = None,
+    stride: int | None = None,
+    head: str | None = None,
+) -> Tagged | list[Tagged] | Iterator[Tagged]:
+    """Tags the words of texts of any length and extracts entities with their positions.
+
+    Args:
+        model: A model with a head for tagging.
+        texts: A text, or a list or iterator of texts or of lists of words.
+        split: How to split a text into words: "words", "characters" or "spaces".
+        max_length: The tokens of a window.
+        stride: The tokens between the starts of two windows.
+        head: The name of the head, if the model has several.
+
+    Returns:
+        A `Tagged`, a list for a list, an iterator for an iterator.
 
     >>> model.tag("Ada Lovelace was born in London.").entities
     """
-    return apply_to(texts, Tagger(model, **options).stream)
+    tagger = cached_task(
+        model, Tagger, split=split, max_length=max_length, stride=stride, head=head
+    )
+    results: Tagged | list[Tagged] | Iterator[Tagged] = apply_to(model, texts, tagger)
+    return results
 
 
 class Tagger:
@@ -128,11 +169,15 @@ class Tagger:
         self.room = self.frame.room(length_of(model, max_length, saved))
         self.stride = self.room - self.room // OVERLAP if stride is None else stride
 
-    def stream(self, texts: Iterable[Given | Pause]) -> Iterator[Tagged | GlassformerError]:
+    def __call__(self, texts: Iterable[Given]) -> Iterator[Tagged | GlassformerError]:
         """Yields results in order; a text that cannot be read yields an error in its place."""
+        return map_batched(texts, self._predict)
+
+    def _predict(self, texts: list[Given]) -> Iterator[Tagged | GlassformerError]:
         found: Found | None = None  # for the words of a text
-        flat = can_pack(self.model)
-        for step in read_long(self.model, map(self._job, texts), self._forward, flat=flat):
+        jobs = [self._job(text) for text in texts]
+        packed = can_pack(self.model)
+        for step in predict_windows(self.model, jobs, self._forward, packed=packed):
             if isinstance(step, GlassformerError):
                 yield step
                 found = None
@@ -161,26 +206,24 @@ class Tagger:
             raise InputError(f"There are {len(texts)} texts and tags of {len(gold)}.")
         for one, right in zip(texts, gold, strict=True):
             self.check(one, right)
-        return report([found.tags for found in raise_errors(self.stream(texts))], gold, scheme)
+        return report([found.tags for found in raise_errors(self(texts))], gold, scheme)
 
     def check(self, words: Sequence[str], tags: Sequence[str]) -> None:
         """Raises if the tags cannot be gold tags of the words, given the model's labels."""
         if len(words) != len(tags):
             raise DataError(f"There are {len(words)} words and {len(tags)} tags.")
         known = {self._kind(label) for label in self.labels}
-        strange = next((tag for tag in tags if self._kind(tag) not in known), None)
-        if strange is not None:
+        unknown = next((tag for tag in tags if self._kind(tag) not in known), None)
+        if unknown is not None:
             raise DataError(
-                f"The tag {strange!r} is none of the model's: {', '.join(self.labels)}."
+                f"The tag {unknown!r} is none of the model's: {', '.join(self.labels)}."
             )
 
     def _kind(self, tag: str) -> str:
         """Returns the type of a tag, because a scheme may use other prefixes than the model."""
         return type_of(tag) if self.marked else tag
 
-    def _job(self, given: Given | Pause) -> WindowedJob[WordList] | GlassformerError | Pause:
-        if isinstance(given, Pause):
-            return given
+    def _job(self, given: Given) -> WindowedJob[WordList] | GlassformerError:
         try:
             words = self._words(given)
         except GlassformerError as error:
@@ -192,9 +235,9 @@ class Tagger:
         if not isinstance(given, str):
             if not isinstance(given, Sequence):
                 raise InputError(f"A text is a str or a list of words, not {type(given).__name__}.")
-            strange = [word for word in given if not isinstance(word, str) or not word.strip()]
-            if strange:
-                raise InputError(f"The words have {strange[0]!r}, which is no word.")
+            invalid = [word for word in given if not isinstance(word, str) or not word.strip()]
+            if invalid:
+                raise InputError(f"The words have {invalid[0]!r}, which is no word.")
         text = given if isinstance(given, str) else " ".join(given)
         error = validate_text(text)
         if error is not None:
@@ -212,8 +255,8 @@ class Tagger:
 
     def _forward(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Found]:
         logits = head_logits(self.model, inputs, self.head.name).float()
-        chances, labels = (side.cpu().numpy() for side in logits.softmax(-1).max(-1))
-        return list(zip(chances, labels, strict=True))
+        probabilities, labels = (side.cpu().numpy() for side in logits.softmax(-1).max(-1))
+        return list(zip(probabilities, labels, strict=True))
 
     def _tagged(self, given: WordList, found: Found) -> Tagged:
         unknown = "O" if "O" in self.labels else "_"
@@ -230,5 +273,5 @@ class Tagger:
         self, text: str, words: Sequence[TaggedWord], kind: str, first: int, last: int
     ) -> Entity:
         start, end = words[first].start, words[last].end
-        chances = [word.probability for word in words[first : last + 1]]
-        return Entity(kind, text[start:end], start, end, sum(chances) / len(chances))
+        probabilities = [word.probability for word in words[first : last + 1]]
+        return Entity(kind, text[start:end], start, end, sum(probabilities) / len(probabilities))

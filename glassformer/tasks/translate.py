@@ -6,21 +6,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Unpack, overload
 
 from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.generate import GenerationOutput
-from glassformer.tasks.batching import Pause
-from glassformer.tasks.model_protocol import (
-    SETTINGS,
-    TRAINED,
-    TaskModel,
-    apply_to,
-    require_tokenizer,
-)
+from glassformer.generate.options import GenerationOptions
+from glassformer.tasks.batching import apply_to
+from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
 from glassformer.tasks.sentences import TextSpan, blocks
+from glassformer.tasks.task_cache import cached_task
+from glassformer.tasks.task_settings import SETTINGS, TRAINED
 
 Split = Literal["parts", "sentences", "none"]
 SPLITS = ("parts", "sentences", "none")
@@ -60,7 +57,7 @@ class Translation:
 class Translator:
     """Translates texts with a model, its languages and generation options.
 
-    See `Model.translate`. With `keep_empty`, an empty text is not an error and stays as it is.
+    See `translate`. With `keep_empty`, an empty text is not an error and stays as it is.
     """
 
     def __init__(
@@ -74,26 +71,28 @@ class Translator:
         prefix: str | None = None,
         separator: str | None = None,
         keep_empty: bool = False,
-        **knobs: Any,
+        **generation: Any,
     ) -> None:
         self.keep_empty = keep_empty
-        asked = (source_language, target_language)
-        task = None if prefix is not None else _task(model, asked)
+        languages = (source_language, target_language)
+        task = None if prefix is not None else _task(model, languages)
         if task is None:  # otherwise the task's prefix names the languages
-            named = zip(("source_language", "target_language"), asked, strict=True)
-            knobs |= {name: language for name, language in named if language is not None}
+            named = zip(("source_language", "target_language"), languages, strict=True)
+            generation |= {name: language for name, language in named if language is not None}
         self.rewriter = Rewriter(
             model,
             "translate",
             task or "translation",
-            knobs,
+            generation,
             prefix=prefix,
             separator=separator,
             length=length,
             new_tokens=NEW_TOKENS,
         )
-        if None not in asked:
-            _check_direction(" to ".join(map(str, asked)), self.rewriter.saved.get("directions"))
+        if None not in languages:
+            _check_direction(
+                " to ".join(map(str, languages)), self.rewriter.saved.get("directions")
+            )
         self.split: Split = split or self.rewriter.saved.get("split", "parts")
         if self.split not in SPLITS:
             raise ConfigError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
@@ -105,14 +104,14 @@ class Translator:
 
     def _lacks_target(self) -> bool:
         """Whether the model has several languages and no target language is set."""
-        knobs, tokenizer = self.rewriter.knobs, require_tokenizer(self.rewriter.model)
+        config, tokenizer = self.rewriter.config, require_tokenizer(self.rewriter.model)
         if tokenizer.language is None or tokenizer.target is not tokenizer:
             return False
-        start = knobs.decoder_start_token_id
+        start = config.decoder_start_token_id
         plain = start is None or start in tokenizer.special.values()
-        return knobs.target_language is None and knobs.forced_bos_token_id is None and plain
+        return config.target_language is None and config.forced_bos_token_id is None and plain
 
-    def stream(self, texts: Iterable[str | Pause]) -> Iterator[Translation | GlassformerError]:
+    def __call__(self, texts: Iterable[str]) -> Iterator[Translation | GlassformerError]:
         """Yields translations in the order of the texts, each as soon as it is complete.
 
         Errors are yielded in place of their texts.
@@ -138,16 +137,90 @@ class Translator:
                 f"The text has {length} tokens, and the model reads {room} at once; let it be "
                 "split into parts or sentences (split)."
             )
-        whole = blocks(text)
-        return [TextSpan(whole[0].start, whole[-1].end)]
+        paragraphs = blocks(text)
+        return [TextSpan(paragraphs[0].start, paragraphs[-1].end)]
 
 
-def translate(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """Translates a text, a list or an iterator of texts; see `Model.translate`."""
-    return apply_to(texts, Translator(model, **options).stream)
+class TranslatorOptions(GenerationOptions, total=False):
+    """The keyword arguments of `translate`."""
+
+    split: Split | None
+    length: int | None
+    prefix: str | None
+    separator: str | None
+    keep_empty: bool
 
 
-def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
+@overload
+def translate(  # type: ignore[overload-overlap]
+    model: TaskModel, texts: str, **options: Unpack[TranslatorOptions]
+) -> Translation: ...
+
+
+@overload
+def translate(
+    model: TaskModel, texts: Sequence[str], **options: Unpack[TranslatorOptions]
+) -> list[Translation]: ...
+
+
+@overload
+def translate(
+    model: TaskModel, texts: Iterator[str], **options: Unpack[TranslatorOptions]
+) -> Iterator[Translation]: ...
+
+
+def translate(
+    model: TaskModel,
+    texts: str | Sequence[str] | Iterator[str],
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    split: Split | None = None,
+    length: int | None = None,
+    prefix: str | None = None,
+    separator: str | None = None,
+    keep_empty: bool = False,
+    **generation: Any,
+) -> Translation | list[Translation] | Iterator[Translation]:
+    """Translates texts. Long texts are translated in parts and keep their paragraphs.
+
+    Args:
+        model: An encoder-decoder, or a decoder-only model trained to translate.
+        texts: A text, or a list or iterator of texts.
+        source_language: The language of the texts, for a multilingual model.
+        target_language: The language to translate into, for a multilingual model.
+        split: What is translated at a time: "parts" (as many sentences of a paragraph as fit),
+            "sentences", or "none" for the whole text.
+        length: The maximum number of tokens of a part.
+        prefix: The text before each source; the default is that of config.json.
+        separator: What separates source and target in a decoder-only model; the default is that
+            of config.json.
+        keep_empty: Whether an empty text stays as it is, instead of raising an error.
+        **generation: Generation options.
+
+    Returns:
+        A `Translation`, a list for a list, an iterator for an iterator.
+
+    >>> m2m.translate("Guten Morgen.", source_language="de", target_language="en").text
+    """
+    translator = cached_task(
+        model,
+        Translator,
+        source_language=source_language,
+        target_language=target_language,
+        split=split,
+        length=length,
+        prefix=prefix,
+        separator=separator,
+        keep_empty=keep_empty,
+        **generation,
+    )
+    results: Translation | list[Translation] | Iterator[Translation]
+    results = apply_to(model, texts, translator)
+    return results
+
+
+def _task(model: TaskModel, languages: Sequence[str | None]) -> str | None:
     """Returns config.json's name of the task of translating between these languages.
 
     It is None unless config.json has a task per language pair, as T5's does, and the model was not
@@ -157,7 +230,7 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
     pairs = {match.groups(): name for name in tasks if (match := PAIR.fullmatch(name))}
     if not pairs or TRAINED in tasks:  # it was trained on something else since
         addresses = require_tokenizer(model).language_tokens
-        if addresses and asked[1] is None:
+        if addresses and languages[1] is None:
             raise ConfigError(
                 "Say which language to translate into (target_language, --to); the model knows "
                 f"{', '.join(addresses)}."
@@ -166,7 +239,7 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
     fitting = [
         pair
         for pair in pairs
-        if all(want in (None, has) for want, has in zip(asked, pair, strict=True))
+        if all(want in (None, has) for want, has in zip(languages, pair, strict=True))
     ]
     if len(fitting) == 1:
         return pairs[fitting[0]]
@@ -177,12 +250,12 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
     )
 
 
-def _check_direction(asked: str, known: Sequence[str] | None) -> None:
+def _check_direction(direction: str, known: Sequence[str] | None) -> None:
     """Raises if the model was not trained for this direction; it would use another language."""
-    if known and asked not in known:
+    if known and direction not in known:
         raise ConfigError(
-            f"This model was not taught to translate {asked}, only {', '.join(known)}; go by way "
-            "of a language in between."
+            f"This model was not taught to translate {direction}, only {', '.join(known)}; go by "
+            "way of a language in between."
         )
 
 
@@ -191,7 +264,7 @@ def _joined(
 ) -> Translation:
     texts = [as_line(one.text.strip()) for one in written]
     parts = tuple(
-        TranslatedPart(*span, said, one.score, one.stop)
-        for span, said, one in zip(spans, texts, written, strict=True)
+        TranslatedPart(*span, translated, one.score, one.stop)
+        for span, translated, one in zip(spans, texts, written, strict=True)
     )
     return Translation(rejoined(text, spans, texts), parts)

@@ -5,15 +5,14 @@ At most one pool of windows is held at a time.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
 from glassformer.errors import GlassformerError, InputError
-from glassformer.tasks.batching import Pause, predict_batched
+from glassformer.tasks.batching import POOL, batched, predict_batched
 from glassformer.tasks.model_protocol import TaskModel, longest
 from glassformer.tasks.windows import TextWindow, WindowFrame
 from glassformer.text import TextEncoding
@@ -21,6 +20,7 @@ from glassformer.text import TextEncoding
 About = TypeVar("About")
 Result = TypeVar("Result")
 USUAL_LENGTH = 512  # for models without a maximum length
+MAX_TOKENS = 2**16  # of a pool of windows
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,17 @@ class WindowedJob(Generic[About]):
     about: About
     frame: WindowFrame
     windows: Iterator[TextWindow]
+
+
+@dataclass(frozen=True)
+class FramedWindow(Generic[About]):
+    """A window with its frame around it, and the data of its text."""
+
+    about: About
+    window: TextWindow
+    encoding: TextEncoding
+    before: int  # the number of tokens of the frame before the window
+    last: bool  # of its text
 
 
 @dataclass(frozen=True)
@@ -43,43 +54,47 @@ class WindowResult(Generic[About, Result]):
     last: bool  # of its text
 
 
-def read_long(
+def predict_windows(
     model: TaskModel,
-    jobs: Iterable[WindowedJob[About] | GlassformerError | Pause],
+    jobs: Sequence[WindowedJob[About] | GlassformerError],
     forward: Callable[[dict[str, Tensor], list[TextEncoding]], Sequence[Result]],
     *,
-    flat: bool = False,
+    packed: bool = False,
 ) -> Iterator[WindowResult[About, Result] | GlassformerError]:
     """Runs a model on the windows of texts.
 
-    An error ends its text, of which windows may have been yielded before. `flat` is that of
+    An error ends its text, of which windows may have been yielded before. `packed` is that of
     `predict_batched`.
     """
-    waiting: deque[tuple[WindowedJob[About], TextWindow, bool] | None] = deque()
+    windows = (window for job in jobs for window in framed_windows(job))
+    for pool in batched(windows, POOL, MAX_TOKENS, num_tokens):
+        encodings = [one.encoding if isinstance(one, FramedWindow) else one for one in pool]
+        results = predict_batched(model, encodings, forward, packed=packed)
+        for one, result in zip(pool, results, strict=True):
+            if isinstance(one, GlassformerError) or isinstance(result, GlassformerError):
+                assert isinstance(result, GlassformerError)
+                yield result
+            else:
+                yield WindowResult(one.about, one.before, one.window, result, one.last)
 
-    def framed() -> Iterator[TextEncoding | GlassformerError | Pause]:
-        for job in jobs:
-            if isinstance(job, Pause):
-                yield job
-                continue
-            try:
-                if isinstance(job, GlassformerError):
-                    raise job
-                for window, last in with_last(job.windows):
-                    waiting.append((job, window, last))
-                    yield job.frame.around(window.text)
-            except GlassformerError as error:
-                waiting.append(None)
-                yield error
 
-    for result in predict_batched(model, framed(), forward, flat=flat):
-        asked = waiting.popleft()
-        if isinstance(result, GlassformerError):
-            yield result
-        else:
-            assert asked is not None
-            job, window, last = asked
-            yield WindowResult(job.about, len(job.frame.before), window, result, last)
+def framed_windows(
+    job: WindowedJob[About] | GlassformerError,
+) -> Iterator[FramedWindow[About] | GlassformerError]:
+    """Yields the windows of a text, or the error in its place."""
+    if isinstance(job, GlassformerError):
+        yield job
+        return
+    try:
+        for window, last in with_last(job.windows):
+            encoding = job.frame.around(window.text)
+            yield FramedWindow(job.about, window, encoding, len(job.frame.before), last)
+    except GlassformerError as error:
+        yield error
+
+
+def num_tokens(window: FramedWindow[Any] | GlassformerError) -> int:
+    return len(window.encoding) if isinstance(window, FramedWindow) else 0
 
 
 def with_last(windows: Iterator[TextWindow]) -> Iterator[tuple[TextWindow, bool]]:
@@ -93,12 +108,12 @@ def with_last(windows: Iterator[TextWindow]) -> Iterator[tuple[TextWindow, bool]
     yield window, True
 
 
-def length_of(model: TaskModel, asked: int | None, saved: Mapping[str, Any]) -> int:
+def length_of(model: TaskModel, max_length: int | None, saved: Mapping[str, Any]) -> int:
     """Returns the number of tokens of a window.
 
     It is the requested one, or the smaller of the head's training length and the model's maximum.
     """
-    most = longest(model, asked)
-    if asked is not None or most is None:
-        return asked or saved.get("length") or USUAL_LENGTH
-    return min(most, saved.get("length") or most)
+    limit = longest(model, max_length)
+    if max_length is not None or limit is None:
+        return max_length or saved.get("length") or USUAL_LENGTH
+    return min(limit, saved.get("length") or limit)

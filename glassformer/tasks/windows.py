@@ -59,7 +59,7 @@ class WindowFrame:
         return room
 
 
-def parts(whole: TextEncoding, text: int, most: int) -> tuple[list[int], list[int], list[int]]:
+def parts(encoding: TextEncoding, text: int, most: int) -> tuple[list[int], list[int], list[int]]:
     """Returns the positions before a text, of its tokens, and after it.
 
     Args:
@@ -67,13 +67,13 @@ def parts(whole: TextEncoding, text: int, most: int) -> tuple[list[int], list[in
         text: 0 for a single text, 1 for one after a question.
         most: The maximum number of tokens of the question.
     """
-    real = [i for i, special in enumerate(whole.special_mask) if not special]
-    inside = [i for i in real if whole.sequence[i] == text]
-    question = [i for i in real if whole.sequence[i] != text]
+    real = [i for i, special in enumerate(encoding.special_mask) if not special]
+    inside = [i for i in real if encoding.sequence[i] == text]
+    question = [i for i in real if encoding.sequence[i] != text]
     left_out = {*question[most:], *inside}
-    kept = [i for i in range(len(whole)) if i not in left_out]
-    end = inside[0] if inside else len(whole)
-    return [i for i in kept if i < end], inside, [i for i in kept if i >= end]
+    remaining = [i for i in range(len(encoding)) if i not in left_out]
+    end = inside[0] if inside else len(encoding)
+    return [i for i in remaining if i < end], inside, [i for i in remaining if i >= end]
 
 
 # --- tokens ------------------------------------------------------------------------------------
@@ -121,8 +121,8 @@ def encode_many_words(tokenizer: Tokenizer, words: Sequence[str]) -> Iterator[Te
         low = places[start - first] if start else -1
         high = places[min(start + MANY, len(words)) - first]
         last = high if start + MANY < len(words) else high + 1
-        kept = _between(block, 0, low, last)
-        yield replace(kept, words=[None if n is None else n + first for n in kept.words])
+        own = _between(block, 0, low, last)
+        yield replace(own, words=[None if n is None else n + first for n in own.words])
 
 
 def _ends(words: Sequence[str]) -> Iterator[int]:
@@ -136,8 +136,8 @@ def _ends(words: Sequence[str]) -> Iterator[int]:
 def _between(block: TextEncoding, shift: int, low: int, high: int) -> TextEncoding:
     """Shifts the offsets, then keeps the tokens that start between `low` and `high`."""
     offsets = [(start + shift, stop + shift) for start, stop in block.offsets]
-    kept = [i for i, (start, _) in enumerate(offsets) if low <= start < high]
-    return replace(block, offsets=offsets).take(kept)
+    inside = [i for i, (start, _) in enumerate(offsets) if low <= start < high]
+    return replace(block, offsets=offsets).take(inside)
 
 
 # --- windows -----------------------------------------------------------------------------------

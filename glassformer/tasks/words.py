@@ -66,7 +66,7 @@ class WordList(Sequence[str]):
         return [self.text[start:end] for start, end in spans]
 
 
-def whole_letters(text: str, start: int, stop: int) -> tuple[int, int]:
+def whole_characters(text: str, start: int, stop: int) -> tuple[int, int]:
     """Strips spaces from a span and extends it to whole characters at both ends."""
     while start < stop and text[start].isspace():
         start += 1

@@ -26,6 +26,7 @@ from facts import FACTS, Facts, Trial
 
 import glassformer as gf
 from glassformer.storage.files import write_json
+from glassformer.tasks.task_settings import keep
 from glassformer.train.compare_runs import find_runs
 from glassformer.train.recipe import read_recipe
 from glassformer.train.saved_steps import snapshots
@@ -69,7 +70,7 @@ def pack(name: str, facts: Facts, target: Path) -> None:
     model = gf.load(run / facts.kept)
     if facts.settings is not None:
         task, settings = facts.settings
-        model.keep(task, **settings)
+        keep(model, task, **settings)
     model.save(target, dtype=torch.bfloat16)
     shutil.copytree(DATA / name / "eval", target / "eval", dirs_exist_ok=True)
     steps = [one for one in snapshots(run) if one.folder.parent.name == "steps"]

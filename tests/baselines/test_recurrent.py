@@ -141,9 +141,12 @@ DROPPING = model(
 def test_nothing_is_dropped_at_evaluation():
     tokens = tiny.tokens(2, 6)
     with torch.no_grad():
-        assert torch.equal(tiny.net(DROPPING)(tokens).last_hidden_state, tiny.net(TWO)(tokens).last_hidden_state)
+        assert torch.equal(
+            tiny.net(DROPPING)(tokens).last_hidden_state, tiny.net(TWO)(tokens).last_hidden_state
+        )
         assert not torch.equal(
-            tiny.net(DROPPING).train()(tokens).last_hidden_state, tiny.net(TWO)(tokens).last_hidden_state
+            tiny.net(DROPPING).train()(tokens).last_hidden_state,
+            tiny.net(TWO)(tokens).last_hidden_state,
         )
 
 
@@ -210,7 +213,9 @@ def test_gradients_go_back_so_many_tokens():
     ours = {name: weight.grad for name, weight in net.decoder.named_parameters()}
     other, cache = tiny.net(TWO), Cache()
     for start in range(0, 11, 4):
-        other(tokens[:, start : start + 4], past_key_values=cache).last_hidden_state.square().sum().backward()
+        other(
+            tokens[:, start : start + 4], past_key_values=cache
+        ).last_hidden_state.square().sum().backward()
         for depth in range(2):
             cache.keep_state(depth, tuple(each.detach() for each in cache.state(depth)))
     for name, weight in other.decoder.named_parameters():

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from glassformer.cli import VERBS, app
-from glassformer.cli.help_layout import told
+from glassformer.cli.help_layout import split_help
 from glassformer.zoo import names
 
 GROUP = typer.main.get_command(app)
@@ -78,7 +78,7 @@ def helped(monkeypatch, capsys):
 def test_help_fits(helped, verb, width):
     command = EVERY.get(verb, GROUP)
     shown = helped(verb, width)
-    examples = [f"  {example}" for example in told(command.help)[1]]
+    examples = [f"  {example}" for example in split_help(command.help)[1]]
     names = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
     for line in shown.splitlines():
         if line not in examples and not re.match(r"  -{1,2}\w", line):  # those are never cut
@@ -106,7 +106,7 @@ def test_an_example_of_every_verb_is_understood(helped, verb):
 def test_an_example_without_files_works_as_pasted(glassformer, verb, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     short = ("--max-new-tokens", "8") if verb == "generate" else ()
-    for example in told(EVERY[verb].help)[1]:
+    for example in split_help(EVERY[verb].help)[1]:
         code, shown, said = glassformer(*shlex.split(example)[1:], *short)
         assert code == 0 and (shown or list(tmp_path.iterdir())), said
 

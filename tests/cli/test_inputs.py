@@ -12,7 +12,6 @@ import typer
 
 from glassformer.cli.input_records import InputRecords, field_of
 from glassformer.errors import GlassformerError
-from glassformer.tasks.batching import PAUSE
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def pipe(monkeypatch):
 
 
 def texts(inputs: InputRecords, field: str = "text") -> list[str]:
-    return [r[field] for r in inputs if r is not PAUSE]
+    return [r[field] for r in inputs]
 
 
 def test_a_word_is_a_text():
@@ -157,16 +156,20 @@ def test_another_encoding_and_nothing_at_all(tmp_path):
 def test_a_stream_that_grows_is_read_as_it_comes(monkeypatch):
     reading, writing = os.pipe()
     monkeypatch.setattr(sys, "stdin", os.fdopen(reading, "r"))
-    found = iter(InputRecords())
-    for word in ("one", "two"):
-        os.write(writing, f"{word}\n".encode())
-        record = next(found)
-        while record is PAUSE:
-            record = next(found)
-        assert record["text"] == word
-        assert next(found) is PAUSE  # nothing is there, and whoever waits may compute
-    os.close(writing)
-    assert list(found) == []
+    given = iter((b"one\n", b"two\n", b""))
+
+    def write():
+        content = next(given)
+        os.write(writing, content) if content else os.close(writing)
+
+    def work(questions):
+        write()
+        for question in questions:
+            assert not questions.ready()  # nothing is there, and the task may compute
+            yield question["text"].upper()
+            write()
+
+    assert [text for _, text in InputRecords().answers(lambda r: r, work)] == ["ONE", "TWO"]
 
 
 def test_what_the_reader_raises_is_raised_to_the_caller(pipe):

@@ -65,7 +65,9 @@ def test_a_text_without_an_end_is_refused():
 
 
 def test_where_to_read_can_be_given():
-    head, out = run(spec.HeadSpec(name="h", pick="last", outputs=3), head_positions=torch.tensor([1, 4]))
+    head, out = run(
+        spec.HeadSpec(name="h", pick="last", outputs=3), head_positions=torch.tensor([1, 4])
+    )
     assert torch.allclose(out.logits, head.out(out.last_hidden_state[[0, 1], [1, 4]]), atol=1e-6)
 
 
@@ -210,7 +212,5 @@ def test_auxiliary_heads_are_computed_when_asked_and_read_their_layer():
         }
         assert torch.equal(plain.logits, full.logits)
         for depth in range(3):
-            expected = net.heads[f"layer{depth}"].out(
-                seen[f"decoder.blocks.{depth}.resid_post"]
-            )
+            expected = net.heads[f"layer{depth}"].out(seen[f"decoder.blocks.{depth}.resid_post"])
             assert torch.allclose(full.head_outputs[f"layer{depth}"], expected, atol=1e-6)

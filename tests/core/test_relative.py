@@ -134,7 +134,10 @@ def test_what_cannot_be_is_said():
     with pytest.raises(GlassformerError, match="prefix"):
         net(tiny.tokens(1, 4), prefix_length=torch.tensor([2]))
     order = Permutation.of(torch.arange(4)[None])
-    for other in ({"document_ids": torch.tensor([[0, 0, 1, 1]])}, {"prefix_length": torch.tensor([2])}):
+    for other in (
+        {"document_ids": torch.tensor([[0, 0, 1, 1]])},
+        {"prefix_length": torch.tensor([2])},
+    ):
         with pytest.raises(GlassformerError, match="order of reading"):
             net(tiny.tokens(1, 4), permutation=order, **other)
 

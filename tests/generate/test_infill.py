@@ -9,7 +9,8 @@ from tokenizers import Tokenizer as Backend
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.generate.infill import filler_of
+from glassformer.generate import infill
+from glassformer.generate.infilling import filler_of
 from glassformer.generate.result import GenerationOutput
 from glassformer.text import Tokenizer
 
@@ -84,7 +85,7 @@ SAID = "<extra_id_0> cute dog<extra_id_1> the green<extra_id_2> A A A"
     "text", [GAPS, GAPS.replace("___", "_____"), "The <extra_id_0> walks in <extra_id_1> park ."]
 )
 def test_what_is_said_behind_sentinels_fills_the_gaps(t5, text):
-    result = t5.infill(text, **forced(t5, SAID))
+    result = infill(t5, text, **forced(t5, SAID))
     assert result.text == "The cute dog walks in the green park ."
     assert result.spans == ["cute dog", "the green"]
     assert result.stop == "eos"
@@ -118,10 +119,10 @@ def test_a_model_may_say_something_else(t5, said, spans):
 
 def test_a_mask_is_filled_by_writing_the_whole_text(bart):
     for text in (GAPS, GAPS.replace("___", "<mask>")):
-        result = bart.infill(text, **forced(bart, "The cute dog walks in the green park ."))
+        result = infill(bart, text, **forced(bart, "The cute dog walks in the green park ."))
         assert result.text == "The cute dog walks in the green park ."
         assert result.spans == ["cute dog", "the green"]
-    other = bart.infill(GAPS, **forced(bart, "A dog walks ."))
+    other = infill(bart, GAPS, **forced(bart, "A dog walks ."))
     assert (other.text, other.spans) == ("A dog walks .", None)
 
 
@@ -131,7 +132,7 @@ def test_as_the_model_itself_would_have_it(name, request):
     mark = ("<extra_id_0>", "<extra_id_1>") if name == "t5" else ("<mask>", "<mask>")
     source = f"The {mark[0]} walks in {mark[1]} park ."
     knobs = {"num_beams": 3, "num_return_sequences": 3, "max_new_tokens": 8}
-    result = model.infill(GAPS, **knobs)
+    result = infill(model, GAPS, **knobs)
     ends = [model.tokenizer.special["eos"]]
     if name == "t5":
         ends.append(model.tokenizer.id("<extra_id_2>"))
@@ -155,12 +156,12 @@ def test_as_the_model_itself_would_have_it(name, request):
 )
 def test_bad_texts(t5, text, said):
     with pytest.raises(GlassformerError) as caught:
-        t5.infill(text)
+        infill(t5, text)
     assert said in str(caught.value)
 
 
 def test_models_that_cannot_fill_a_gap():
     with pytest.raises(GlassformerError, match="an encoder-decoder whose tokenizer has a mask"):
-        gf.load("shakespeare").infill(GAPS)
+        infill(gf.load("shakespeare"), GAPS)
     with pytest.raises(GlassformerError, match="Infilling needs a tokenizer"):
-        gf.create("t5-small", **SIZES, **T5).infill(GAPS)
+        infill(gf.create("t5-small", **SIZES, **T5), GAPS)

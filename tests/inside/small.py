@@ -13,6 +13,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, processors
 
 import glassformer as gf
+from glassformer.tasks.task_settings import keep
 from glassformer.train.objectives.mixture_parts import with_heads
 
 WORDS = (
@@ -111,7 +112,7 @@ def several(seed: int = 0) -> gf.Model:
     ]
     model = with_heads(encoder(), parts)
     for head, (_, labels) in LABELED.items():
-        model.keep(head, labels=labels)
+        keep(model, head, labels=labels)
     return shaken(model, seed)
 
 

@@ -35,7 +35,7 @@ def test_what_an_edit_leaves_alone_is_not_read_again():
     before = model.look(TEXT)
     lens_changes(before, before)
     after = model.look(TEXT, edits=[inside.ablate_heads(2, [1])])
-    after.read_through(before.seen)
+    after.run_with_cache(before.cache)
     rows = []
     (head,) = model.heads.values()
     head.register_forward_hook(lambda _, read, __: rows.append(read[0].shape[1]))
@@ -65,7 +65,7 @@ def test_weights_may_start_from_zero():
 
 def test_a_pause_may_end_a_lens():
     view = small.decoder().look(TEXT)
-    view.read_through()
+    view.run_with_cache()
 
     def stop():
         raise TimeoutError

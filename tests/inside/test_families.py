@@ -148,7 +148,7 @@ def test_a_patch_with_itself_changes_nothing_to_the_bit(name):
     (text, target), plain = text_of(case), look(case)
     everything = look(case, at="*")
     assert torch.equal(everything.output.hidden, plain.output.hidden)
-    names = {n.split(".")[-1] for n in everything.seen}
+    names = {n.split(".")[-1] for n in everything.cache}
     for at in ("*", *(f"*.{end}" for end in sorted(names))):
         edit = {"kind": "patch", "at": at, "from": text, "from_target": target}
         assert torch.equal(look(case, edits=[edit]).output.hidden, plain.output.hidden), at

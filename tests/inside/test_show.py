@@ -82,7 +82,7 @@ def test_text_is_never_markup():
         )
         assert show not in words._repr_html_()
     view = model.look(TEXT)
-    view.seen["decoder.blocks.0.pattern"] = view.attention[0].array[None]
+    view.cache["decoder.blocks.0.pattern"] = view.attention[0].array[None]
     tokens = tuple(
         gf.inside.capture.model_inputs.InputToken(1, "</script><b>") for _ in view.tokens
     )

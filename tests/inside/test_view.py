@@ -55,10 +55,12 @@ def test_what_is_asked_for_costs_one_pass_and_is_kept(monkeypatch):
     view.logits, view.predictions()
     assert len(passes) == 1
     view.attention[0, 1], view.attention[0, 2]
-    assert len(passes) == 2 and set(view.seen) == {"decoder.blocks.0.pattern"}
+    assert len(passes) == 2 and set(view.cache) == {"decoder.blocks.0.pattern"}
     everything = model.look(TEXT, at="*")
     everything.attention[:], everything.residual[:], everything.lens(), everything.contributions()
     assert len(passes) == 3
+    model.look(TEXT).attention[0, 1]
+    assert len(passes) == 4
 
 
 def test_predictions_are_the_most_probable_tokens():
@@ -153,7 +155,7 @@ def test_the_lens_follows_a_token_within_bounds(monkeypatch):
         assert torch.allclose(one.float(), other.float(), atol=1e-6), name
     some = view.lens(positions=[-1])
     assert torch.equal(some.best.array[:, 0], view.lens().best.array[:, -1])
-    middle = view.seen["decoder.blocks.1.resid_mid"]
+    middle = view.cache["decoder.blocks.1.resid_mid"]
     chances = view.model.readout(middle)[0, 3].softmax(-1)
     stage = whole.names.index("1 attention")
     arrow = int(whole.chosen[0])

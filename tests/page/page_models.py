@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 import glassformer as gf
+from glassformer.tasks.task_settings import keep
 from glassformer.text import train as train_tokenizer
 from glassformer.train.objectives.mixture_parts import with_heads
 
@@ -91,7 +92,7 @@ def several(body: gf.Model) -> gf.Model:
     ]
     model = with_heads(body, parts)
     for head, (_, labels) in HEADS.items():
-        model.keep(head, labels=labels)
+        keep(model, head, labels=labels)
     return shaken(model)
 
 

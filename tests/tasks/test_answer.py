@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import glassformer as gf
 from glassformer.cli import app
 from glassformer.metrics.squad import exact_match, squad_scores, word_f1
-from glassformer.tasks.words import whole_letters
+from glassformer.tasks.words import whole_characters
 
 FACT = "Kurt Go\u0308del was born in São Paulo (1906)"
 ASKED = {
@@ -161,7 +161,7 @@ def test_a_head_that_searches_for_starts_and_then_ends():
         ends = out["answer.end"][0].view(6, 8)[:, s], out["answer.end_at"][0].view(6, 8)[:, s]
         for end, last in zip(*ends, strict=True):
             if int(first) in inside and int(last) in inside and first <= last:
-                place = whole_letters(context, whole.offsets[first][0], whole.offsets[last][1])
+                place = whole_characters(context, whole.offsets[first][0], whole.offsets[last][1])
                 best[place] = float(start.log() + end.log())
     found = model.answer(question, context, n_best=3)
     top = sorted(best.values(), reverse=True)

@@ -9,14 +9,9 @@ import pytest
 from small_models import bert, word_tokenizer
 
 import glassformer as gf
-from glassformer.tasks.model_protocol import (
-    fitting_verbs,
-    keep_settings,
-    labels_of,
-    longest,
-    require_head,
-    settings_of,
-)
+from glassformer.tasks.heads import fitting_verbs, require_head
+from glassformer.tasks.model_protocol import longest
+from glassformer.tasks.task_settings import keep, labels_of, settings_of
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +44,8 @@ def test_writers_fit_verbs_that_write():
     assert fitting_verbs(gf.load("shakespeare")) == ["generate"]
     sizes = {"d_model": 8, "num_heads": 2, "d_kv": 4, "d_ff": 8, "vocab_size": 20, "num_layers": 1}
     assert fitting_verbs(gf.create("t5-small", **sizes)) == ["translate", "summarize"]
-    learned = gf.load("shakespeare").keep("text2text", separator=[1])  # as `continuation` does
+    learned = gf.load("shakespeare")
+    keep(learned, "text2text", separator=[1])  # as `continuation` does
     assert fitting_verbs(learned) == ["translate", "summarize", "generate"]
     with pytest.raises(gf.GlassformerError, match="to translate, summarize or generate with"):
         learned.tag("To be")
@@ -79,17 +75,17 @@ def test_several_heads_are_told_apart_by_their_names(tokenizer):
         require_head(model, "classify", "classify")
     with pytest.raises(gf.GlassformerError, match="no head 'x' to classify with, only topic, mood"):
         require_head(model, "classify", "classify", "x")
-    keep_settings(model, "topic", labels=["war", "peace", "art"])
+    keep(model, "topic", labels=["war", "peace", "art"])
     assert labels_of(model, heads[0]) == ("war", "peace", "art")
     assert labels_of(model, heads[1]) == ("bad", "good")
-    keep_settings(model, "topic", labels=None)
+    keep(model, "topic", labels=None)
     with pytest.raises(gf.GlassformerError, match=r"'topic'.*has 3 outputs.*names 2 labels"):
         labels_of(model, heads[0])
 
 
 def test_settings_travel(tokenizer, tmp_path):
     model = bert(tokenizer)
-    keep_settings(model, "classify", threshold=0.4, other=None)
+    keep(model, "classify", threshold=0.4, other=None)
     model.save(tmp_path / "saved")
     assert settings_of(gf.load(tmp_path / "saved"), "classify") == {"threshold": 0.4}
     model.config["task_specific_params"] = {"classify": 3}

@@ -10,7 +10,6 @@ from small_models import bert, word_tokenizer
 
 from glassformer import GlassformerError
 from glassformer.tasks.batching import (
-    PAUSE,
     BatchLimits,
     batched,
     buckets,
@@ -42,7 +41,7 @@ def scores(model):
 def test_as_each_by_itself_and_in_their_order(model):
     texts = texts_of(60)
     encoded = [model.tokenizer.encode(text) for text in texts]
-    found = list(predict_batched(model, encoded, scores(model), tokens=300, pool=25))
+    found = predict_batched(model, encoded, scores(model), tokens=300)
     for text, row in zip(encoded, found, strict=True):
         with torch.inference_mode():
             inputs = torch.tensor([text.ids]), None, torch.tensor([text.segments])
@@ -57,10 +56,16 @@ def test_an_error_stays_in_its_place_and_nothing_is_held_beyond_a_pool(model):
         nonlocal taken
         for number, text in enumerate(texts_of(100)):
             taken += 1
-            wrong = GlassformerError(f"number {number}")
-            yield wrong if number % 7 == 3 else model.tokenizer.encode(text)
+            yield GlassformerError(f"number {number}") if number % 7 == 3 else text
 
-    results = predict_batched(model, stream(), scores(model), pool=10)
+    def predict(pool):
+        encodings = [
+            text if isinstance(text, GlassformerError) else model.tokenizer.encode(text)
+            for text in pool
+        ]
+        return predict_batched(model, encodings, scores(model))
+
+    results = map_batched(stream(), predict, size=10)
     assert taken == 0
     for number, result in enumerate(results):
         assert taken <= (number // 10 + 1) * 10
@@ -70,26 +75,35 @@ def test_an_error_stays_in_its_place_and_nothing_is_held_beyond_a_pool(model):
     assert taken == 100
 
 
-def test_a_pause_brings_what_there_is(model):
-    asked = []
+class Stream:
+    """An iterator that waits for input after the items whose numbers are `ends`."""
 
-    def stream():
-        for text in texts_of(6):
-            asked.append(text)
-            yield text
-            if len(asked) in (2, 3):
-                yield PAUSE
+    def __init__(self, items, ends):
+        self.items, self.ends, self.taken = iter(items), ends, 0
 
-    encoded = map_batched(stream(), lambda chunk: map(model.tokenizer.encode, chunk), size=4)
-    seen = [len(asked) for _ in predict_batched(model, encoded, scores(model), pool=4)]
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        item = next(self.items)
+        self.taken += 1
+        return item
+
+    def ready(self):
+        return self.taken not in self.ends
+
+
+def test_a_pool_ends_where_the_next_text_is_not_there_yet():
+    stream = Stream(texts_of(6), ends=(2, 3))
+    seen = [stream.taken for _ in map_batched(stream, lambda pool: map(str.upper, pool), size=4)]
     assert seen == [2, 2, 3, 6, 6, 6]
-    assert list(batched([1, 2, 3, PAUSE, PAUSE, 4], 2)) == [[1, 2], [3], [4]]
+    assert list(batched(Stream([1, 2, 3, 4], ends=(3,)), 2)) == [[1, 2], [3], [4]]
 
 
 def test_a_pool_of_long_texts_is_smaller():
-    found = batched(["ab", "c", "defgh", "i", "j", "k", "l"], 3, room=4, weigh=len)
+    found = batched(["ab", "c", "defgh", "i", "j", "k", "l"], 3, max_weight=4, weigh=len)
     assert list(found) == [["ab", "c", "defgh"], ["i", "j", "k"], ["l"]]
-    assert list(batched(["abcd", "e"], 3, room=4, weigh=len)) == [["abcd"], ["e"]]
+    assert list(batched(["abcd", "e"], 3, max_weight=4, weigh=len)) == [["abcd"], ["e"]]
 
 
 @pytest.mark.parametrize("tokens", [64, 500, 4096])

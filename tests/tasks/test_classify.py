@@ -10,6 +10,7 @@ import transformers
 from small_models import REVIEWS, UNSEEN, bert, reviews, train_classifier, word_tokenizer
 
 import glassformer as gf
+from glassformer.tasks.task_settings import keep
 
 TOPICS = {
     "Heavy rain is expected.": ["weather"],
@@ -93,7 +94,8 @@ def test_thresholds_travel_with_the_model(several, tmp_path):
     model = gf.load(several)
     text = next(iter(TOPICS))
     chances = model.classify(text).probabilities
-    model.keep("classify", threshold={"building": 0.9999, "weather": 0.0}).save(tmp_path / "kept")
+    keep(model, "classify", threshold={"building": 0.9999, "weather": 0.0})
+    model.save(tmp_path / "kept")
     again = gf.load(tmp_path / "kept").classify(text)
     assert again.labels == ("weather",) and again.probabilities == pytest.approx(chances)
     assert set(gf.load(tmp_path / "kept").classify(text, threshold=0.0).labels) == set(chances)

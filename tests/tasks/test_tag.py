@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 import glassformer as gf
 from glassformer.cli import app
 from glassformer.tasks.tag import Tagger
+from glassformer.tasks.task_settings import keep
 from glassformer.tasks.windows import WindowFrame, encode_many_words, windows
 from glassformer.tasks.words import find_words
 from glassformer.train.data import DataSettings
@@ -229,5 +230,6 @@ def test_a_long_text_is_never_held_in_tokens():
 def test_settings_travel_with_the_model(folder, model):
     assert model.config["task_specific_params"] == {"tag": {"length": 32, "split": "words"}}
     assert Tagger(model).room == 30
-    assert [w.text for w in model.keep("tag", split="characters").tag("Ada").words] == [*"Ada"]
-    model.keep("tag", split="words")
+    keep(model, "tag", split="characters")
+    assert [w.text for w in model.tag("Ada").words] == [*"Ada"]
+    keep(model, "tag", split="words")

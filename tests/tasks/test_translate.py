@@ -11,7 +11,7 @@ from rights import ALONE, BOTH, ENGLISH, FRENCH, GERMAN, learn, pairs
 import glassformer as gf
 from glassformer.cli import main
 from glassformer.errors import GlassformerError
-from glassformer.tasks.model_protocol import keep_settings
+from glassformer.tasks.task_settings import keep
 from glassformer.tasks.translate import Translator
 from glassformer.text import train as train_tokenizer
 from glassformer.train.objectives import make_objective
@@ -75,7 +75,8 @@ def test_how_texts_are_split_travels_with_the_model(tmp_path):
     assert Translator(model, target_language="en").split == "sentences"
     assert Translator(model, target_language="en", split="none").split == "none"
     assert len(model.translate("Bonjour. Où est la gare ?", target_language="en").parts) == 2
-    model.keep("translation", split=None).save(tmp_path)
+    keep(model, "translation", split=None)
+    model.save(tmp_path)
     assert Translator(gf.load(tmp_path), target_language="en").split == "parts"
 
 
@@ -85,7 +86,8 @@ def test_a_direction_that_was_not_taught_is_refused(polyglot, tmp_path):
     taught = model.config["task_specific_params"]
     assert "directions" not in taught.get("translation", {})
     free = model.translate("x", source_language="de", target_language="fr").text
-    model.keep("translation", directions=["de to en", "de to fr"]).save(tmp_path / "kept")
+    keep(model, "translation", directions=["de to en", "de to fr"])
+    model.save(tmp_path / "kept")
     model = gf.load(tmp_path / "kept")
     assert model.translate("x", source_language="de", target_language="fr").text == free
     assert model.translate("x", target_language="fr").text == free
@@ -134,7 +136,7 @@ def test_the_prefix_of_a_task_is_read_from_the_config():
     """As T5's config.json has it: prefix and options for every pair of languages."""
     t5 = small_t5()
     for pair, prefix in (("en_to_de", "to German: "), ("en_to_fr", "to French: ")):
-        keep_settings(t5, f"translation_{pair}", prefix=prefix, num_beams=2, max_length=7)
+        keep(t5, f"translation_{pair}", prefix=prefix, num_beams=2, max_length=7)
     plain = t5.generate("to French: Recht", num_beams=2, max_length=7)
     found = t5.translate("Recht", target_language="fr")
     assert found.text == plain.text.strip() and found.parts[0].score == plain.score
@@ -147,7 +149,7 @@ def test_the_prefix_of_a_task_is_read_from_the_config():
 def test_training_has_the_last_word_on_the_prefix():
     """A T5 that was tuned without a prefix is not given that of its first tasks."""
     t5 = small_t5()
-    keep_settings(t5, "translation_en_to_de", prefix="to German: ", num_beams=3)
+    keep(t5, "translation_en_to_de", prefix="to German: ", num_beams=3)
     make_objective("sequence-to-sequence", t5, {"source_length": 32})
     translator = Translator(t5)
     assert translator.rewriter.ids("Recht") == t5.tokenizer.encode("Recht").ids

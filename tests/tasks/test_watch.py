@@ -11,7 +11,8 @@ import pytest
 from small_models import REVIEWS, reviews, train_classifier
 
 import glassformer as gf
-from glassformer.tasks.monitor.monitor import Monitor, begin_of, date_of, given_labels, watch
+from glassformer.tasks.monitor import Monitor, watch, watch_labels
+from glassformer.tasks.monitor.monitor import begin_of, date_of, given_labels
 from glassformer.tasks.monitor.statistics import AlertRule
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -33,11 +34,13 @@ def dated(days: int, jump: int, seed: int = 7) -> list[dict[str, str]]:
 def test_a_jump_in_what_texts_say_is_found(tmp_path):
     model = gf.load(train_classifier(tmp_path, reviews()))
     rows = dated(20, jump=15)
-    report = model.watch(rows)
+    report = watch(model, rows)
     first, second = report.alerts
     assert {first.label, second.label} == {"bad", "good"}
     assert first.bucket == second.bucket == "2026-03-16" and first.up != second.up
-    by_hand = watch([{k: row[k] for k in ("date", "label")} for row in rows])  # as it was written
+    by_hand = watch_labels(
+        [{k: row[k] for k in ("date", "label")} for row in rows]
+    )  # as it was written
     assert set(map(str, by_hand.alerts)) == set(map(str, report.alerts))
 
 
@@ -57,7 +60,7 @@ def test_dates():
 @pytest.mark.parametrize("record", [5, {}, {"label": "good"}])
 def test_records_without_a_date(record):
     with pytest.raises(gf.GlassformerError, match="Record 1 is no dict with a date"):
-        watch([{"date": "2026-01-01", "label": "good"}, record])
+        watch_labels([{"date": "2026-01-01", "label": "good"}, record])
 
 
 def test_buckets():
@@ -80,18 +83,18 @@ def test_labels_that_records_carry():
 def test_the_order_of_texts_makes_no_difference_unless_they_are_followed():
     rows = [{k: row[k] for k in ("date", "label")} for row in dated(20, jump=15)]
     mixed = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
-    assert set(map(str, watch(mixed).alerts)) == set(map(str, watch(rows).alerts))
+    assert set(map(str, watch_labels(mixed).alerts)) == set(map(str, watch_labels(rows).alerts))
     live, raised = Monitor(live=True), {}
     for number, row in enumerate(rows):
         for alert in live.add(date_of(row["date"]), [row["label"]]):
             raised[str(alert)] = number
-    assert set(raised) == set(map(str, watch(rows).alerts))
+    assert set(raised) == set(map(str, watch_labels(rows).alerts))
     assert set(raised.values()) == {16 * 40}  # with the first text of the next day
 
 
 @pytest.fixture
 def report() -> Monitor:
-    return watch([{**row, "label": f"<{row['label']}>"} for row in dated(20, jump=15)])
+    return watch_labels([{**row, "label": f"<{row['label']}>"} for row in dated(20, jump=15)])
 
 
 def test_the_picture_shows_shares_alerts_and_dates(report):
@@ -103,7 +106,7 @@ def test_the_picture_shows_shares_alerts_and_dates(report):
     assert len(titles) == 2 and all("2026-03-16" in title for title in titles)
     words = [text.text for text in root.findall(f".//{tag}text")]
     assert "2026-03-01" in words and "<bad>" in words
-    assert watch([]).svg()
+    assert watch_labels([]).svg()
 
 
 def test_the_page_stands_alone(report):

@@ -8,7 +8,7 @@ import longtexts
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.tasks.words import SPLITS, find_words, whole_letters
+from glassformer.tasks.words import SPLITS, find_words, whole_characters
 
 
 def words(text: str, split="words") -> list[str]:
@@ -51,7 +51,7 @@ def test_words_are_all_of_a_text_in_order_and_whole(split):
     for start, stop in find_words(text, split):
         assert end <= start < stop
         assert not text[end:start].strip()  # nothing is lost but spaces
-        assert whole_letters(text, start, stop) == (start, stop)
+        assert whole_characters(text, start, stop) == (start, stop)
         end = stop
     assert not text[end:].strip()
 
@@ -60,7 +60,7 @@ def test_whole_letters():
     text = " Cafe\u0301 👩\u200d👧 ok "
     for start in range(len(text)):
         for stop in range(start, len(text) + 1):
-            first, last = whole_letters(text, start, stop)
+            first, last = whole_characters(text, start, stop)
             span = text[first:last]
             assert span == span.strip()
             if span:

@@ -176,9 +176,7 @@ def test_an_adapter_beside_the_output_layer_is_heard(monkeypatch):
     monkeypatch.setattr(fused_cross_entropy, "BYTES", {"cpu": 50 * 4})
     net, inputs = tiny.net(tiny.decoder()).double(), {"tokens": tiny.tokens(2, 9)}
     low = torch.randn(50, 32, dtype=torch.float64, requires_grad=True)
-    net.heads["lm"].out.register_forward_hook(
-        lambda module, args, out: out + args[0] @ low.T
-    )
+    net.heads["lm"].out.register_forward_hook(lambda module, args, out: out + args[0] @ low.T)
     targets = tiny.tokens(2, 9, seed=1)
     expected = F.cross_entropy(net(**inputs).logits.mT, targets, reduction="sum")
     found = token_loss(net, inputs, targets)

@@ -16,7 +16,7 @@ from glassformer.core import Cache, Transformer
 from glassformer.evaluate.lm_harness.requests import LikelihoodRequest
 from glassformer.generate.prefix import can_share
 from glassformer.generate.runner import padded
-from glassformer.tasks.batching import ROOMS, BatchLimits, batched, buckets, device_of
+from glassformer.tasks.batching import LIMITS, BatchLimits, batched, buckets, device_of
 
 LEAST = 8  # tokens; reading a shorter context again costs less than a separate pass
 
@@ -36,7 +36,7 @@ def likelihoods(
     net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
 ) -> Iterator[list[Likelihood]]:
     """Yields the likelihoods of each group of requests, such as the choices of one question."""
-    room = ROOMS.get(device_of(net).type, ROOMS["cuda"])
+    room = LIMITS.get(device_of(net).type, LIMITS["cuda"])
     shares = can_share(net)
     for pool in batched(groups):
         found: list[list[Likelihood]] = [[] for _ in pool]

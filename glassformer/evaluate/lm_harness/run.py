@@ -16,7 +16,8 @@ from glassformer.evaluate.lm_harness.likelihood import Likelihood, likelihoods
 from glassformer.evaluate.lm_harness.requests import LikelihoodRequest, encode_request, fitted
 from glassformer.generate.context import context_length
 from glassformer.metrics.bootstrap import MetricWithCI, Numbers, Resamples, bootstrap_sums
-from glassformer.tasks.model_protocol import TaskModel, purpose, require_tokenizer
+from glassformer.tasks.heads import purpose
+from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 
 BETWEEN = "\n\n"  # between few-shot examples
 LENGTHS = ("n_positions", "max_position_embeddings", "n_ctx")  # context length in config.json

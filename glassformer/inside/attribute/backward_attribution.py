@@ -74,7 +74,7 @@ class BackwardAttribution:
     def at(self, depth: int | None, name: str) -> Tensor:
         """A captured tensor at the rows: [row, ...], or [head, row, dim] for per-head tensors."""
         where = "" if depth is None else f"blocks.{depth}."
-        whole = self.view.seen[f"{self.view.stack}.{where}{name}"][0]
+        whole = self.view.cache[f"{self.view.stack}.{where}{name}"][0]
         return exact(whole[..., self.rows, :])
 
     def back(self, u: Tensor) -> None:
@@ -132,20 +132,20 @@ class BackwardAttribution:
             return self.attention(depth, block, pre, mid, u)
         before = mid
         if block.spec.cross is not None and f"{self.view.stack}.blocks.{depth}.cross.z" in (
-            self.view.seen
+            self.view.cache
         ):
             before = self.written(depth, block, "cross", mid, self.at(depth, "cross.attn_out"))
         u, change = self.write(depth, block, "ffn", before, self.at(depth, "ffn_out"), post, u)
         self.feed_forward(depth, block, change)
         if before is not mid:
-            said = self.at(depth, "cross.attn_out")
-            u, change = self.write(depth, block, "cross", mid, said, before, u)
+            output = self.at(depth, "cross.attn_out")
+            u, change = self.write(depth, block, "cross", mid, output, before, u)
             self.heads(depth, block.cross.out, "cross.", change)
         return self.attention(depth, block, pre, mid, u)
 
     def attention(self, depth: int, block: Block, pre: Tensor, mid: Tensor, u: Tensor) -> Tensor:
-        said = self.at(depth, "attn_out")
-        u, change = self.write(depth, block, "attention", pre, said, mid, u)
+        output = self.at(depth, "attn_out")
+        u, change = self.write(depth, block, "attention", pre, output, mid, u)
         self.heads(depth, block.attention.out, "", change)
         return u
 
@@ -222,7 +222,7 @@ class BackwardAttribution:
 
     def near(self) -> Tensor:
         """The output of the convolution beside the first layer."""
-        embedded = self.view.seen[f"{self.view.stack}.embed"]
+        embedded = self.view.cache[f"{self.view.stack}.embed"]
         beside = self.stack.convolution
         near = beside.activation(beside.over_tokens(embedded.transpose(1, 2)).transpose(1, 2))
         return exact(near[0, self.rows])

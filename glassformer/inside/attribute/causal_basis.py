@@ -21,7 +21,7 @@ from glassformer.inside.capture.corpus import LENGTH, TOKENS, batches, captured,
 from glassformer.inside.capture.model_inputs import Text
 from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.displayable import Displayable
-from glassformer.inside.lens.lens_metrics import check_gradient, said, spans
+from glassformer.inside.lens.lens_metrics import check_gradient, head_log_probs, spans
 from glassformer.inside.lens.stages import language_head, stage_at, stage_label
 from glassformer.inside.lens.tuned_lens import TunedLens
 from glassformer.inside.lens.unembed import Words, ranked, written
@@ -154,7 +154,7 @@ class CausalBasisSearch:
         places = torch.linspace(0, len(self.rows) - 1, min(SOME, len(self.rows))).long()
         with torch.enable_grad():
             rows = self.rows[places.to(self.rows.device)].requires_grad_()
-            best = self._said(rows).topk(2).values
+            best = self._log_probs(rows).topk(2).values
             lead = (best[:, 0] - best[:, 1]).sum()
             check_gradient(lead)
             slopes: Tensor = torch.autograd.grad(lead, rows)[0]
@@ -216,11 +216,11 @@ class CausalBasisSearch:
     def part(self, direction: Tensor, some: slice) -> Tensor:
         rows = self.rows[some]
         with torch.no_grad():
-            was = self._said(rows)
+            was = self._log_probs(rows)
         without = rows - ((rows - self.mean) @ direction)[:, None] * direction
-        now = self._said(without)
+        now = self._log_probs(without)
         return F.kl_div(now, was, reduction="sum", log_target=True) / len(self.rows)
 
-    def _said(self, rows: Tensor) -> Tensor:
+    def _log_probs(self, rows: Tensor) -> Tensor:
         rows = rows if self.tuned is None else self.tuned.map(self.stage, rows)
-        return said(self.model, self.head, rows.to(self.dtype))
+        return head_log_probs(self.model, self.head, rows.to(self.dtype))

@@ -176,7 +176,7 @@ def contributions(
     depth = len(view.spec.order)
     layers = [neurons] if isinstance(neurons, int) else neurons
     taken = {layer % depth for layer in layers if view.name(layer, "ffn_post")}
-    view.read_through(needed(view, taken))
+    view.run_with_cache(needed(view, taken))
     logits = view.output.head_outputs[spec.name][0].float()
     logits = logits.unsqueeze(-1) if spec.scalar or spec.choices else logits
     logits = logits if at is None else logits[at]
@@ -206,7 +206,7 @@ def _parts(
     net = view.model
     module = net.heads[name]
     assert isinstance(module, Head)
-    hidden = exact(view.seen[f"{view.stack}.final"][0])  # [position, width]
+    hidden = exact(view.cache[f"{view.stack}.final"][0])  # [position, width]
     if at is not None:
         rows, read = torch.tensor([at], device=hidden.device), hidden[at][None]
         u, added = head_direction(module, read, output)

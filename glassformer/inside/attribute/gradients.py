@@ -74,8 +74,8 @@ class Saliency(Displayable):
     def __repr__(self) -> str:
         words = self.values.labels["position"]
         best = self.values.array.abs().argsort(descending=True)[:3].tolist()
-        said = ", ".join(f"{words[i]!r} {float(self.values.array[i]):+.3f}" for i in best)
-        return f"<{self.kind} of {self.text!r}: {said}>"
+        largest = ", ".join(f"{words[i]!r} {float(self.values.array[i]):+.3f}" for i in best)
+        return f"<{self.kind} of {self.text!r}: {largest}>"
 
     def _repr_html_(self) -> str:
         from glassformer.inside.show.bars import saliency_html
@@ -130,8 +130,8 @@ class AttributedOutput:
 class Stand(ActivationCapture):
     """A hook that substitutes tensors by name and can also capture others."""
 
-    def __init__(self, instead: dict[str, Tensor], *kept: str) -> None:
-        super().__init__(*instead, *kept)
+    def __init__(self, instead: dict[str, Tensor], *names: str) -> None:
+        super().__init__(*instead, *names)
         self.instead = instead
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
@@ -237,7 +237,7 @@ def _names(view: View) -> list[str]:
 
 def _embeddings(view: View) -> dict[str, Tensor]:
     view.capture(_names(view))
-    return {name: view.seen[name] for name in _names(view)}
+    return {name: view.cache[name] for name in _names(view)}
 
 
 @torch.no_grad()
@@ -258,8 +258,10 @@ def _baseline(view: View, wanted: int | str | None) -> dict[str, Tensor]:
     for key, tokens in sides.items():
         if key in view.reading.inputs:
             ids = view.reading.inputs[key]
-            kept = torch.tensor([[token.special for token in tokens]], device=ids.device)
-            inputs[key] = torch.where(kept, ids, id) if kept.shape == ids.shape else ids
+            special_tokens = torch.tensor([[token.special for token in tokens]], device=ids.device)
+            inputs[key] = (
+                torch.where(special_tokens, ids, id) if special_tokens.shape == ids.shape else ids
+            )
     seen = ActivationCapture(*_names(view))
     view.run(seen, **inputs)
     return {name: seen[name] for name in _names(view)}

@@ -45,12 +45,12 @@ def rollout(side: StackView, residual: float = 0.5) -> NamedTensor:
     other = None if source is None else own.new_zeros(size, len(source))
     for name, cross in zip(plain, names, strict=True):
         mix = residual * torch.eye(size, device=own.device) + (1 - residual) * _mean(
-            view.seen[name]
+            view.cache[name]
         )
         own = mix @ own
         if other is not None and source is not None:
-            asked = view.seen[cross][0].float().mean(0) @ source
-            other = residual * (mix @ other) + (1 - residual) * asked
+            attended = view.cache[cross][0].float().mean(0) @ source
+            other = residual * (mix @ other) + (1 - residual) * attended
             own = residual * own
     words = [token.text for token in side.tokens]
     if other is None:

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from glassformer.core.input_rules import text_ids
 from glassformer.errors import ConfigError, InputError
 from glassformer.inside.capture.cancellation import check_cancelled
-from glassformer.inside.capture.model_inputs import Text, read_inputs
+from glassformer.inside.capture.model_inputs import Text, encode_inputs
 from glassformer.inside.capture.view import CaptureUntil, StopForwardError
 from glassformer.tasks.model_protocol import TaskModel
 from glassformer.tasks.windows import WindowFrame
@@ -85,7 +85,7 @@ def pieces(
             continue
         windows = [(0, text)] if both else _windows(model, text, length)
         for start, window in windows:
-            reading = read_inputs(model, window, target)
+            reading = encode_inputs(model, window, target)
             stacks = {"encoder": reading.encoder, "decoder": reading.decoder}
             ids = {stack: [token.id for token in tokens] for stack, tokens in stacks.items()}
             yield CorpusPiece(number, start, reading.inputs, ids)

@@ -54,10 +54,13 @@ class ModelInputs:
 
         Tokens prepended by an adapter, or an empty memory slot, may precede them.
         """
+        queries, keys = self.tokens_along(name)
+        return len(keys if axis == "key" else queries)
+
+    def tokens_along(self, name: str) -> tuple[tuple[InputToken, ...], tuple[InputToken, ...]]:
+        """The tokens at the query and at the key positions of a tensor."""
         own = self.encoder if name.startswith("encoder.") else self.decoder
-        if axis == "key":
-            return len(self.encoder if ".cross." in name else self.story or own)
-        return len(own)
+        return own, self.encoder if ".cross." in name else self.story or own
 
     @property
     def last(self) -> tuple[InputToken, ...]:
@@ -65,7 +68,7 @@ class ModelInputs:
         return self.decoder or self.encoder
 
 
-def read_inputs(model: TaskModel, text: Text, target: Text | None = None) -> ModelInputs:
+def encode_inputs(model: TaskModel, text: Text, target: Text | None = None) -> ModelInputs:
     """Tokenizes `text` (and `target`) and builds the inputs of a forward pass.
 
     Args:
@@ -234,7 +237,9 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
     if not any(rows):
         raise InputError("The text is empty; give the model something to read.")
     known = model.tokenizer
-    asked = as_ids(target) if known is None or not isinstance(target, str) else known.ids(target)
+    question_ids = (
+        as_ids(target) if known is None or not isinstance(target, str) else known.ids(target)
+    )
     longest = max(map(len, rows))
     pad = model.spec.tokens.pad or 0
     words = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
@@ -243,11 +248,11 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
         InputToken(None, " ".join(token_text(known, id).strip() for id in row)) for row in rows
     )
     inputs = {
-        "input_ids": _row(asked, net),
+        "input_ids": _row(question_ids, net),
         "memory_tokens": words[None].to(_device(net)),
         "memory_tokens_mask": real[None].to(_device(net)),
     }
-    question = (InputToken(None, " ".join(token_text(known, id).strip() for id in asked)),)
+    question = (InputToken(None, " ".join(token_text(known, id).strip() for id in question_ids)),)
     if net.decoder is None:
         return ModelInputs(inputs, encoder=question, story=sentences)
     return ModelInputs(inputs, decoder=question, story=sentences)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -72,11 +73,99 @@ class LayerTensors(Displayable):
         return f"{self.side.title} {self.tensor}"
 
 
-class StackView(Displayable):
+class StackTensors(ABC):
+    """The tensors of a stack, which a `StackView` and a `View` (of its last stack) both give."""
+
+    @property
+    @abstractmethod
+    def stack_view(self) -> StackView: ...
+
+    @property
+    def tokens(self) -> tuple[InputToken, ...]:
+        """The tokens at the query positions, also for cross-attention."""
+        found: tuple[InputToken, ...] = getattr(self.stack_view.view.reading, self.stack_view.stack)
+        return found
+
+    @property
+    def attention(self) -> LayerTensors:
+        """The attention patterns after the softmax, [layer, head, query, key]."""
+        return self.stack_view.layers("pattern")
+
+    @property
+    def scores(self) -> LayerTensors:
+        """The scaled, biased and masked scores before the softmax, [layer, head, query, key]."""
+        return self.stack_view.layers("scores")
+
+    @property
+    def q(self) -> LayerTensors:
+        """The queries, after any rotary position embedding: [layer, head, position, dim]."""
+        return self.stack_view.layers("q")
+
+    @property
+    def k(self) -> LayerTensors:
+        return self.stack_view.layers("k")
+
+    @property
+    def v(self) -> LayerTensors:
+        return self.stack_view.layers("v")
+
+    @property
+    def z(self) -> LayerTensors:
+        """The values weighted by the pattern, [layer, head, position, dim]."""
+        return self.stack_view.layers("z")
+
+    @property
+    def attention_out(self) -> LayerTensors:
+        return self.stack_view.layers("attn_out")
+
+    @property
+    def neurons(self) -> LayerTensors:
+        """The feed-forward activations after the activation function, [layer, position, neuron]."""
+        return self.stack_view.layers("ffn_post")
+
+    @property
+    def feed_forward_out(self) -> LayerTensors:
+        return self.stack_view.layers("ffn_out")
+
+    @property
+    def residual(self) -> LayerTensors:
+        """The residual stream after each layer, [layer, position, width]."""
+        return self.stack_view.layers("resid_post")
+
+    @property
+    def residual_before(self) -> LayerTensors:
+        return self.stack_view.layers("resid_pre")
+
+    @property
+    def residual_between(self) -> LayerTensors:
+        """The residual stream between attention and feed-forward."""
+        return self.stack_view.layers("resid_mid")
+
+    @property
+    def embedding(self) -> NamedTensor:
+        return self.stack_view.tensor("embed")
+
+    @property
+    def final(self) -> NamedTensor:
+        """The last hidden state, which the heads or cross-attention read: [position, width]."""
+        return self.stack_view.tensor("final")
+
+    def rollout(self, residual: float = 0.5) -> NamedTensor:
+        """Attention rollout through all layers, [query, key]; see `rollout.py`."""
+        from glassformer.inside.attribute.rollout import rollout
+
+        return rollout(self.stack_view, residual)
+
+
+class StackView(StackTensors, Displayable):
     """One stack of the model, or its cross-attention (`scope` is "cross.")."""
 
     def __init__(self, view: View, stack: str, scope: str = "") -> None:
         self.view, self.stack, self.scope = view, stack, scope
+
+    @property
+    def stack_view(self) -> StackView:
+        return self
 
     @property
     def spec(self) -> StackSpec:
@@ -87,12 +176,6 @@ class StackView(Displayable):
     @property
     def title(self) -> str:
         return "cross-attention" if self.scope else self.stack
-
-    @property
-    def tokens(self) -> tuple[InputToken, ...]:
-        """The tokens at the query positions, also for cross-attention."""
-        found: tuple[InputToken, ...] = getattr(self.view.reading, self.stack)
-        return found
 
     @property
     def sources(self) -> tuple[InputToken, ...]:
@@ -113,75 +196,13 @@ class StackView(Displayable):
             )
         return found
 
-    @property
-    def attention(self) -> LayerTensors:
-        """The attention patterns after the softmax, [layer, head, query, key]."""
-        return LayerTensors(self, "pattern")
+    def layers(self, tensor: str) -> LayerTensors:
+        """Returns a tensor of every layer, by the end of its hook point name."""
+        return LayerTensors(self, tensor)
 
-    @property
-    def scores(self) -> LayerTensors:
-        """The scaled, biased and masked scores before the softmax, [layer, head, query, key]."""
-        return LayerTensors(self, "scores")
-
-    @property
-    def q(self) -> LayerTensors:
-        """The queries, after any rotary position embedding: [layer, head, position, dim]."""
-        return LayerTensors(self, "q")
-
-    @property
-    def k(self) -> LayerTensors:
-        return LayerTensors(self, "k")
-
-    @property
-    def v(self) -> LayerTensors:
-        return LayerTensors(self, "v")
-
-    @property
-    def z(self) -> LayerTensors:
-        """The values weighted by the pattern, [layer, head, position, dim]."""
-        return LayerTensors(self, "z")
-
-    @property
-    def attention_out(self) -> LayerTensors:
-        return LayerTensors(self, "attn_out")
-
-    @property
-    def neurons(self) -> LayerTensors:
-        """The feed-forward activations after the activation function, [layer, position, neuron]."""
-        return LayerTensors(self, "ffn_post")
-
-    @property
-    def feed_forward_out(self) -> LayerTensors:
-        return LayerTensors(self, "ffn_out")
-
-    @property
-    def residual(self) -> LayerTensors:
-        """The residual stream after each layer, [layer, position, width]."""
-        return LayerTensors(self, "resid_post")
-
-    @property
-    def residual_before(self) -> LayerTensors:
-        return LayerTensors(self, "resid_pre")
-
-    @property
-    def residual_between(self) -> LayerTensors:
-        """The residual stream between attention and feed-forward."""
-        return LayerTensors(self, "resid_mid")
-
-    @property
-    def embedding(self) -> NamedTensor:
-        return self.view.taps([f"{self.stack}.embed"])[0]
-
-    @property
-    def final(self) -> NamedTensor:
-        """The last hidden state, which the heads or cross-attention read: [position, width]."""
-        return self.view.taps([f"{self.stack}.final"])[0]
-
-    def rollout(self, residual: float = 0.5) -> NamedTensor:
-        """Attention rollout through all layers, [query, key]; see `rollout.py`."""
-        from glassformer.inside.attribute.rollout import rollout
-
-        return rollout(self, residual)
+    def tensor(self, name: str) -> NamedTensor:
+        """Returns a tensor of the stack itself: "embed" or "final"."""
+        return self.view.tap(f"{self.stack}.{name}")
 
     def __repr__(self) -> str:
         return f"<{self.title} of {self.view!r}>"

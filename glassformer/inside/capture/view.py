@@ -6,7 +6,7 @@ additional forward pass and kept; `model.look(text, at="*")` captures everything
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,13 +18,16 @@ from glassformer.core.hooks import Tap
 from glassformer.core.model_output import ModelOutput
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.generate.prefix import ModelVersion
+from glassformer.inside.capture.activation_cache import ActivationCache
 from glassformer.inside.capture.cancellation import check_cancelled
 from glassformer.inside.capture.model_inputs import ModelInputs, token_text
 from glassformer.inside.capture.named_tensor import NamedTensor
-from glassformer.inside.capture.names import Axes, matching, names_of
-from glassformer.inside.capture.stack_view import StackView
-from glassformer.inside.intervene.edit import Edits, own_part
+from glassformer.inside.capture.names import matching
+from glassformer.inside.capture.stack_view import StackTensors, StackView
+from glassformer.inside.displayable import Displayable
+from glassformer.inside.intervene.edit import Edits
 from glassformer.inside.intervene.editing import active, standing
+from glassformer.spec import StackSpec
 from glassformer.tasks.model_protocol import TaskModel
 
 if TYPE_CHECKING:
@@ -37,7 +40,10 @@ Made = TypeVar("Made")
 
 
 class StopForwardError(Exception):
-    """Ends a forward pass early, once all requested tensors are captured."""
+    """Ends a forward pass early, once all requested tensors are captured.
+
+    The last of them may be in the middle of a layer, where a stack cannot be told to stop.
+    """
 
 
 class CaptureUntil(ActivationCapture):
@@ -59,11 +65,11 @@ class CaptureUntil(ActivationCapture):
         return value
 
 
-class View(StackView):
+class View(StackTensors, Displayable):
     """The result of `model.look`.
 
-    The view is itself the `StackView` of the stack whose output the heads read; a view of an
-    encoder-decoder model also has `encoder`, `decoder` and `cross`.
+    The view has a `StackView` for each stack: `encoder`, `decoder`, and `cross` for
+    cross-attention. Its own tensors are those of the stack whose output the heads read.
 
     Args:
         model: The model.
@@ -80,12 +86,12 @@ class View(StackView):
         edits: Edits | None = None,
         head: str | None = None,
     ) -> None:
-        super().__init__(self, "encoder" if model.spec.decoder is None else "decoder")
+        self.stack = "encoder" if model.spec.decoder is None else "decoder"
         self.model, self.reading, self.head = model, reading, head
         self.edits = [*active(model), *([] if edits is None else [edits])]
-        self.seen: dict[str, Tensor] = {}
+        self.cache = ActivationCache(model.spec, reading)
         self._state = ModelVersion(model)
-        self._out: ModelOutput | None = None
+        self._output: ModelOutput | None = None
         self._once: dict[Any, Any] = {}
 
     # --- forward passes ---------------------------------------------------------------------
@@ -116,48 +122,40 @@ class View(StackView):
         self._state = ModelVersion(self.model)
 
     @torch.no_grad()
-    def read_through(self, names: Iterable[str] = ()) -> ModelOutput:
-        """Returns the output of a complete forward pass, also capturing the tensors `names`.
+    def run_with_cache(
+        self, names: Iterable[str] = (), *, ignore_missing: bool = False
+    ) -> ModelOutput:
+        """Returns the output of a complete forward pass, and captures the tensors `names`.
 
         The complete pass runs only if there was none yet.
-        """
-        new = [name for name in names if name not in self.seen]
-        out = self.begin(new) if self._out is None else self._out
-        self.capture(new)
-        return out
 
-    @torch.no_grad()
-    def begin(self, names: Sequence[str]) -> ModelOutput:
-        """Runs the first pass and captures those tensors of `names` that occur in it.
-
-        Not every name occurs: a decoder without an encoder has no cross-attention, and not every
-        text has global tokens.
+        Args:
+            names: The hook point names.
+            ignore_missing: Whether names that do not occur in the pass are ignored: a decoder
+                without an encoder has no cross-attention, and not every text has global tokens.
         """
-        seen = ActivationCapture(*names) if names else None
-        self._out = self.run(seen)
-        self._keep({} if seen is None else seen.seen)
-        return self._out
+        new = [name for name in names if name not in self.cache]
+        if self._output is None:
+            capture = ActivationCapture(*new) if new else None
+            self._output = self.run(capture)
+            self.cache.add({} if capture is None else capture.seen)
+        if not ignore_missing:
+            self.capture(new)
+        return self._output
 
     @torch.no_grad()
     def capture(self, names: Iterable[str]) -> None:
-        """Captures tensors that are not known yet.
+        """Captures tensors that are not in the cache yet.
 
         If there are any, this runs a pass that ends after the last of them.
         """
-        seen = CaptureUntil(name for name in names if name not in self.seen)
-        if seen.left:
+        capture = CaptureUntil(name for name in names if name not in self.cache)
+        if capture.left:
             with suppress(StopForwardError):
-                self.run(seen, heads=())
-        self._keep(seen.seen)
-        for name in seen.left:
+                self.run(capture, heads=())
+        self.cache.add(capture.seen)
+        for name in capture.left:
             raise ConfigError(f"Nothing passed under the name {name!r} in this model.")
-
-    def _keep(self, seen: Mapping[str, Tensor]) -> None:
-        known = names_of(self.model.spec)
-        for name, tensor in seen.items():
-            asks = "key head" not in known[name]  # keys are kept whole, as the patterns see them
-            own = own_part(name, known[name], tensor, self.reading) if asks else tensor
-            self.seen[name] = own
 
     def once(self, what: Any, make: Callable[[], Made]) -> Made:
         """Returns the value computed by `make` at the first call with the key `what`."""
@@ -168,8 +166,7 @@ class View(StackView):
 
     def taps(self, names: Sequence[str]) -> list[NamedTensor]:
         self.capture(names)
-        known = names_of(self.model.spec)
-        return [self._named(name, known[name]) for name in names]
+        return [self.cache.named(name) for name in names]
 
     def tap(self, name: str) -> NamedTensor:
         """Returns the tensor at a hook point (core/hooks.py), such as `blocks.3.z`.
@@ -183,19 +180,20 @@ class View(StackView):
             )
         return self.taps(names)[0]
 
-    def _named(self, name: str, axes: Axes) -> NamedTensor:
-        array = self.seen[name][0]
-        stack, _, inner = name.partition(".")
-        side = StackView(self, stack, "cross." if ".cross." in name else "")
-        own, asked = ([token.text for token in some] for some in (side.tokens, side.sources))
-        labels = {}
-        for axis, size in zip(axes, array.shape, strict=True):
-            words = {"position": own, "query": own, "key": asked}.get(axis)
-            if words is not None:  # preceded by an empty memory or adapter tokens
-                labels[axis] = [*["·"] * (size - len(words)), *words][-size:]
-        return NamedTensor(array, axes, labels, f"{stack} {inner}")
-
     # --- stacks -----------------------------------------------------------------------------
+
+    @property
+    def stack_view(self) -> StackView:
+        """The stack whose output the heads read."""
+        return StackView(self, self.stack)
+
+    @property
+    def spec(self) -> StackSpec:
+        return self.stack_view.spec
+
+    def name(self, layer: int, tensor: str) -> str:
+        """Returns the hook point name of a layer's tensor; raises if there is none."""
+        return self.stack_view.name(layer, tensor)
 
     @property
     def encoder(self) -> StackView:
@@ -221,7 +219,7 @@ class View(StackView):
 
     @property
     def output(self) -> ModelOutput:
-        return self.read_through()
+        return self.run_with_cache()
 
     def token_text(self, id: int) -> str:
         known = self.model.tokenizer

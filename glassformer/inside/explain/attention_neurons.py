@@ -11,7 +11,7 @@ from glassformer.inside.displayable import Displayable
 from glassformer.inside.explain.recompute import array, layer_of
 
 if TYPE_CHECKING:
-    from glassformer.inside.capture.stack_view import StackView
+    from glassformer.inside.capture.stack_view import StackTensors
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class AttentionNeurons(Displayable):
         return "One query and its keys"
 
 
-def attention_neurons(side: StackView, layer: int, head: int, query: int) -> AttentionNeurons:
+def attention_neurons(side: StackTensors, layer: int, head: int, query: int) -> AttentionNeurons:
     """Returns the intermediate values of the attention of one query in one head.
 
     Args:
-        side: The stack, or its cross-attention.
+        side: A view, one of its stacks, or its cross-attention.
         layer: The layer.
         head: The head.
         query: The query position.
@@ -51,6 +51,7 @@ def attention_neurons(side: StackView, layer: int, head: int, query: int) -> Att
     Returns:
         The intermediate values.
     """
+    side = side.stack_view
     front = side.name(layer, "pattern").removesuffix("pattern")  # raises if there is none
     view = side.view
     at = layer_of(view, side.stack, layer % len(side.spec.order))

@@ -7,16 +7,26 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from glassformer.core.heads import Head
 from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.inside.attribute.predictions import Predicted
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.capture.names import full_name
-from glassformer.inside.explain.ends import EmbeddingAndHeadCells
-from glassformer.inside.explain.recompute import Layer, array, has_cross, layer_of, rotary_of
-from glassformer.inside.explain.terms import Cell, Term
+from glassformer.inside.explain.recompute import (
+    Layer,
+    array,
+    embedded,
+    has_cross,
+    layer_of,
+    rotary_of,
+)
+from glassformer.inside.explain.terms import Cell, CellContext, Term
 from glassformer.spec import RotarySpec
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
+
+SUMS = ("embed.sum", "embed.normed")
 
 
 @torch.no_grad()
@@ -37,18 +47,18 @@ def cell(
     Returns:
         The number with its terms.
     """
-    whole = name if name in ("logits", "probabilities") else full_name(view.model.spec, name)
-    found = array(view, whole)
+    full = name if name in ("logits", "probabilities") else full_name(view.model.spec, name)
+    found = array(view, full)
     values = found.array
     if found.axes[0] in ("head", "key head"):
         if head is None:
             raise ConfigError(f"{name!r} has heads; say which one is meant.")
-        group = _group(view, whole) if found.axes[0] == "key head" else 1
+        group = _group(view, full) if found.axes[0] == "key head" else 1
         check_index(head // group, len(values), "head")
         values = values[head // group]
     check_index(row, values.shape[0], "row")
     check_index(col, values.shape[1], "column")
-    place = BlockCells(view, whole, row, col, head or 0, limit, float(values[row, col]))
+    place = BlockCells(view, full, row, col, head or 0, limit, float(values[row, col]))
     return place.explained()
 
 
@@ -66,6 +76,62 @@ def _layer(view: View, name: str) -> Layer:
     return at
 
 
+class EmbeddingAndHeadCells(CellContext):
+    """Explains the numbers of embeddings, the final norm and the head."""
+
+    def embedding(self, stack: str, rest: str) -> Cell:
+        sums = tables = embedded(self.view, stack)
+        module = getattr(self.view.model, stack).embed
+        token = getattr(self.view.reading, stack)[self.row]
+        tables = {name: table for name, table in tables.items() if name not in SUMS}
+        if rest in tables:
+            parts: dict[str, float | str] = {"token": token.text, "position": self.row}
+            if rest == "embed.token":
+                parts |= {"id": token.id, "scale": module.spec.scale}
+            return Cell(self.value, "lookup", (), parts)
+        terms = tuple(
+            Term(name.removeprefix("embed."), float(table[self.row, self.col]))
+            for name, table in tables.items()
+            if self.col < table.shape[1]
+        )
+        spec = module.spec
+        if rest == "embed" and tables and spec.factor is not None and spec.project == "sum":
+            x = sums["embed.normed" if spec.norm is not None else "embed.sum"][self.row]
+            return self.dot(x, module.project.weight[self.col], "width")
+        if rest == "embed.sum" or not tables or spec.norm is None:
+            return Cell(self.value, "sum", terms)
+        return self.normed(module.norm, sums["embed.sum"][self.row], terms)
+
+    def final(self, stack: str) -> Cell:
+        module = getattr(self.view.model, stack)
+        last = len(module.spec.order) - 1
+        x = array(self.view, f"{stack}.blocks.{last}.resid_post").array[self.row]
+        if module.spec.final_norm is None or module.spec.project is not None:
+            return Cell(self.value, "sum", (Term(f"layer {last}", self.value),))
+        return self.normed(module.final_norm, x, (Term("stream", float(x[self.col])),))
+
+    def logit(self) -> Cell:
+        view = self.view
+        predicted = Predicted(view)
+        module = view.model.heads[predicted.head.name]
+        assert isinstance(module, Head)
+        weight = getattr(module.out, "weight", None)
+        if weight is None:
+            raise UnsupportedError("This head goes by clusters of words; it is not told here.")
+        position, output = predicted.logit_place(self.row, self.col)
+        hidden = array(view, f"{view.stack}.final").array[None]
+        x = module.features(hidden, predicted.where())[0]
+        x = x if position is None else x[position]
+        return self.dot(x, weight[output], "width", cap=module.spec.softcap)
+
+    def probability(self) -> Cell:
+        predicted = Predicted(self.view)
+        if predicted.by.several:
+            raise UnsupportedError("A label that holds by itself has e^x / (1 + e^x) of its logit.")
+        row = predicted.logits([self.row])[0].float()
+        return self.exponents(row, predicted.text)
+
+
 class BlockCells(EmbeddingAndHeadCells):
     """Explains the numbers of a transformer block."""
 
@@ -79,7 +145,7 @@ class BlockCells(EmbeddingAndHeadCells):
             return self.final(stack)
         what = rest.split(".", 2)[2]
         scope, what = ("cross.", what.removeprefix("cross.")) if "cross." in what else ("", what)
-        ways: dict[str, Callable[[Layer, str], Cell]] = {
+        explanations: dict[str, Callable[[Layer, str], Cell]] = {
             "resid_pre": self.stream,
             "attention_in": self.read,
             "in": self.read,
@@ -106,9 +172,9 @@ class BlockCells(EmbeddingAndHeadCells):
             "ffn_post": self.activated,
             "ffn_out": self.down,
         }
-        if what not in ways:
+        if what not in explanations:
             raise UnsupportedError(f"How {self.name!r} comes about is not told here.")
-        return ways[what](_layer(self.view, self.name), scope)
+        return explanations[what](_layer(self.view, self.name), scope)
 
     def stream(self, at: Layer, scope: str) -> Cell:
         """The sum of everything written so far if there are no norms after the components."""
@@ -126,7 +192,7 @@ class BlockCells(EmbeddingAndHeadCells):
                 names.append(f"{front}cross.attn_out")
             names.append(f"{front}ffn_out")
         self.view.capture(names)
-        numbers = [float(self.view.seen[name][0, self.row, self.col]) for name in names]
+        numbers = [float(self.view.cache[name][0, self.row, self.col]) for name in names]
         labels = [name.removeprefix(f"{at.stack}.") for name in names]
         return Cell(self.value, "sum", self.largest(labels, numbers))
 
@@ -246,13 +312,13 @@ class BlockCells(EmbeddingAndHeadCells):
             "post": ("ffn", "ffn_out", "resid_cross" if has_cross(at) else "resid_mid"),
         }[end]
         x = array(self.view, f"{at.stack}.blocks.{at.depth}.{before}").array[self.row]
-        said = at.tap(name)[0, self.row]
+        output = at.tap(name)[0, self.row]
         if at.block.spec.placement == "sandwich":
-            said = getattr(at.block, f"{part}_norm_out")(said)
-        terms = (Term("stream", float(x[self.col])), Term(name, float(said[self.col])))
+            output = getattr(at.block, f"{part}_norm_out")(output)
+        terms = (Term("stream", float(x[self.col])), Term(name, float(output[self.col])))
         if at.block.spec.placement != "post":
             return Cell(self.value, "sum", terms)
-        return self.normed(getattr(at.block, f"{part}_norm"), x + said, terms)
+        return self.normed(getattr(at.block, f"{part}_norm"), x + output, terms)
 
     def up(self, at: Layer, scope: str) -> Cell:
         ffn = at.block.ffn
@@ -263,13 +329,13 @@ class BlockCells(EmbeddingAndHeadCells):
     def activated(self, at: Layer, scope: str) -> Cell:
         ffn = at.block.ffn
         x = at.tap("ffn_pre")[0, self.row, self.col]
-        told: dict[str, float | str] = {"activation": ffn.spec.activation, "x": float(x)}
+        facts: dict[str, float | str] = {"activation": ffn.spec.activation, "x": float(x)}
         if not ffn.spec.gated:
-            return Cell(self.value, "activation", (Term("x", float(x)),), told)
+            return Cell(self.value, "activation", (Term("x", float(x)),), facts)
         gate = float(ffn.activation(x))
         front = f"{at.stack}.blocks.{at.depth}."
         up = float(array(self.view, f"{front}ffn_up").array[self.row, self.col])
-        return Cell(self.value, "product", (Term("gate", gate, up, gate * up),), told)
+        return Cell(self.value, "product", (Term("gate", gate, up, gate * up),), facts)
 
     def down(self, at: Layer, scope: str) -> Cell:
         x = at.tap("ffn_post")[0, self.row]

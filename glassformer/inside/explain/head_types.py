@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from glassformer.inside.capture.named_tensor import NamedTensor
-from glassformer.inside.capture.stack_view import StackView
+from glassformer.inside.capture.stack_view import StackTensors, StackView
 from glassformer.inside.displayable import Displayable
 
 KINDS = ("previous", "first", "self", "same", "induction", "entropy")
@@ -25,11 +25,11 @@ class HeadTypes(dict[str, NamedTensor], Displayable):
         return "What heads look at: layers down, heads across"
 
 
-def head_types(side: StackView) -> HeadTypes:
+def head_types(side: StackTensors) -> HeadTypes:
     """Scores every head of a stack by what it attends to.
 
     Args:
-        side: The stack, or its cross-attention.
+        side: A view, one of its stacks, or its cross-attention.
 
     Returns:
         Tensors of [layer, head]. The mean attention weight on the previous token (`previous`), on
@@ -38,6 +38,7 @@ def head_types(side: StackView) -> HeadTypes:
         averaged over the queries that have such a key; and the mean entropy in nats (`entropy`).
         Cross-attention has `first` and `entropy` only.
     """
+    side = side.stack_view
     names = ("first", "entropy") if side.scope else KINDS
     masks = _masks(side)
     found: dict[str, list[Tensor]] = {name: [] for name in names}

@@ -112,21 +112,21 @@ def max_activating(
             f"There is no {tensor} with a number for each token and neuron in layer {layer} "
             f"({name}); layers go from 0."
         )
-    asked = [neuron] if isinstance(neuron, int) else list(neuron)
-    if not asked or k < 1:
+    neurons = [neuron] if isinstance(neuron, int) else list(neuron)
+    if not neurons or k < 1:
         raise ConfigError("Ask for at least one neuron, and one text.")
-    best: dict[int, list[Found]] = {one: [] for one in asked}
+    best: dict[int, list[Found]] = {one: [] for one in neurons}
     read, last = 0, -1
     for batch in batches(pieces(model, texts, targets, length), tokens):
         values = captured(model, batch, [name])[name].float()
-        for one in asked:
+        for one in neurons:
             check_index(one, values.shape[1], "neuron")
-        columns = values[:, asked].T.cpu()  # [neuron, row]
+        columns = values[:, neurons].T.cpu()  # [neuron, row]
         end = 0
         for piece in batch:
             ids = piece.ids[name.partition(".")[0]]
             rows = slice(end, end := end + len(ids))
-            for one, column in zip(asked, columns, strict=True):
+            for one, column in zip(neurons, columns, strict=True):
                 _keep(best[one], k, piece, ids, column[rows])
             read, last = read + (piece.number != last), piece.number
         if progress is not None:
@@ -152,8 +152,8 @@ def _keep(
     if value <= best[mine[0]][0] if mine else len(best) == k and best[0][:2] > (value, number):
         return
     first = max(0, at - AROUND)
-    kept = slice(first, at + AROUND + 1)
-    found = (value, number, piece.start + at, at - first, [*ids[kept]], values[kept].tolist())
+    around = slice(first, at + AROUND + 1)
+    found = (value, number, piece.start + at, at - first, [*ids[around]], values[around].tolist())
     if mine:
         best[mine[0]] = found
         heapq.heapify(best)

@@ -36,7 +36,7 @@ from glassformer.core.block import Block
 from glassformer.core.embedding import Embedding
 from glassformer.core.pass_context import positions_of
 from glassformer.errors import UnsupportedError
-from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.attribute.predictions import Predicted
 from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.capture.names import Axes, full_name, names_of
 from glassformer.spec import AttentionSpec, RotarySpec
@@ -85,12 +85,12 @@ def _numbered(tensor: Tensor) -> Axes:
 
 def _ending(view: View, name: str) -> NamedTensor:
     """The logits or probabilities, one row per prediction."""
-    said = Predicted(view)
-    logits = said.logits()
-    array = logits if name == "logits" else said.log_chances(logits).exp()
-    words = {"position": [token.text for token in view.tokens], "label": said.by.labels}
-    labels = {axis: words[axis] for axis in said.axes if axis in words}
-    return NamedTensor(array, said.axes, labels, name)
+    predicted = Predicted(view)
+    logits = predicted.logits()
+    array = logits if name == "logits" else predicted.log_probs(logits).exp()
+    words = {"position": [token.text for token in view.tokens], "label": predicted.by.labels}
+    labels = {axis: words[axis] for axis in predicted.axes if axis in words}
+    return NamedTensor(array, predicted.axes, labels, name)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Layer:
     def tap(self, name: str) -> Tensor:
         full = f"{self.stack}.blocks.{self.depth}.{name}"
         self.view.capture([full])
-        return self.view.seen[full]
+        return self.view.cache[full]
 
     def attention(self, scope: str = "") -> AttentionSpec:
         spec = self.block.spec.cross if scope else self.block.spec.attention

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
-from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.attribute.predictions import Predicted
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.capture.names import Axes
 from glassformer.inside.explain.recompute import Layer, has_cross, layer_of, rotary_of
@@ -63,9 +63,9 @@ class Steps:
         check_index(head, at.block.spec.attention.heads, "head")
         self.weights = f"{stack}.blocks.{spec.order[depth]}."  # prefix of its parameters
         self.found: list[ExplanationStep] = []
-        self.said: Predicted | None = None
+        self.predicted: Predicted | None = None
         with suppress(GlassformerError):
-            self.said = Predicted(view)
+            self.predicted = Predicted(view)
 
     def add(
         self,
@@ -92,8 +92,8 @@ class Steps:
         return id
 
     def shape(self, axes: Axes, kind: str, stack: str) -> tuple[int, ...]:
-        if self.said is not None and axes == self.said.axes:
-            return self.said.shape
+        if self.predicted is not None and axes == self.predicted.axes:
+            return self.predicted.shape
         block = self.at.block.spec
         cross = kind.startswith("cross_")
         attention = block.cross if cross and block.cross is not None else block.attention
@@ -187,8 +187,8 @@ def _attention(way: Steps, before: str) -> str:
     normed = block.attention_normed and block.placement != "post"
     facts = _norm(block.norm) if normed else {"norm": None}
     read = way.add("norm", "attention_in", STREAM, of=(before,), **facts)
-    said = _heads(way, "", "", block.attention, (read, read))
-    return _written(way, "residual", "resid_mid", (before, said))
+    predicted = _heads(way, "", "", block.attention, (read, read))
+    return _written(way, "residual", "resid_mid", (before, predicted))
 
 
 def _cross(way: Steps, before: str) -> str:
@@ -199,8 +199,8 @@ def _cross(way: Steps, before: str) -> str:
     )
     facts = _norm(block.norm) if block.placement != "post" else {"norm": None}
     read = way.add("cross_norm", "cross.in", STREAM, of=(before,), **facts)
-    said = _heads(way, "cross_", "cross.", block.cross, (read, memory))
-    return _written(way, "cross_residual", "resid_cross", (before, said))
+    predicted = _heads(way, "cross_", "cross.", block.cross, (read, memory))
+    return _written(way, "cross_residual", "resid_cross", (before, predicted))
 
 
 def _heads(way: Steps, kind: str, scope: str, spec: AttentionSpec, read: tuple[str, str]) -> str:
@@ -286,8 +286,8 @@ def _feed_forward(way: Steps, before: str) -> None:
         way.add("ffn_up", "ffn_pre", NEURONS, **shape | up_weight)
         way.add("ffn_act", "ffn_post", NEURONS, **shape)
     shape["weight"] = f"{way.weights}ffn.down.weight"
-    said = way.add("ffn_down", "ffn_out", STREAM, **shape)
-    _written(way, "residual_ffn", "resid_post", (before, said))
+    predicted = way.add("ffn_down", "ffn_out", STREAM, **shape)
+    _written(way, "residual_ffn", "resid_post", (before, predicted))
 
 
 def _ending(way: Steps) -> None:
@@ -297,19 +297,19 @@ def _ending(way: Steps) -> None:
     way.add("norm_final", "final", STREAM, layer=False, layers=later, **facts)
     if way.stack != way.view.stack:
         return
-    if way.said is None:
+    if way.predicted is None:
         return
-    head = way.said.head
-    told: dict[str, Any] = {"scale": head.scale, "transform": head.transform is not None}
-    told |= {"cap": head.softcap, "pick": head.pick}
+    head = way.predicted.head
+    head_facts: dict[str, Any] = {"scale": head.scale, "transform": head.transform is not None}
+    head_facts |= {"cap": head.softcap, "pick": head.pick}
     own = f"heads.{head.name}.out.weight"
-    told |= {"tied": any(own in pair for pair in way.view.model.spec.tie)}
-    told |= {} if head.adaptive is not None else {"weight": own}
-    way.add("logits", "logits", way.said.axes, layer=False, **told)
-    if way.said.by.number:
+    head_facts |= {"tied": any(own in pair for pair in way.view.model.spec.tie)}
+    head_facts |= {} if head.adaptive is not None else {"weight": own}
+    way.add("logits", "logits", way.predicted.axes, layer=False, **head_facts)
+    if way.predicted.by.number:
         return
-    several = way.said.by.several
-    way.add("probabilities", "probabilities", way.said.axes, layer=False, several=several)
+    several = way.predicted.by.several
+    way.add("probabilities", "probabilities", way.predicted.axes, layer=False, several=several)
     way.add("choice", None, layer=False)
 
 

@@ -89,13 +89,17 @@ class CellContext:
 
         The first term is its own score; the largest others follow.
         """
-        most, chances = float(scores.max()), scores.double().softmax(-1)
-        order = [self.col, *(i for i in chances.argsort(descending=True).tolist() if i != self.col)]
+        most, probabilities = float(scores.max()), scores.double().softmax(-1)
+        order = [
+            self.col,
+            *(i for i in probabilities.argsort(descending=True).tolist() if i != self.col),
+        ]
         terms = [
-            Term(label(i), float(scores[i]), None, float(chances[i])) for i in order[: self.limit]
+            Term(label(i), float(scores[i]), None, float(probabilities[i]))
+            for i in order[: self.limit]
         ]
         if len(order) > self.limit:
-            rest = float(chances[order[self.limit :]].sum())
+            rest = float(probabilities[order[self.limit :]].sum())
             terms.append(Term(REST, rest, None, rest))
         total = float((scores.double() - most).exp().sum())
         return Cell(self.value, "softmax", tuple(terms), {"largest": most, "total": total})

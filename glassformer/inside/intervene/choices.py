@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer.generate.config import GenerationConfig
 from glassformer.generate.sampling import shaped
-from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.attribute.predictions import Predicted
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.lens.stages import stage_names
 
@@ -58,7 +58,7 @@ class OutputChoice:
 
 @torch.no_grad()
 def choices(
-    view: View, positions: Sequence[int] | None = None, *, top: int = 10, **knobs: Any
+    view: View, positions: Sequence[int] | None = None, *, top: int = 10, **options: Any
 ) -> list[OutputChoice]:
     """Returns the output distributions of a view.
 
@@ -76,7 +76,7 @@ def choices(
     """
     found = Predicted(view)
     rows = [found.row(one) for one in (range(found.shape[0]) if positions is None else positions)]
-    turned = GenerationConfig(do_sample=True, **knobs)
+    turned = GenerationConfig(do_sample=True, **options)
     return choose(found, rows, found.logits(rows), [*map(found.actual, rows)], turned, top)
 
 
@@ -99,7 +99,7 @@ def stage_choice(
     names = stage_names(view.model.spec)
     check_index(stage, len(names), "row")
     view.capture(names)
-    stream = view.seen[names[stage]][:, position : position + 1]
+    stream = view.cache[names[stage]][:, position : position + 1]
     found = Predicted(view)
     if tuned is not None:
         stream = tuned.check(view.model, found.head.name).map(names[stage], stream)
@@ -112,14 +112,14 @@ def choose(
     rows: Sequence[int],
     logits: Tensor,  # [row, outcome]
     actual: Sequence[int | None],
-    knobs: GenerationConfig,
+    config: GenerationConfig,
     top: int,
 ) -> list[OutputChoice]:
     """Builds the choices of some rows from their logits and true outcomes."""
     scores = logits.float()
-    logprobs = predicted.log_chances(scores)
-    left = shaped(scores, knobs)
-    chances = predicted.log_chances(left).exp()
+    logprobs = predicted.log_probs(scores)
+    left = shaped(scores, config)
+    probabilities = predicted.log_probs(left).exp()
     entropy = predicted.entropy(left)
     counts = left.isfinite().sum(-1)
     best = scores.topk(min(top, scores.shape[-1])).indices  # [row, rank]
@@ -130,7 +130,7 @@ def choose(
             predicted.text(token),
             float(scores[row, token]),
             float(logprobs[row, token]),
-            float(chances[row, token]),
+            float(probabilities[row, token]),
             rank,
         )
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core import Transformer
-from glassformer.inside.attribute.predicted import Predicted
-from glassformer.inside.attribute.predictions import output_text
+from glassformer.inside.attribute.predictions import Predicted, output_text
 from glassformer.inside.capture.named_tensor import NamedTensor, check_index
 from glassformer.inside.capture.view import View
 from glassformer.inside.compare import Mover, divergence, movers
@@ -40,11 +39,13 @@ class EditEffects:
 
 @torch.no_grad()
 def edit_effects(
-    before: View, after: View, position: int, *, top: int = 10, **knobs: Any
+    before: View, after: View, position: int, *, top: int = 10, **options: Any
 ) -> EditEffects:
     """Compares the predictions of two views of one text; see `choices` for the other arguments."""
     was, now = Predicted(before), Predicted(after)
-    (first,), (second,) = (choices(view, [position], top=top, **knobs) for view in (before, after))
+    (first,), (second,) = (
+        choices(view, [position], top=top, **options) for view in (before, after)
+    )
     return EditEffects(first, second, movers(was, now, position, top), divergence(was, now))
 
 
@@ -87,30 +88,30 @@ def lens_changes(before: View, after: View, positions: Sequence[int] | None = No
         check_index(place, size, "position")
     names = [name for name in stage_names(before.model.spec) if stage_of(name)[1] != "attention"]
     was, now = (_streams(view, names, places) for view in (before, after))
-    first = before.once(f"said at {places}", lambda: _said(before, head, was))
+    first = before.once(f"said at {places}", lambda: _top_prediction(before, head, was))
     touched = (was != now).any(-1)
     best, likely = (one.clone() for one in first)
-    best[touched], likely[touched] = _said(after, head, now[touched])
+    best[touched], likely[touched] = _top_prediction(after, head, now[touched])
     words = {id: output_text(before, head, id) for id in {*first[0].tolist(), *best.tolist()}}
 
-    def said(tokens: Tensor, chances: Tensor) -> TopPrediction:
+    def named_top(tokens: Tensor, probabilities: Tensor) -> TopPrediction:
         shape = len(names), len(places)
         return TopPrediction(
             _named(before, places, tokens.view(shape), "best tokens"),
-            _named(before, places, chances.view(shape), "their probability"),
+            _named(before, places, probabilities.view(shape), "their probability"),
         )
 
     stages = tuple(stage_of(name) for name in names)
-    return LensChanges(stages, tuple(places), said(*first), said(best, likely), words)
+    return LensChanges(stages, tuple(places), named_top(*first), named_top(best, likely), words)
 
 
 def _streams(view: View, names: Sequence[str], places: list[int]) -> Tensor:
     """The residual streams, [stage * position, width]."""
-    view.read_through(names)
-    return torch.cat([view.seen[name][0, places] for name in names])
+    view.run_with_cache(names)
+    return torch.cat([view.cache[name][0, places] for name in names])
 
 
-def _said(view: View, head: HeadSpec, streams: Tensor) -> tuple[Tensor, Tensor]:
+def _top_prediction(view: View, head: HeadSpec, streams: Tensor) -> tuple[Tensor, Tensor]:
     """The most probable token of each row, and its probability."""
     best = torch.empty(len(streams), dtype=torch.long, device=streams.device)
     likely = torch.empty(len(streams), device=streams.device)

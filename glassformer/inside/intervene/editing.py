@@ -19,7 +19,7 @@ from glassformer.core import ActivationCapture, Cache, Transformer
 from glassformer.core.hooks import Tap, wants
 from glassformer.core.pass_context import positions_of
 from glassformer.core.stack import Stack
-from glassformer.inside.capture.model_inputs import read_inputs
+from glassformer.inside.capture.model_inputs import encode_inputs
 from glassformer.inside.capture.names import names_of
 from glassformer.inside.intervene.edit import Edit, Edits, Places, Resolved, own_part, touched
 from glassformer.tasks.model_protocol import TaskModel
@@ -138,7 +138,7 @@ def resolve(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Edit
     for edit in edits:
         if edit.kind == "patch" and _key(edit) not in sources:
             seen = ActivationCapture(*wanted[_key(edit)])
-            reading = read_inputs(model, edit.source, edit.source_target)
+            reading = encode_inputs(model, edit.source, edit.source_target)
             with standing(model, (), alone=True), torch.no_grad():
                 model(**reading.inputs, tap=seen)
             known = names_of(model.spec)

@@ -70,21 +70,21 @@ def sweep(
             "they can be compared where they have equally many."
         )
     names = [view.name(layer, tensor) for layer in range(len(view.spec.order))]
-    view.read_through()
+    view.run_with_cache()
     other.capture(names)
     questions = [AttributedOutput.of(view, token, position, head)]
     if versus is not None:
         questions.append(AttributedOutput.of(view, versus, position, head))
     plain = questions[0].logit - sum(q.logit for q in questions[1:])
     by_head = tensor in ATTENTION and tensor != "attn_out"
-    sizes = other.seen[names[0]].shape[1 : 3 if by_head and by_position else 2]
+    sizes = other.cache[names[0]].shape[1 : 3 if by_head and by_position else 2]
     places = list(product(*map(range, sizes)))
     rows = []
     for name in names:
         found = []
         for start in range(0, len(places), AT_ONCE):
             some = places[start : start + AT_ONCE]
-            out = _rows(view, name, other.seen[name], some)
+            out = _rows(view, name, other.cache[name], some)
             found.append(questions[0].of_output(out) - sum(q.of_output(out) for q in questions[1:]))
         rows.append(torch.cat(found).view(sizes) - plain)
     axes: tuple[str, ...] = ("layer", "head", "position") if by_head else ("layer", "position")
@@ -187,6 +187,6 @@ def _resolved(model: TaskModel, pairs: Sequence[tuple[Edit, View]]) -> Edits:
     for edit, view in pairs:
         one = Resolved.of(edit, model.spec, {})
         view.capture(one.axes)
-        held = {n: own_part(n, axes, view.seen[n], view.reading) for n, axes in one.axes.items()}
+        held = {n: own_part(n, axes, view.cache[n], view.reading) for n, axes in one.axes.items()}
         found.append(Resolved(edit, one.axes, held))
     return Edits(found)

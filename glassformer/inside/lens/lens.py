@@ -119,7 +119,7 @@ def lens(
     for place in places:
         check_index(place, size, "position")
     names = stage_names(view.model.spec)
-    view.read_through(names)
+    view.run_with_cache(names)
     names, streams = _through(view, names, through)
     if tuned is not None:
         if through:
@@ -157,7 +157,7 @@ def lens(
         axes = ("stage", "position", "rank")[: array.ndim]
         return NamedTensor(array, axes, labels, f"lens, {title}")
 
-    said = {*best.flatten().tolist(), *chosen.tolist()} - {-1}
+    outputs = {*best.flatten().tolist(), *chosen.tolist()} - {-1}
     return Lens(
         stages=stages,
         positions=tuple(rows.tolist()),
@@ -171,10 +171,10 @@ def lens(
         divergence=named(divergence, "divergence"),
         entropy=named(entropy, "entropy"),
         norm=named(
-            torch.stack([view.seen[name][0, rows].float().norm(dim=-1) for name in names]),
+            torch.stack([view.cache[name][0, rows].float().norm(dim=-1) for name in names]),
             "norm of the stream",
         ),
-        words={id: output_text(view, spec, id) for id in said},
+        words={id: output_text(view, spec, id) for id in outputs},
         heading="Logit lens" if tuned is None else "Tuned lens",
     )
 
@@ -185,12 +185,12 @@ def _through(view: View, names: list[str], last: int) -> tuple[list[str], Tensor
     if not 0 <= last < depth:
         raise ConfigError(f"through goes from 0 to {depth - 1} of {depth} layers, not {last}.")
     if last == 0:
-        return names, torch.stack([view.seen[name][0] for name in names])
+        return names, torch.stack([view.cache[name][0] for name in names])
     into, end = (view.name(depth - last, "resid_pre"), view.name(depth - 1, "resid_post"))
     names = [name for name in names if (stage_of(name)[0] or 0) < depth - last]
     found = []
     for name in names:
-        seen = Stand({into: view.seen[name]}, end)
+        seen = Stand({into: view.cache[name]}, end)
         view.run(seen, heads=())
         found.append(seen[end][0])
     return names, torch.stack(found)

@@ -49,7 +49,7 @@ def lens_divergence_between(
         raise InputError("Runs of one number of tokens and layers can be laid side by side.")
     by, rows = language_head(view.model, head or view.head).name, []
     for each in (view, other):
-        each.read_through(names)
+        each.run_with_cache(names)
     for name in names:
         p, q = (
             each.model.readout(_mapped(tuned, name, each, by), by)[0].float().log_softmax(-1)
@@ -64,7 +64,7 @@ def lens_divergence_between(
 
 
 def _mapped(tuned: TunedLens | None, name: str, view: View, head: str) -> Tensor:
-    stream = view.seen[name]
+    stream = view.cache[name]
     return stream if tuned is None else tuned.check(view.model, head).map(name, stream)
 
 

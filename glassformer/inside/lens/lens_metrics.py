@@ -24,7 +24,7 @@ Way = Callable[[str, Tensor], Tensor]
 """Maps a stage's name and residual stream to the input of the head."""
 
 
-def said(model: TaskModel, head: HeadSpec, stream: Tensor) -> Tensor:
+def head_log_probs(model: TaskModel, head: HeadSpec, stream: Tensor) -> Tensor:
     """Returns the log-probabilities, [row, output], that a head computes from [row, width]."""
     return model.readout(stream[None], head.name)[0].float().log_softmax(-1)
 
@@ -115,10 +115,10 @@ def _measured(
         streams = captured(model, batch, [*stages, last])
         count += len(streams[last])
         for some in spans(len(streams[last]), head):
-            end = said(model, head, streams[last][some])
+            end = head_log_probs(model, head, streams[last][some])
             for at, stage in enumerate(stages):
                 for number, way in enumerate(ways):
-                    here = said(model, head, way(stage, streams[stage][some]))
+                    here = head_log_probs(model, head, way(stage, streams[stage][some]))
                     far = F.kl_div(here, end, reduction="sum", log_target=True)
                     total[number, at] += far.double().cpu()
     labels = {**rows, "stage": [*map(stage_label, stages)]}

@@ -22,7 +22,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError, InputError, LoadError
 from glassformer.inside.capture.corpus import LENGTH, TOKENS, CorpusPiece, batches, captured, pieces
 from glassformer.inside.capture.model_inputs import Text
-from glassformer.inside.lens.lens_metrics import check_gradient, said, spans
+from glassformer.inside.lens.lens_metrics import check_gradient, head_log_probs, spans
 from glassformer.inside.lens.stages import language_head, stage_names
 from glassformer.inside.lens.tuned_lens import BEGUN, TunedLens, TunedLensFacts, check_place, mapped
 from glassformer.spec import HeadSpec
@@ -168,11 +168,11 @@ class Tuning:
         slopes = [torch.zeros_like(x) for x in self.maps]
         losses = torch.zeros_like(self.recent)
         for some in spans(rows, self.head):
-            end = said(self.model, self.head, streams[self.last][some])
+            end = head_log_probs(self.model, self.head, streams[self.last][some])
             for at, stage in enumerate(self.stages):
                 with torch.enable_grad():
                     own = [x[at].detach().requires_grad_() for x in self.maps]
-                    here = said(self.model, self.head, mapped(streams[stage][some], *own))
+                    here = head_log_probs(self.model, self.head, mapped(streams[stage][some], *own))
                     loss = F.kl_div(here, end, reduction="sum", log_target=True) / rows
                     check_gradient(loss)
                     found = torch.autograd.grad(loss, own)
@@ -213,10 +213,10 @@ class Tuning:
         tensors = {"weight": self.weight, "bias": self.bias, "recent": self.recent}
         for number, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"{number}.{name}": x for name, x in state.items()}
-        told = {**asdict(self.settings), "done": self.done, "read": self.read}
+        saved = {**asdict(self.settings), "done": self.done, "read": self.read}
         with atomic_folder(folder) as draft:
             whole = {name: x.detach().cpu().contiguous() for name, x in tensors.items()}
-            save_file(whole, draft / BEGUN, {"told": json.dumps(told)})
+            save_file(whole, draft / BEGUN, {"told": json.dumps(saved)})
 
     def resume(self, folder: Path) -> None:
         """Resumes from a saved state if it has the same number of windows and the same settings."""
@@ -225,12 +225,12 @@ class Tuning:
             return
         try:
             with safe_open(folder / BEGUN, "pt") as file:
-                told = json.loads(file.metadata()["told"])
+                saved = json.loads(file.metadata()["told"])
                 held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise LoadError(f"{folder / BEGUN} cannot be read ({error}).") from None
-        self.done, self.read = told.pop("done"), told.pop("read")
-        if told != asdict(self.settings) or held["weight"].shape != self.weight.shape:
+        self.done, self.read = saved.pop("done"), saved.pop("read")
+        if saved != asdict(self.settings) or held["weight"].shape != self.weight.shape:
             raise LoadError(
                 f"{folder} holds a lens that was begun with another model, other texts or settings;"
                 " give the same to go on, or another folder."

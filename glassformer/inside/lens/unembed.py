@@ -19,7 +19,8 @@ from glassformer.core.heads import Head
 from glassformer.errors import UnsupportedError
 from glassformer.inside.capture.model_inputs import token_text
 from glassformer.inside.weights.factors import stack_of, straight
-from glassformer.tasks.model_protocol import TaskModel, kind_of
+from glassformer.tasks.heads import kind_of
+from glassformer.tasks.model_protocol import TaskModel
 
 ROWS = 8192  # rows of the embedding per chunk
 

@@ -63,10 +63,10 @@ def tokens(values: NamedTensor) -> str:
 
 
 def predictions_html(found: Predictions) -> str:
-    return fragment(found.heading, chances(found))
+    return fragment(found.heading, probability_bars(found))
 
 
-def chances(found: Predictions) -> str:
+def probability_bars(found: Predictions) -> str:
     if any(one.probability != one.probability for one in found):  # NaN for a regression
         return table((word(one.text), one.logit) for one in found)
     rows = "".join(

@@ -38,10 +38,10 @@ def basis_html(found: CausalBasis) -> str:
         for energy, (one, other) in zip(found.energies.tolist(), found.words, strict=True)
     )
     head = "<tr><th>energy</th><th>toward</th><th>away</th></tr>"
-    said = (
+    note = (
         "<p>By how much (KL, nats) what is said changes when a direction is held at its mean.</p>"
     )
-    return fragment(found.heading, f"{said}<div class='scroll'><table>{head}{rows}</table></div>")
+    return fragment(found.heading, f"{note}<div class='scroll'><table>{head}{rows}</table></div>")
 
 
 def composition_html(found: Composition) -> str:
@@ -51,5 +51,5 @@ def composition_html(found: Composition) -> str:
         for one, other, score in found.top(12)
     )
     table = f"<table><tr><th>from</th><th>to</th><th>score</th></tr>{rows}</table>"
-    said = "<p>Heads as layer.head; rows write, columns read.</p>"
-    return fragment(found.heading, f"{said}<div class='row'>{picture(found.scores)}{table}</div>")
+    note = "<p>Heads as layer.head; rows write, columns read.</p>"
+    return fragment(found.heading, f"{note}<div class='row'>{picture(found.scores)}{table}</div>")

@@ -40,9 +40,9 @@ def picture(named: NamedTensor) -> str:
     names = named.axes[:-2]
     parts = []
     for place in lead[:MANY]:
-        said = ", ".join(f"{name} {i}" for name, i in zip(names, place, strict=True))
+        caption = ", ".join(f"{name} {i}" for name, i in zip(names, place, strict=True))
         parts.append(
-            f"<figure>{image(array[place], most, 120)}<figcaption>{said}</figcaption></figure>"
+            f"<figure>{image(array[place], most, 120)}<figcaption>{caption}</figcaption></figure>"
         )
     more = f"<p>The first {MANY} of {len(lead)}.</p>" if len(lead) > MANY else ""
     return f"{more}<div class='row'>{''.join(parts)}</div>"

@@ -19,8 +19,8 @@ def html(found: MaxActivating) -> str:
         parts.append(
             f"<h3>neuron {neuron}</h3><div class='scroll'><table>{head}{rows}</table></div>"
         )
-    said = f"<p>Of {found.read:,} texts, those in which it is most active.</p>"
-    return fragment(found.heading, said + "".join(parts))
+    note = f"<p>Of {found.read:,} texts, those in which it is most active.</p>"
+    return fragment(found.heading, note + "".join(parts))
 
 
 def _row(one: Excerpt, most: float) -> str:

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from glassformer.inside.weights.positions import Picture
 
 
-def arrays_html(title: str, arrays: Mapping[str, NamedTensor], said: str = "") -> str:
+def arrays_html(title: str, arrays: Mapping[str, NamedTensor], note: str = "") -> str:
     parts = (
         f"<div><h3>{escape(name.replace('_', ' '))}</h3>{picture(one)}</div>"
         for name, one in arrays.items()
     )
-    return fragment(title, f"{said}<div class='row'>{''.join(parts)}</div>")
+    return fragment(title, f"{note}<div class='row'>{''.join(parts)}</div>")
 
 
 def picture_html(found: Picture) -> str:
     layers = ", ".join(map(str, found.layers))
     facts = "; ".join(f"{name} {value}" for name, value in found.facts.items() if value is not None)
-    said = f"<p>Layers {layers}. {escape(facts)}</p>"
-    return arrays_html(found.heading, found.arrays, said)
+    note = f"<p>Layers {layers}. {escape(facts)}</p>"
+    return arrays_html(found.heading, found.arrays, note)
 
 
 def parameters_html(found: Parameters) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from glassformer.errors import GlassformerError
 from glassformer.inside.show.attention import html as heads_html
-from glassformer.inside.show.bars import chances
+from glassformer.inside.show.bars import probability_bars
 from glassformer.inside.show.html import fragment, word
 from glassformer.inside.show.lens_table import lens_html
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def html(view: View) -> str:
     both = bool(view.reading.encoder and view.reading.decoder)
     body = f"<h3>encoder</h3>{_row(view.reading.encoder)}<h3>decoder</h3>" if both else ""
-    body += _row(view.tokens) + _said(view)
+    body += _row(view.tokens) + _predictions(view)
     parts = [fragment(f"{view.model.architecture} reads {len(view.tokens)} tokens", body)]
-    sides = [view.encoder, view.decoder, view.cross] if both else [view]
+    sides = [view.encoder, view.decoder, view.cross] if both else [view.stack_view]
     parts += [side_html(side) for side in sides]
     try:
         parts.append(lens_html(view.lens()))
@@ -42,9 +42,9 @@ def _row(tokens: tuple[InputToken, ...]) -> str:
     return "".join(f'<span class="token" title="{t.id}">{word(t.text)}</span>' for t in tokens)
 
 
-def _said(view: View) -> str:
+def _predictions(view: View) -> str:
     try:
         found = view.predictions()
     except GlassformerError as error:
         return f"<p>{escape(str(error))}</p>"
-    return f"<h3>{found.heading}</h3>{chances(found)}"
+    return f"<h3>{found.heading}</h3>{probability_bars(found)}"

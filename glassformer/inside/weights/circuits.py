@@ -120,12 +120,12 @@ def circuit(
         left, right = _of_neurons(model, layer, which, stack)
     u, strengths, v = product_svd(left, right)
     count = min(count, len(strengths))
-    asked = "encoder" if cross else stack
+    key_stack = "encoder" if cross else stack
     tell: dict[str, Callable[[Tensor], Tensor]] = {
         "writes": lambda x: written(model, x, stack),
-        "reads": lambda x: read(model, x, asked),
+        "reads": lambda x: read(model, x, key_stack),
         "asks": lambda x: read(model, x, stack),
-        "is asked": lambda x: read(model, x, asked),
+        "is asked": lambda x: read(model, x, key_stack),
     }
     found = {
         name: (x[:, :count].T, tell[name](x[:, :count].T))
@@ -138,9 +138,14 @@ def circuit(
     ends = {
         name: End(
             NamedTensor(x * sign, ("rank", "width"), labels, f"{which} {name}"),
-            ranked(model, said * sign, top, asked if name in ("reads", "is asked") else stack),
+            ranked(
+                model,
+                values_of_side * sign,
+                top,
+                key_stack if name in ("reads", "is asked") else stack,
+            ),
         )
-        for name, (x, said) in found.items()
+        for name, (x, values_of_side) in found.items()
     }
     return Circuit(
         which, layer, head, NamedTensor(strengths[:count], ("rank",), labels, which), ends

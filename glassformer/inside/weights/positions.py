@@ -22,7 +22,7 @@ from glassformer.core.positions.deberta import DisentangledPosition, bands
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
 from glassformer.inside.capture.named_tensor import NamedTensor
-from glassformer.inside.capture.stack_view import StackView
+from glassformer.inside.capture.stack_view import StackTensors
 from glassformer.inside.displayable import Displayable
 from glassformer.inside.weights.drawings import DRAW, slots_of
 from glassformer.spec import BlockSparsePattern, BlockSpec
@@ -71,14 +71,14 @@ class Pictures(list[Picture], Displayable):
 
 
 @torch.no_grad()
-def positions(model: TaskModel, length: int = LENGTH, side: StackView | None = None) -> Pictures:
+def positions(model: TaskModel, length: int = LENGTH, side: StackTensors | None = None) -> Pictures:
     """Returns the position information of a model.
 
     Args:
         model: The model.
         length: The number of positions.
-        side: A stack of a view, whose text then determines the length, and for which DeBERTa's
-            score terms are computed.
+        side: A view or one of its stacks, whose text then determines the length, and for which
+            DeBERTa's score terms are computed.
 
     Returns:
         The list of pictures.
@@ -89,7 +89,7 @@ def positions(model: TaskModel, length: int = LENGTH, side: StackView | None = N
     named = [("encoder", net.encoder), ("decoder", net.decoder)]
     found = Pictures()
     for name, stack in named:
-        if stack is None or (side is not None and side.stack != name):
+        if stack is None or (side is not None and side.stack_view.stack != name):
             continue
         size = length if side is None else len(side.tokens)
         found += _tables(name, stack, size)
@@ -130,7 +130,7 @@ def _tables(name: str, stack: Stack, length: int) -> Iterator[Picture]:
         )
 
 
-def _modules(name: str, stack: Stack, length: int, side: StackView | None) -> Iterator[Picture]:
+def _modules(name: str, stack: Stack, length: int, side: StackTensors | None) -> Iterator[Picture]:
     """One picture per position module, with all layers that use it."""
     users: dict[int, list[int]] = {}
     for depth, index in enumerate(stack.spec.order):
@@ -148,7 +148,7 @@ def _modules(name: str, stack: Stack, length: int, side: StackView | None) -> It
 
 
 def _terms(
-    name: str, module: DisentangledPosition, stack: Stack, side: StackView, layer: int
+    name: str, module: DisentangledPosition, stack: Stack, side: StackTensors, layer: int
 ) -> Picture:
     """The three parts of a DeBERTa score, [head, query, key] each, for the text of a view."""
     attention: Any = stack.blocks[stack.spec.order[layer]].attention
@@ -202,12 +202,12 @@ def _masks(name: str, stack: Stack, length: int) -> Iterator[Picture]:
             facts["whole"] = pattern.whole
             title = f"blocks of {pattern.size}"
         else:
-            title = _said(pattern)
+            title = _pattern_title(pattern)
         picture = NamedTensor(whole, ("query", "key"), {}, "what is seen")
         yield Picture(name, "mask", title, tuple(layers), facts, {"mask": picture})
 
 
-def _said(pattern: Any) -> str:
+def _pattern_title(pattern: Any) -> str:
     if pattern.block is not None:
         return f"blocks of {pattern.block}"
     if pattern.left is not None or (pattern.right or 0) > 0:

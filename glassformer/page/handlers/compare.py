@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.errors import ConfigError
-from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.attribute.predictions import Predicted
 from glassformer.inside.compare import compare as compare_models
 from glassformer.inside.intervene.choices import choices
 from glassformer.inside.intervene.edit_effects import weight_changes

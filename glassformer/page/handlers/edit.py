@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.inside import View
-from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.attribute.predictions import Predicted
 from glassformer.inside.generation_trace import generation_trace
 from glassformer.inside.intervene.edit_effects import edit_effects, lens_changes
 from glassformer.inside.intervene.patching import sweep as sweep_patches
@@ -28,7 +28,7 @@ def edit(session: Session, asked: RequestArgs) -> BinaryResponse:
     before, after = both(session, asked)
     said = Predicted(before)
     for view in (before, after) if said.by.lens else ():
-        view.read_through(stage_names(view.model.spec))  # the lens is requested next
+        view.run_with_cache(stage_names(view.model.spec))  # the lens is requested next
     found = edit_effects(before, after, row(said, asked), **knobs(asked))
     told = {
         "before": asdict(found.before),

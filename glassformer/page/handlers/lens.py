@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.errors import UnsupportedError
 from glassformer.inside import View
-from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.attribute.predictions import Predicted
 from glassformer.inside.intervene.choices import stage_choice
 from glassformer.page import describe_model
 from glassformer.page.binary_response import BinaryResponse
@@ -128,7 +128,7 @@ def saliency(session: Session, asked: RequestArgs) -> dict[str, Any]:
 def logit_of(said: Predicted, asked: RequestArgs) -> dict[str, Any]:
     """Returns the requested logit as keyword arguments of the functions of `inside`."""
     token = asked.index("token") if "token" in asked else None
-    position, output = said.asked(row(said, asked), token)
+    position, output = said.logit_place(row(said, asked), token)
     found = {"token": output, "position": position, "head": said.head.name}
     if "against" not in asked:
         return found

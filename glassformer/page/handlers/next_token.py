@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer.errors import InputError, UnsupportedError
 from glassformer.inside import View
-from glassformer.inside.attribute.predicted import Predicted, mask_token
+from glassformer.inside.attribute.predictions import Predicted, mask_token
 from glassformer.inside.generation_trace import beam_tree, cache_size, generation_trace
 from glassformer.inside.intervene.choices import choices
 from glassformer.page.request_args import RequestArgs

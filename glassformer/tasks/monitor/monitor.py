@@ -1,6 +1,6 @@
 """Monitors the shares of labels in dated texts and raises alerts.
 
->>> report = watch([{"date": "2026-11-15", "text": "..."}, ...], model)
+>>> report = watch(model, [{"date": "2026-11-15", "text": "..."}, ...])
 >>> report.alerts, report.svg(), report.html()
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.classify import Classifier
-from glassformer.tasks.model_protocol import TaskModel, raise_errors
+from glassformer.tasks.batching import raise_errors
+from glassformer.tasks.classify import Classifier, ClassifierOptions
+from glassformer.tasks.model_protocol import TaskModel
 from glassformer.tasks.monitor.report_page import page, picture
 from glassformer.tasks.monitor.statistics import Alert, AlertRule, Shares
 
@@ -73,42 +74,61 @@ class Monitor:
 
 
 def watch(
+    model: TaskModel,
     records: Iterable[Mapping[str, Any]],
-    model: TaskModel | None = None,
     *,
     every: Every = "day",
     rule: AlertRule | None = None,
     date_format: str | None = None,
-    **options: Any,
+    **options: Unpack[ClassifierOptions],
 ) -> Monitor:
-    """Monitors records.
+    """Classifies dated texts, counts labels per period, and detects jumps in their shares.
 
     Args:
-        records: Dicts with a `date` and a `text`; without a model, a `label` or `labels` instead.
         model: The model that classifies the texts.
-        every: The length of a bucket: "hour", "day" or "week".
+        records: Dicts with a `date` and a `text`.
+        every: The length of a period: "hour", "day" or "week".
         rule: When to raise an alert.
         date_format: A strptime pattern of the dates; the default is ISO 8601.
-        options: The options of `classify.Classifier`.
+        **options: The options of `classify`.
+
+    >>> watch(model, [{"date": "2026-11-15", "text": "A moving film."}]).alerts
     """
-    if model is None:
-        watched = Monitor(every=every, rule=rule)
+    classifier = Classifier(model, **options)
+    monitor = Monitor(every=every, rule=rule, labels=classifier.labels)
+    dates: deque[datetime] = deque()
+
+    def texts() -> Iterator[Any]:
         for date, record in dated(records, date_format):
-            watched.add(date, given_labels(record))
-    else:
-        classifier = Classifier(model, **options)
-        watched = Monitor(every=every, rule=rule, labels=classifier.labels)
-        dates: deque[datetime] = deque()
+            dates.append(date)
+            yield record.get("text")
 
-        def texts() -> Iterator[Any]:
-            for date, record in dated(records, date_format):
-                dates.append(date)
-                yield record.get("text")
+    for result in raise_errors(classifier(texts())):
+        monitor.add(dates.popleft(), result.labels)
+    monitor.finish()
+    return monitor
 
-        for result in raise_errors(classifier.stream(texts())):
-            watched.add(dates.popleft(), result.labels)
-    watched.finish()
-    return watched
+
+def watch_labels(
+    records: Iterable[Mapping[str, Any]],
+    *,
+    every: Every = "day",
+    rule: AlertRule | None = None,
+    date_format: str | None = None,
+) -> Monitor:
+    """Counts the labels that records have per period, and detects jumps in their shares.
+
+    Args:
+        records: Dicts with a `date` and a `label` or `labels`.
+        every: The length of a period: "hour", "day" or "week".
+        rule: When to raise an alert.
+        date_format: A strptime pattern of the dates; the default is ISO 8601.
+    """
+    monitor = Monitor(every=every, rule=rule)
+    for date, record in dated(records, date_format):
+        monitor.add(date, given_labels(record))
+    monitor.finish()
+    return monitor
 
 
 def dated(

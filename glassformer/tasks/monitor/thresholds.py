@@ -16,10 +16,10 @@ def best_threshold(results: Sequence[Classification], right: Sequence[str | None
     `right` is None for a text that has none of the labels (out of scope).
     """
     check(results, right)
-    chances = np.array([max(one.probabilities.values()) for one in results])
-    said = [max(one.probabilities, key=one.probabilities.__getitem__) for one in results]
-    gains = np.array([(a == b) - (b is None) for a, b in zip(said, right, strict=True)])
-    return _best(chances, gains.astype(float))
+    probabilities = np.array([max(one.probabilities.values()) for one in results])
+    predicted = [max(one.probabilities, key=one.probabilities.__getitem__) for one in results]
+    gains = np.array([(a == b) - (b is None) for a, b in zip(predicted, right, strict=True)])
+    return _best(probabilities, gains.astype(float))
 
 
 def best_thresholds(
@@ -29,21 +29,21 @@ def best_thresholds(
     check(results, right)
     found: dict[str, float] = {}
     for label in results[0].probabilities:
-        chances = np.array([one.probabilities[label] for one in results])
+        probabilities = np.array([one.probabilities[label] for one in results])
         true = np.array([label in labels for labels in right])
-        order = np.argsort(-chances, kind="stable")
-        hits, said = np.cumsum(true[order]), np.arange(1, len(order) + 1)
-        scores = 2 * hits / (said + true.sum())  # F1 if all up to here apply
-        found[label] = _between(chances[order], int(scores.argmax())) if true.any() else 0.5
+        order = np.argsort(-probabilities, kind="stable")
+        hits, predicted = np.cumsum(true[order]), np.arange(1, len(order) + 1)
+        scores = 2 * hits / (predicted + true.sum())  # F1 if all up to here apply
+        found[label] = _between(probabilities[order], int(scores.argmax())) if true.any() else 0.5
     return found
 
 
-def _best(chances: np.ndarray, gains: np.ndarray) -> float:
+def _best(probabilities: np.ndarray, gains: np.ndarray) -> float:
     """Returns the threshold above which the sum of the gains is largest."""
-    order = np.argsort(-chances, kind="stable")
+    order = np.argsort(-probabilities, kind="stable")
     sums = np.cumsum(gains[order])
     place = int(sums.argmax())
-    return 1.0 if sums[place] < 0 else _between(chances[order], place)
+    return 1.0 if sums[place] < 0 else _between(probabilities[order], place)
 
 
 def _between(falling: np.ndarray, last: int) -> float:

@@ -88,10 +88,10 @@ class IndexRows:
         tidy(folder)
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
             raise LoadError(f"{folder} is there and no index; name a new folder.")
-        said = {"format": FORMAT, **header, "rows": "rows-1"}
+        full_header = {"format": FORMAT, **header, "rows": "rows-1"}
         with atomic_folder(folder) as draft:
-            (draft / HEADER).write_text(header_text(said), "utf-8")
-        return cls(folder, said)
+            (draft / HEADER).write_text(header_text(full_header), "utf-8")
+        return cls(folder, full_header)
 
     @classmethod
     def open(cls, folder: Path) -> IndexRows:
@@ -128,9 +128,9 @@ class IndexRows:
         lines = journal.read_bytes().splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
             try:
-                told = json.loads(line if line.endswith(b"\n") else b"")
-                for one in told if isinstance(told, list) else [told]:
-                    self._told(one)
+                entry = json.loads(line if line.endswith(b"\n") else b"")
+                for one in entry if isinstance(entry, list) else [entry]:
+                    self._apply(one)
             except (ValueError, KeyError, TypeError):
                 if number == len(lines):  # the write was interrupted there
                     break
@@ -150,7 +150,7 @@ class IndexRows:
         if not path.is_file() or not 0 <= size <= path.stat().st_size:
             raise LoadError(f"{path} is cut off; make the index anew.")
 
-    def _told(self, line: Mapping[str, Any]) -> None:
+    def _apply(self, line: Mapping[str, Any]) -> None:
         """Applies an entry of the journal."""
         file = str(line["file"])
         if line.get("gone"):
@@ -198,8 +198,8 @@ class IndexRows:
                 places.append((passage.start, passage.end, starts, starts + len(text)))
                 texts.append(text)
                 starts += len(text)
-            told = {"file": one.file, "digest": one.digest}
-            lines.append({**told, "count": len(one.passages), "whole": one.whole})
+            entry = {"file": one.file, "digest": one.digest}
+            lines.append({**entry, "count": len(one.passages), "whole": one.whole})
         whole = {
             "vectors.bin": (self.total * self.width * self.kept.itemsize, b"".join(vectors)),
             "places.bin": (self.total * 4 * 8, np.array(places, "<i8").tobytes()),
@@ -222,7 +222,7 @@ class IndexRows:
         self._append(JOURNAL, self.journal, text)
         self.journal += len(text)
         for line in lines:
-            self._told(line)
+            self._apply(line)
 
     def _append(self, name: str, at: int, content: bytes) -> None:
         """Writes after the valid content; removes what an interrupted write has left there."""

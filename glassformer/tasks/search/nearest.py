@@ -30,11 +30,11 @@ def nearest(
         queries: The queries, [query, width].
         top: The number of rows per query.
     """
-    asked = torch.from_numpy(np.ascontiguousarray(queries, dtype=np.float32))
-    asked = torch.nn.functional.normalize(asked, dim=-1)
+    normalized = torch.from_numpy(np.ascontiguousarray(queries, dtype=np.float32))
+    normalized = torch.nn.functional.normalize(normalized, dim=-1)
     firsts = [first for first, _ in ranges]
     size = max(1, BLOCK // (4 * vectors.shape[1]))
-    best: list[list[tuple[float, int]]] = [[] for _ in asked]
+    best: list[list[tuple[float, int]]] = [[] for _ in normalized]
     for start in range(0, len(vectors), size):
         end = min(start + size, len(vectors))
         there = torch.zeros(end - start, dtype=torch.bool)
@@ -43,7 +43,7 @@ def nearest(
                 break
             there[max(first - start, 0) : max(first + count - start, 0)] = True
         block = torch.from_numpy(vectors[start:end].astype(np.float32))
-        scores = (asked @ block.T).masked_fill(~there, float("-inf"))
+        scores = (normalized @ block.T).masked_fill(~there, float("-inf"))
         for number, row in enumerate(scores):
             best[number] = _best(best[number], row, start, top)
     return best

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, LoadError
-from glassformer.tasks.batching import Pause, batched
+from glassformer.tasks.batching import batched, raise_errors, require_iterable
 from glassformer.tasks.embed import Embedder
-from glassformer.tasks.model_protocol import TaskModel, raise_errors, require_tokenizer, texts_of
+from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.pooling import Pooling
 from glassformer.tasks.search.index import Added, IndexRows, Kept
 from glassformer.tasks.search.passages import Passage, passages
@@ -73,8 +73,8 @@ class Index:
     """
 
     def __init__(self, rows: IndexRows, model: TaskModel) -> None:
-        said = fingerprint(model)
-        if said != rows.header["fingerprint"]:
+        current = fingerprint(model)
+        if current != rows.header["fingerprint"]:
             raise LoadError(
                 f"The index {rows.folder} was made with another model ({rows.header['model']}), "
                 "whose vectors cannot be compared with this one's; use that, or make a new index."
@@ -202,9 +202,11 @@ class Index:
         """Yields what is added at a time: about `COMMIT` passages of one or more files."""
         names = [name for name in DOCUMENTS if name in self._pooling.prompts][:1]
         embedder = Embedder.of(self.model, self._pooling, prompt=names[0] if names else None)
-        told: list[tuple[_File, Passage | None]] = []  # in the order of the vectors; None: its end
+        pending: list[
+            tuple[_File, Passage | None]
+        ] = []  # in the order of the vectors; None: its end
 
-        def asked() -> Iterator[str]:
+        def texts() -> Iterator[str]:
             for file in files:
                 try:
                     content = file.path.read_bytes()
@@ -218,16 +220,16 @@ class Index:
                 text, tokenizer = decoded(content, file.path), require_tokenizer(self.model)
                 cut = passages(text, tokenizer, self.rows.header["length"])
                 for passage in islice(cut, file.done, None):
-                    told.append((file, passage))
+                    pending.append((file, passage))
                     yield passage.text
-                told.append((file, None))
+                pending.append((file, None))
 
-        vectors = raise_errors(embedder(asked()))
+        vectors = raise_errors(embedder(texts()))
         while True:
             group = list(islice(vectors, COMMIT))
-            if not group and not told:
+            if not group and not pending:
                 return
-            yield _grouped(told, group)
+            yield _grouped(pending, group)
 
     @overload  # a str is also a sequence of str
     def search(self, question: str, top: int = 5) -> list[Hit]: ...  # type: ignore[overload-overlap]
@@ -240,12 +242,12 @@ class Index:
 
         All passages are compared. A list of questions gives a list of such lists.
         """
-        several = [question] if isinstance(question, str) else texts_of(question)
+        several = [question] if isinstance(question, str) else require_iterable(question)
         found = list(raise_errors(self.stream(several, top)))
         return found[0] if isinstance(question, str) else found
 
     def stream(
-        self, questions: Iterable[str | Pause], top: int = 5
+        self, questions: Iterable[str], top: int = 5
     ) -> Iterator[list[Hit] | GlassformerError]:
         """Yields results in order; a question that cannot be read yields an error in its place."""
         if top < 1:
@@ -261,9 +263,9 @@ class Index:
             for vector in vectors:
                 yield vector if isinstance(vector, GlassformerError) else next(near)
 
-    def _near(self, asked: NDArray[np.float32], top: int) -> list[list[Hit]]:
+    def _near(self, vectors: NDArray[np.float32], top: int) -> list[list[Hit]]:
         """Returns the hits for vectors, [question, width]."""
-        near = self.rows.nearest(asked, top)
+        near = self.rows.nearest(vectors, top)
         files = iter(self.rows.files_of([row for rows in near for _, row in rows]))
         return [
             [Hit(score, next(files), *self.rows.passage(row)) for score, row in rows]
@@ -272,20 +274,20 @@ class Index:
 
 
 def _grouped(
-    told: list[tuple[_File, Passage | None]], vectors: Sequence[np.ndarray[Any, Any]]
+    pending: list[tuple[_File, Passage | None]], vectors: Sequence[np.ndarray[Any, Any]]
 ) -> list[Added]:
     """Removes from `told` the passages of these vectors and the file ends that follow."""
     added: list[Added] = []
     rest = list(vectors)
-    while told and (rest or told[0][1] is None):
-        file = told[0][0]
+    while pending and (rest or pending[0][1] is None):
+        file = pending[0][0]
         own: list[Passage] = []
         whole = False
-        while told and told[0][0] is file and not whole:
-            passage = told[0][1]
+        while pending and pending[0][0] is file and not whole:
+            passage = pending[0][1]
             if passage is not None and len(own) == len(rest):
                 break
-            told.pop(0)
+            pending.pop(0)
             whole = passage is None
             if passage is not None:
                 own.append(passage)

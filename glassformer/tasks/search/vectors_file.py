@@ -28,8 +28,8 @@ class VectorsFile:
     def head(self) -> None:
         shape = (self.rows, self.width)
         self.file.seek(0)
-        said: dict[str, Any] = {"descr": "<f4", "fortran_order": False, "shape": shape}
-        npy.write_array_header_1_0(self.file, said)
+        header: dict[str, Any] = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(self.file, header)
 
     def add(self, vector: NDArray[Any]) -> None:
         assert vector.shape == (self.width,)

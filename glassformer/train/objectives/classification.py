@@ -14,7 +14,7 @@ from glassformer.errors import DataError
 from glassformer.metrics.classification import accuracy, f1, matthews
 from glassformer.model import Model
 from glassformer.tasks.classify import SEVERAL, SINGLE
-from glassformer.tasks.model_protocol import keep_settings
+from glassformer.tasks.task_settings import keep
 from glassformer.train.data.collate import pad_rows
 from glassformer.train.objectives.labels import Labels, written
 from glassformer.train.objectives.objective import Example, Record, TrainingBatch
@@ -61,7 +61,7 @@ class ClassificationObjective(SequenceLevelObjective):
         kind = SEVERAL if several else SINGLE
         model.config["problem_type"] = kind  # for other programs that read the folder
         if len(model.spec.heads) > 1:  # each may be of another kind
-            keep_settings(model, head, problem_type=kind)
+            keep(model, head, problem_type=kind)
 
     @staticmethod
     def labels_of(record: Record) -> list[str]:

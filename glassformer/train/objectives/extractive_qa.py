@@ -20,7 +20,7 @@ from glassformer.errors import DataError, GlassformerError
 from glassformer.metrics.squad import exact_match, right_answers, word_f1
 from glassformer.model import Model
 from glassformer.tasks.answer import best_spans
-from glassformer.tasks.model_protocol import keep_settings
+from glassformer.tasks.task_settings import keep
 from glassformer.tasks.windows import parts
 from glassformer.text.encoding import TextEncoding
 from glassformer.train.data.collate import pad, pad_rows
@@ -91,9 +91,9 @@ class ExtractiveQA(SequenceLevelObjective):
         self.impossible, self.head = impossible, head
         self.weights = {head: 1.0}
         if length is not None:
-            keep_settings(model, head, length=length)
+            keep(model, head, length=length)
         if impossible:
-            keep_settings(model, head, threshold=0.0)
+            keep(model, head, threshold=0.0)
 
     def foresee(self, records: Sequence[Record]) -> None:
         asked: list[Any] = [(record.get("question"), record.get("context")) for record in records]

@@ -12,7 +12,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
-from glassformer.tasks.model_protocol import keep_settings
+from glassformer.tasks.task_settings import keep
 from glassformer.train.objectives.objective import Record
 from glassformer.train.objectives.registry import objectives
 
@@ -52,7 +52,7 @@ class Labels:
                 f"are {len(self.names)} labels; name as many in the recipe (model.labels)."
             )
         if self.names != model.spec.labels:
-            keep_settings(model, head, labels=list(self.names))
+            keep(model, head, labels=list(self.names))
         self.ids = {name: i for i, name in enumerate(self.names)}
 
     def __len__(self) -> int:

@@ -14,7 +14,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.classification import accuracy
 from glassformer.metrics.ner import entity_scores, names_entities
 from glassformer.model import Model
-from glassformer.tasks.model_protocol import keep_settings
+from glassformer.tasks.task_settings import keep
 from glassformer.tasks.windows import encode_words
 from glassformer.tasks.words import SPLITS, Split
 from glassformer.text import Tokenizer
@@ -67,10 +67,10 @@ class Tagging(SequenceLevelObjective):
         self.head = head
         self.weights = {head: 1.0}
         if length is not None:
-            keep_settings(model, head, length=length)
+            keep(model, head, length=length)
         if split not in SPLITS:
             raise ConfigError(f"split is {', '.join(SPLITS)}, not {split!r}.")
-        keep_settings(model, head, split=split)
+        keep(model, head, split=split)
 
     @staticmethod
     def labels_of(record: Record) -> list[str]:

@@ -8,12 +8,13 @@ model writes the whole text again.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 from glassformer.core import Transformer
 from glassformer.errors import InputError, UnsupportedError
+from glassformer.generate.options import GenerationOptions
 from glassformer.generate.result import GenerationOutput
 from glassformer.generate.writer import Generator
 from glassformer.text import Tokenizer
@@ -30,11 +31,11 @@ class Filler(Protocol):
         """Returns the encoder input for a text in parts with gaps between them."""
         ...
 
-    def ends(self, gaps: int) -> list[int]:
+    def stop_token_ids(self, gaps: int) -> list[int]:
         """Returns the tokens at which generation stops."""
         ...
 
-    def filled(self, parts: Sequence[str], said: GenerationOutput) -> GenerationOutput: ...
+    def filled(self, parts: Sequence[str], output: GenerationOutput) -> GenerationOutput: ...
 
 
 class Sentinels:
@@ -56,20 +57,20 @@ class Sentinels:
         marked = (part + self.token(number) for number, part in enumerate(parts[:-1]))
         return "".join(marked) + parts[-1]
 
-    def ends(self, gaps: int) -> list[int]:
+    def stop_token_ids(self, gaps: int) -> list[int]:
         following = self.token(gaps)
         return [self.tokenizer.id(following)] if following in self.tokenizer else []
 
-    def filled(self, parts: Sequence[str], said: GenerationOutput) -> GenerationOutput:
-        spans = self.spans(said.tokens, len(parts) - 1)
+    def filled(self, parts: Sequence[str], output: GenerationOutput) -> GenerationOutput:
+        spans = self.spans(output.tokens, len(parts) - 1)
         text = "".join(part + span for part, span in zip(parts, [*spans, ""], strict=True))
-        return replace(said, text=text, spans=spans)
+        return replace(output, text=text, spans=spans)
 
     def spans(self, tokens: Sequence[int], gaps: int) -> list[str]:
         """Returns the text after each sentinel; empty where the model omitted it."""
         numbers = {self.tokenizer.id(self.token(i)): i for i in range(gaps)}
         found: dict[int, list[int]] = {i: [] for i in range(gaps)}
-        stops = {*self.ends(gaps), self.tokenizer.special.get("eos")}
+        stops = {*self.stop_token_ids(gaps), self.tokenizer.special.get("eos")}
         at: list[int] | None = None
         for token in tokens:
             if token in stops:
@@ -91,15 +92,15 @@ class Mask:
     def source(self, parts: Sequence[str]) -> str:
         return self.token.join(parts)
 
-    def ends(self, gaps: int) -> list[int]:
+    def stop_token_ids(self, gaps: int) -> list[int]:
         return []
 
-    def filled(self, parts: Sequence[str], said: GenerationOutput) -> GenerationOutput:
+    def filled(self, parts: Sequence[str], output: GenerationOutput) -> GenerationOutput:
         """Sets the spans to the texts between the original parts, if the model has kept these."""
-        kept = (r"\s*".join(map(re.escape, part.split())) for part in parts)
-        found = re.fullmatch(r"\s*" + r"(.*?)".join(kept) + r"\s*", said.text, re.S)
+        literal = (r"\s*".join(map(re.escape, part.split())) for part in parts)
+        found = re.fullmatch(r"\s*" + r"(.*?)".join(literal) + r"\s*", output.text, re.S)
         spans = None if found is None else [span.strip() for span in found.groups()]
-        return replace(said, spans=spans)
+        return replace(output, spans=spans)
 
 
 def filler_of(writer: Generator) -> Filler:
@@ -116,30 +117,47 @@ def filler_of(writer: Generator) -> Filler:
     )
 
 
+class GenerativeModel(Protocol):
+    """The part of `glassformer.Model` that infilling uses."""
+
+    @property
+    def generator(self) -> Generator: ...
+
+
 def infill(
-    writer: Generator, text: str, given: Mapping[str, Any], draft: Transformer | None = None
+    model: GenerativeModel,
+    text: str,
+    *,
+    assistant_model: Transformer | None = None,
+    **options: Unpack[GenerationOptions],
 ) -> GenerationOutput:
-    """Fills the gaps of a text.
+    """Fills the gaps of a text by generation.
 
     Args:
-        writer: Generator of an encoder-decoder.
-        text: Text with gaps, marked by `___` or by the tokenizer's own mark.
-        given: Generation settings; see `GenerationConfig`.
-        draft: Smaller model for speculative decoding.
+        model: An encoder-decoder whose tokenizer has a mask token or sentinels (T5, BART).
+        text: A text whose gaps are marked by `___` or by the tokenizer's own mask or sentinel
+            tokens.
+        assistant_model: A smaller draft model for speculative decoding.
+        **options: Generation options; see `GenerationConfig`.
 
     Returns:
-        The filled text, with the text of each gap in `spans`.
+        An output whose `text` is the whole text and whose `spans` are the generated pieces.
+
+    >>> infill(t5, "The ___ walks in ___ park.").spans
     """
+    writer = model.generator
     filler = filler_of(writer)
     if not isinstance(text, str):
         raise InputError(f"Infilling reads one text, not {text!r}.")
     parts = re.split(f"{GAP}|{filler.marks}", text)
     if len(parts) < 2:
         raise InputError("The text has no gap; mark one by ___.")
-    knobs = writer.knobs(given)
-    knobs = replace(knobs, eos_token_id=(*knobs.eos_token_id, *filler.ends(len(parts) - 1)))
+    knobs = writer.knobs(options)
+    knobs = replace(
+        knobs, eos_token_id=(*knobs.eos_token_id, *filler.stop_token_ids(len(parts) - 1))
+    )
     request = writer.request(0, filler.source(parts), knobs)
-    ((_, said),) = writer.results([request], knobs, draft)
-    best = filler.filled(parts, said)
-    best.alternatives = [filler.filled(parts, other) for other in said.alternatives]
+    ((_, output),) = writer.results([request], knobs, assistant_model)
+    best = filler.filled(parts, output)
+    best.alternatives = [filler.filled(parts, other) for other in output.alternatives]
     return best
