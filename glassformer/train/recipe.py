@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from glassformer.errors import ConfigError, LoadError
 from glassformer.train import toml
 from glassformer.train.coerce import fill, number, unknown
 from glassformer.train.data.data_config import DataSettings
+from glassformer.train.optimizers import optimizer_options
 
 Table = Mapping[str, Any]
 
@@ -79,7 +80,7 @@ class TrainSettings:
     """The [train] table.
 
     `batch` is the number of rows of a micro-batch over all processes; a step has `accumulate`
-    micro-batches.
+    micro-batches. `options` are the other keys of the table, which the optimizer defines.
     """
 
     steps: int = number(1000, least=1)
@@ -88,9 +89,6 @@ class TrainSettings:
     seed: int = number(0, least=0)
     optimizer: str = "adamw"
     learning_rate: float = number(3e-4, above=0.0)
-    betas: tuple[float, ...] = (0.9, 0.95)
-    eps: float | None = number(None, above=0.0)  # None: the optimizer's default
-    momentum: float = number(0.95, least=0.0, below=1.0)
     weight_decay: float = number(0.1, least=0.0)
     schedule: str = "cosine"
     warmup: int | None = number(None, least=0)  # steps; takes precedence over the ratio
@@ -114,6 +112,7 @@ class TrainSettings:
     evaluate_batches: int = number(0, least=0)
     best: str = "loss"
     patience: int = number(0, least=0)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def warmup_steps(self) -> int:
@@ -247,7 +246,15 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
             fill(TABLES[name], name, one) for one in (value if several else [value])
         ]
         made[name] = tuple(listed) if name == "objective" else listed[0]
+    made["train"] = _with_optimizer_options(made.get("train", TrainSettings()))
     return Recipe(**made)
+
+
+def _with_optimizer_options(settings: TrainSettings) -> TrainSettings:
+    """Checks the options of the optimizer and fills in those that are not given."""
+    keys = [each.name for each in fields(TrainSettings)]
+    options = optimizer_options(settings.optimizer, settings.options, table_keys=keys)
+    return replace(settings, options=asdict(options))
 
 
 def differences(old: Recipe, new: Recipe) -> list[str]:
