@@ -176,7 +176,8 @@ def make_evaluator(
     if task not in OF_HEADS:
         raise ConfigError(f"There is no task {task!r}{near(task, TASKS, len(TASKS))}.")
     kind, make = OF_HEADS[task]
-    return make(model, require_head(model, kind, f"evaluate by {task}", head).name)
+    found = require_head(model, kind, f"evaluate by {task}", head, objective=task)
+    return make(model, found.name)
 
 
 def questions(judge: Evaluator[Any, Any], records: Data) -> Iterator[tuple[str, Any]]:

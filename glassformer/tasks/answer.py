@@ -22,6 +22,7 @@ from glassformer.tasks.model_protocol import (
     settings_of,
     texts_of,
 )
+from glassformer.tasks.registry import task
 from glassformer.tasks.windowed_inference import WindowedJob, length_of, read_long
 from glassformer.tasks.windows import TextWindow, WindowFrame, encode_long, windows
 from glassformer.tasks.words import whole_letters
@@ -97,6 +98,7 @@ def answer(
     return list(results) if listed else results
 
 
+@task("answer", head="span", objective="span")
 class Answerer:
     """Finds answers in contexts of any length with a model's head for answers.
 

@@ -19,6 +19,7 @@ from glassformer.tasks.model_protocol import (
     settings_of,
 )
 from glassformer.tasks.packing import can_pack, head_logits
+from glassformer.tasks.registry import task
 from glassformer.text import TextEncoding
 from glassformer.text.backend import Text
 
@@ -70,6 +71,7 @@ def classify(model: TaskModel, texts: Any, **options: Any) -> Any:
     return apply_to(texts, Classifier(model, **options).stream, pairs=True)
 
 
+@task("classify", head="classify", objective="classification")
 class Classifier:
     """Classifies texts with a model's head for whole texts.
 

@@ -24,6 +24,7 @@ from glassformer.tasks.model_protocol import (
 )
 from glassformer.tasks.packing import can_pack, states_of_texts
 from glassformer.tasks.pooling import Pooling
+from glassformer.tasks.registry import task
 from glassformer.text import TextEncoding
 
 Vector = NDArray[np.float32]
@@ -61,6 +62,7 @@ def embed(
 
 
 @dataclass
+@task("embed", head="pooler", objective="contrastive")
 class Embedder:
     """Converts texts to vectors with a pooling.
 

@@ -27,6 +27,7 @@ from glassformer.tasks.model_protocol import (
     require_tokenizer,
     texts_of,
 )
+from glassformer.tasks.registry import task
 from glassformer.text import TextEncoding
 
 
@@ -90,6 +91,7 @@ def filler(
     return MaskedFiller(model, top, tokens, among, max(beam, top))
 
 
+@task("fill", head="lm", objective="masked-lm", fits=lambda model: model.spec.decoder is None)
 class MaskedFiller:
     """Fills gaps with a masked language model."""
 

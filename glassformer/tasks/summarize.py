@@ -10,7 +10,8 @@ from typing import Any, Literal
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import GenerationOutput
 from glassformer.tasks.batching import Pause
-from glassformer.tasks.model_protocol import TaskModel, apply_to
+from glassformer.tasks.model_protocol import TaskModel, apply_to, rewrites
+from glassformer.tasks.registry import task
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import parts_of
 
@@ -39,6 +40,7 @@ class Summary:
         return {"summary": self.text, **{k: v for k, v in asdict(self).items() if k != "text"}}
 
 
+@task("summarize", head="lm", objective="sequence-to-sequence or continuation", fits=rewrites)
 class Summarizer:
     """Summarizes texts with a model and generation options; see `Model.summarize`."""
 

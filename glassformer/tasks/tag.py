@@ -24,6 +24,7 @@ from glassformer.tasks.model_protocol import (
     settings_of,
 )
 from glassformer.tasks.packing import can_pack, head_logits
+from glassformer.tasks.registry import task
 from glassformer.tasks.windowed_inference import WindowedJob, length_of, read_long
 from glassformer.tasks.windows import WindowFrame, encode_many_words, windows
 from glassformer.tasks.words import SPLITS, Split, WordList, find_words
@@ -91,6 +92,7 @@ def tag(model: TaskModel, texts: Any, **options: Any) -> Any:
     return apply_to(texts, Tagger(model, **options).stream)
 
 
+@task("tag", head="tag", objective="tagging")
 class Tagger:
     """Tags texts of any length with a model's head for every word.
 

@@ -17,7 +17,9 @@ from glassformer.tasks.model_protocol import (
     TaskModel,
     apply_to,
     require_tokenizer,
+    rewrites,
 )
+from glassformer.tasks.registry import task
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
 from glassformer.tasks.sentences import TextSpan, blocks
@@ -57,6 +59,7 @@ class Translation:
         return {"translation": self.text, "parts": [asdict(part) for part in self.parts]}
 
 
+@task("translate", head="lm", objective="sequence-to-sequence or continuation", fits=rewrites)
 class Translator:
     """Translates texts with a model, its languages and generation options.
 
