@@ -129,7 +129,7 @@ def test_an_encoder_decoder_without_a_mask_does_not_fill(glassformer, tmp_path):
     model = gf.create("transformer-base", tokenizer=tokenizer, **sizes, **heads)
     model.save(tmp_path / "model")
     code, _, said = glassformer("fill", str(tmp_path / "model"), "a ___", "--on-error", "skip")
-    assert code == 1 and "is a model to translate or summarize with" in said
+    assert code == 1 and "is a model to summarize or translate with" in said
 
 
 def test_empty_lines_of_a_text_are_layout_to_translate(glassformer, models, tmp_path):

@@ -25,6 +25,7 @@ from glassformer.train.objectives.sequence_level import (
     TextEncoder,
 )
 from glassformer.train.objectives.text_inputs import column, count_tokens
+from glassformer.train.objectives.usage_example import UsageExample
 
 PART = "contrast"
 SAME = 1e-6  # cosines this close belong to the same text, read in different batches
@@ -43,6 +44,8 @@ class Contrastive(SequenceLevelObjective):
     one process: more processes or `train.accumulate` add no negatives. `pooling` is saved with the
     model and defines how `embed` computes its vectors, which have length 1.
     """
+
+    usage = UsageExample("embed", ("A dog barks.",), ".shape")
 
     fields: ClassVar = {**TEXT, "lengths": np.int32}
 

@@ -35,6 +35,8 @@ class Regression(SequenceLevelObjective):
     error, the mean over the outputs.
     """
 
+    pipeline_tag = "text-classification"
+
     fields: ClassVar = {**TEXT, "value": np.float32}
 
     def __init__(self, model: Model, *, length: int | None = None, head: str = "classify") -> None:

@@ -54,6 +54,8 @@ class ReplacedToken(MaskedLM):
     that was drawn for the position, so it depends only on the row, wherever that is computed.
     """
 
+    pipeline_tag = "feature-extraction"
+
     def __init__(
         self,
         model: Model,
