@@ -51,11 +51,14 @@ def summarize(
     $ glassformer summarize path/to/model --file report.txt --whole
     """
     from glassformer.cli.reference_scores import text_in
+    from glassformer.metrics.rouge import porter_stemmer
     from glassformer.metrics.translation import summary_figures
     from glassformer.tasks.summarize import Summarizer
 
     inputs = reading.inputs(judging.reference_field)
     beside = judging.beside(inputs, reading.encoding)
+    if beside and stemmer:
+        porter_stemmer()
     loaded = reading.load(quantize=writing.quantize)
     summarizer = Summarizer(loaded, long=long, **writing.options())
     longer = unread = 0

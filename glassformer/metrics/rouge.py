@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
-from glassformer.metrics.porter import stem
+from glassformer.errors import UnsupportedError
 
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 Words = Callable[[str], list[str]]
@@ -69,7 +70,22 @@ def plain_words(text: str) -> list[str]:
 
 def stemmed_words(text: str) -> list[str]:
     """Splits like `plain_words` and stems words of more than three letters (Porter)."""
+    stem = porter_stemmer()
     return [stem(word) if len(word) > 3 else word for word in plain_words(text)]
+
+
+@cache
+def porter_stemmer() -> Callable[[str], str]:
+    """Returns the stemmer of NLTK, which rouge-score uses; call it before long computations."""
+    try:
+        from nltk.stem.porter import PorterStemmer
+    except ImportError:
+        raise UnsupportedError(
+            "ROUGE compares stems by nltk: pip install 'glassformer[tasks]', or compare words as "
+            "they are (stemmer=False, --no-stemmer).",
+            field="stemmer",
+        ) from None
+    return cache(PorterStemmer().stem)
 
 
 def all_words(text: str) -> list[str]:

@@ -55,6 +55,7 @@ class ReplacedToken(MaskedLM):
     """
 
     pipeline_tag = "feature-extraction"
+    usage = None
 
     def __init__(
         self,

@@ -39,6 +39,7 @@ class TranslationLM(MaskedLM):
     """
 
     pipeline_tag = "fill-mask"
+    usage = None
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {
         "tokens": np.int32,
