@@ -6,6 +6,7 @@ and the complete recipe is saved with the run.
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import ConfigError, LoadError
-from glassformer.train import toml
+from glassformer.train import recipe_text
 from glassformer.train.coerce import fill, number, unknown
 from glassformer.train.data.data_config import DataSettings
 from glassformer.train.optimizers import optimizer_options
@@ -200,8 +201,9 @@ class Recipe:
             if (value := getattr(self, table.name)) is not None
         }
 
-    def toml(self) -> str:
-        return toml.written(self.tables())
+    def text(self) -> str:
+        """Returns the recipe as TOML, or as JSON if tomli-w is not installed."""
+        return recipe_text.write_recipe(self.tables())
 
 
 TABLES: dict[str, type] = {
@@ -223,7 +225,7 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
     """Reads and validates a recipe.
 
     Args:
-        source: Path of a TOML file, its tables as a mapping, or a `Recipe`.
+        source: Path of a TOML or JSON file, its tables as a mapping, or a `Recipe`.
         overrides: Settings that replace those of the source, each as `section.key=value`.
 
     Returns:
@@ -235,7 +237,7 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
         source = source.tables()
     tables = _copied(source if isinstance(source, Mapping) else _parsed(Path(source)))
     for word in overrides:
-        toml.override(tables, word)
+        recipe_text.override(tables, word)
     for name in tables:
         if name not in TABLES:
             raise unknown("The recipe has no table", name, TABLES)
@@ -284,13 +286,24 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        if path.suffix == ".json":
+            return _object(json.loads(text), path)
+        return tomllib.loads(text)
     except OSError as error:
         raise LoadError(f"The recipe {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise ConfigError(f"The recipe {path} is not UTF-8 text; convert it.") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"The recipe {path} is not TOML: {error}.") from None
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"The recipe {path} is not JSON: {error}.") from None
+
+
+def _object(value: Any, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"The recipe {path} is not a JSON object; give one table per key.")
+    return value
 
 
 def _plain(value: Any) -> Any:

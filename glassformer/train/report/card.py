@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.train.objectives.registry import OBJECTIVES
+from glassformer.train.recipe_text import recipe_format
 from glassformer.train.report.summary import RunSummary, evaluations_of, summarize
 from glassformer.train.report.usage import use
 from glassformer.train.reporter import Reporter
@@ -120,7 +121,7 @@ def _figures(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _recipe(run: RunSummary) -> Iterator[str]:
-    yield f"\n## Recipe\n\n```toml\n{run.recipe.toml()}```\n"
+    yield f"\n## Recipe\n\n```{recipe_format()}\n{run.recipe.text()}```\n"
 
 
 def _best_figures(run: RunSummary) -> dict[str, float | None]:
