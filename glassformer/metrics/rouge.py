@@ -12,8 +12,13 @@ from functools import cache
 from typing import NamedTuple
 
 from glassformer.errors import UnsupportedError
+from glassformer.metrics.registry import declare_metric
 
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+declare_metric("rouge1", "F1 of the words that a summary shares with a reference, in percent.")
+declare_metric("rouge2", "F1 of the shared pairs of words, in percent.")
+declare_metric("rougeL", "F1 of the longest common subsequence of words, in percent.")
+declare_metric("rougeLsum", "The same, sentence by sentence, in percent.")
 Words = Callable[[str], list[str]]
 ASIA = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 WORD = re.compile(rf"[{ASIA}]|[^\W_{ASIA}]+")  # a character of a script without spaces, or a run

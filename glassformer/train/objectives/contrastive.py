@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError
+from glassformer.metrics.ranking import mean_reciprocal_rank
 from glassformer.model import Model
 from glassformer.tasks.embed import require_text, states_of
 from glassformer.tasks.pooling import Pooling
@@ -126,7 +127,7 @@ class Contrastive(SequenceLevelObjective):
         """
         asked, found = (np.stack(side) for side in zip(*answers, strict=True))
         ranks = ranks_of(asked, found)
-        return {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
+        return {"accuracy": float((ranks == 1).mean()), "mrr": mean_reciprocal_rank(ranks)}
 
 
 def ranks_of(asked: NDArray[Any], found: NDArray[Any], block: int = 1024) -> NDArray[np.int64]:

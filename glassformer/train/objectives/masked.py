@@ -39,7 +39,7 @@ class MaskedLM(Objective):
     """
 
     pipeline_tag = "fill-mask"
-    usage = UsageExample("fill", ("The ___ is here.",), ".text")
+    usage: ClassVar[UsageExample | None] = UsageExample("fill", ("The ___ is here.",), ".text")
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     arrange = "pack"
