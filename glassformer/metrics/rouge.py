@@ -1,6 +1,7 @@
 """ROUGE (Lin, 2004): how much of a reference a summary contains.
 
-The scores are exactly those of the package rouge-score, which papers report.
+The scores are exactly those of the package rouge-score, which papers report. They are computed
+here, because that package knows only words of the letters a to z; its stemmer is NLTK's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exact match and F1 of text answers, as in SQuAD's evaluation script."""
+"""Exact match and F1 of text answers, as in SQuAD's evaluation script, which no package carries."""
 
 from __future__ import annotations
 
