@@ -235,7 +235,7 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
     """
     if isinstance(source, Recipe):
         source = source.tables()
-    tables = _copied(source if isinstance(source, Mapping) else _parsed(Path(source)))
+    tables = _copied(source if isinstance(source, Mapping) else parse_recipe(Path(source)))
     for word in overrides:
         recipe_text.override(tables, word)
     for name in tables:
@@ -284,7 +284,8 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
     }
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def parse_recipe(path: Path) -> dict[str, Any]:
+    """Returns the tables of a recipe file as they are written."""
     try:
         text = path.read_text("utf-8")
         if path.suffix == ".json":

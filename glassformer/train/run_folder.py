@@ -31,11 +31,12 @@ from glassformer.errors import ConfigError, GlassformerError, LoadError
 from glassformer.storage.files import write_synced
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
-from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat, read_recipe
+from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat
 from glassformer.train.recipe_text import recipe_format
 from glassformer.train.reporter import Entry
-from glassformer.train.run_folder_v01 import files_of_older_run, tables_of_older_run
+from glassformer.train.run_folder_v01 import files_of_older_run
 from glassformer.train.state import checkpoints, step_of
+from glassformer.train.stored_recipe import read_stored_recipe
 from glassformer.weights.folder_kind import RECIPES, recipe_of
 
 LOCK = ".lock"
@@ -284,8 +285,7 @@ def _compare(run: Run) -> None:
     ):  # a run that was killed before the recipe was written
         return
     run.manifest.check_text(path.name)
-    stored = read_recipe(tables_of_older_run(path) if run.manifest.adopted else path)
-    changed = differences(stored, run.recipe)
+    changed = differences(read_stored_recipe(path), run.recipe)
     if changed and not run.is_begun and run.finished is None:  # no checkpoint yet
         _clear(run)
     elif changed:

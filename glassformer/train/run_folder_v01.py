@@ -9,9 +9,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
-from glassformer.train.optimizers import OPTIMIZERS
 from glassformer.train.recipe import flat
 from glassformer.train.state import NOTES, checkpoints, steps_in
 
@@ -46,19 +44,6 @@ def files_of_older_run(folder: Path) -> list[str]:
     for part in parts:
         found += [part] if part.is_file() else [p for p in part.rglob("*") if p.is_file()]
     return [path.relative_to(folder).as_posix() for path in found]
-
-
-def tables_of_older_run(recipe: Path) -> dict[str, Any]:
-    """Returns the tables of a recipe.toml of version 0.1.
-
-    It contains the options of all optimizers; those that its optimizer does not have are left out.
-    """
-    tables = tomllib.loads(recipe.read_text("utf-8"))
-    own = OPTIMIZERS.find(tables["train"]["optimizer"]).__dataclass_fields__
-    for key in ("betas", "eps", "momentum"):
-        if key not in own:
-            tables["train"].pop(key, None)
-    return tables
 
 
 def _is_filled(recipe: Path) -> bool:
