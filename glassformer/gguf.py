@@ -4,6 +4,8 @@
 metadata: key, type, value; ...
 tensor table: name, dimensions (innermost first), number format, offset; ...
 padding, then the tensors
+
+It is read here, because loading a model must need only torch, numpy, safetensors and tokenizers.
 """
 
 from __future__ import annotations

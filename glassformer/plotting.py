@@ -1,7 +1,8 @@
 """Draws line and scatter plots as SVG. The same data always gives the same bytes.
 
 Colors follow the viewer's light or dark scheme. A panel has axes, ticks, a grid and a legend; a
-picture has one panel or several side by side.
+picture has one panel or several side by side. It is written here, because training must plot
+without matplotlib.
 """
 
 from __future__ import annotations

@@ -140,10 +140,7 @@ def fused_adamw(learns: Sequence[torch.nn.Parameter], said: TrainSettings) -> to
         {"params": [p for p in learns if p.ndim > 1], "weight_decay": said.weight_decay},
         {"params": [p for p in learns if p.ndim < 2], "weight_decay": 0.0},
     ]
-    betas = (said.betas[0], said.betas[1])
-    return torch.optim.AdamW(
-        groups, lr=said.learning_rate, betas=betas, eps=said.eps or 1e-8, fused=True
-    )
+    return torch.optim.AdamW(groups, lr=said.learning_rate, **said.options, fused=True)
 
 
 def read(file: str) -> list[dict[str, Any]]:

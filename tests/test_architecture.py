@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "glassformer"
 ORDER = (  # a package imports only from itself and from packages before it
     "errors",
     "callable_package",
+    "registry",
     "storage",
     "plotting",
     "native",

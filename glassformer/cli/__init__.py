@@ -1,82 +1,27 @@
-"""The command line interface, with one module per command."""
+"""The command line interface, with one module per verb."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from glassformer import __version__
-from glassformer.cli.answer import answer
-from glassformer.cli.check import check
-from glassformer.cli.classify import classify
 from glassformer.cli.completion import colons_kept
-from glassformer.cli.embed import embed
-from glassformer.cli.evaluate import evaluate
-from glassformer.cli.families import families
-from glassformer.cli.fetch import fetch
-from glassformer.cli.fill import fill
-from glassformer.cli.generate import generate
-from glassformer.cli.help_layout import UsageError, Verb, Verbs, format_usage_error, say
-from glassformer.cli.index import index
-from glassformer.cli.inspect import inspect
-from glassformer.cli.lens import lens
-from glassformer.cli.open import open_page
-from glassformer.cli.output_paths import guarded
-from glassformer.cli.runs import runs
-from glassformer.cli.scaling import scaling
-from glassformer.cli.score import score
-from glassformer.cli.search import search
+from glassformer.cli.help_layout import UsageError, format_usage_error, say
 from glassformer.cli.standard_output import checked_output
-from glassformer.cli.summarize import summarize
-from glassformer.cli.tag import tag
-from glassformer.cli.train import train
-from glassformer.cli.translate import translate
-from glassformer.cli.vectors import vectors
-from glassformer.cli.watch import watch
-from glassformer.cli.zoo import zoo
+from glassformer.cli.verbs import VerbGroup
 from glassformer.errors import GlassformerError
 from glassformer.train.launch import LostError, is_main
 
-VERBS: dict[str, dict[str, Callable[..., None]]] = {
-    "Look inside": {
-        "open": open_page,
-        "inspect": inspect,
-        "lens": lens,
-        "check": check,
-        "families": families,
-        "zoo": zoo,
-        "fetch": fetch,
-    },
-    "Write": {
-        "generate": generate,
-        "translate": translate,
-        "summarize": summarize,
-        "fill": fill,
-        "score": score,
-    },
-    "Read": {"classify": classify, "watch": watch, "tag": tag, "answer": answer},
-    "Search": {"embed": embed, "index": index, "search": search},
-    "Train and judge": {
-        "train": train,
-        "evaluate": evaluate,
-        "runs": runs,
-        "scaling": scaling,
-    },
-}
 app = typer.Typer(
-    cls=Verbs,
+    cls=VerbGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group, verbs in VERBS.items():
-    for name, verb in verbs.items():
-        app.command(name, cls=Verb, rich_help_panel=group)(guarded(verb))
-app.add_typer(vectors, name="vectors", rich_help_panel="Train and judge")
 
 
 def show_version(requested: bool) -> None:

@@ -22,6 +22,7 @@ from glassformer.cli.printing import (
     say,
 )
 from glassformer.cli.shared_options import READ, AsJson, Encoding, Files, HeadOption, OnErrorOption
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError
 from glassformer.storage.files import write_text
 
@@ -67,6 +68,7 @@ COLUMNS = (
 )
 
 
+@verb("answer", group="Read")
 @grouped
 def answer(
     chosen: ModelOptions,

@@ -10,8 +10,10 @@ import typer
 
 from glassformer.cli.printing import output_console
 from glassformer.cli.shared_options import AdapterOption, Source
+from glassformer.cli.verbs import verb
 
 
+@verb("check", group="Look inside")
 def check(
     model: Source,
     adapter: AdapterOption = None,

@@ -11,6 +11,7 @@ from glassformer.cli.option_groups import grouped
 from glassformer.cli.printing import Column, ResultRows, about, progress, say
 from glassformer.cli.shared_options import HeadOption
 from glassformer.cli.text_task import TextTaskOptions
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ TooLong = Annotated[
 MaxLength = Annotated[int | None, typer.Option(help="In tokens; else as tokenizer and model say.")]
 
 
+@verb("classify", group="Read")
 @grouped
 def classify(
     reading: TextTaskOptions,

@@ -12,6 +12,7 @@ from glassformer.cli.option_groups import grouped
 from glassformer.cli.output_paths import OutputPath, free_file
 from glassformer.cli.printing import Column, ResultRows, about, progress, say
 from glassformer.cli.text_task import TextTaskOptions
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError
 
 SHOWN = 4  # numbers of a vector shown in a terminal
@@ -25,6 +26,7 @@ PoolingOption = Annotated[
 ]
 
 
+@verb("embed", group="Search")
 @grouped
 def embed(
     reading: TextTaskOptions,

@@ -22,6 +22,7 @@ from glassformer.cli.printing import (
 )
 from glassformer.cli.shared_options import Encoding, HeadOption, OnErrorOption
 from glassformer.cli.tag import REPORT, show_table
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ COLUMNS = (
 CLASSES = 40  # a table of more classes is printed only with --json
 
 
+@verb("evaluate", group="Train and judge")
 @grouped
 def evaluate(
     chosen: ModelOptions,

@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from glassformer.cli.printing import output_console
+from glassformer.cli.verbs import verb
 
 WIDE = 80  # columns of a terminal
 MEASURED = Path(__file__).parent.parent / "families" / "equality.json"
@@ -40,6 +41,7 @@ def rows() -> Iterator[FamilyRow]:
                 yield FamilyRow(family.NAME, model_type, name, content["differences"].get(name))
 
 
+@verb("families", group="Look inside")
 def families(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 
 from glassformer.cli.help_layout import say
 from glassformer.cli.printing import progress_bar
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.zoo import published as real
 
@@ -21,6 +22,7 @@ def real_names(incomplete: str) -> list[str]:
     return [name for name in real.REAL if name.startswith(incomplete)]
 
 
+@verb("fetch", group="Look inside")
 def fetch(
     names: Annotated[
         list[str] | None,

@@ -10,6 +10,7 @@ import typer
 from glassformer.cli.option_groups import grouped
 from glassformer.cli.printing import Column, ResultRows, about, progress
 from glassformer.cli.text_task import TextTaskOptions
+from glassformer.cli.verbs import verb
 
 if TYPE_CHECKING:
     from glassformer.tasks.fill_types import Filled
@@ -22,6 +23,7 @@ COLUMNS = (
 )
 
 
+@verb("fill", group="Write")
 @grouped
 def fill(
     reading: TextTaskOptions,

@@ -18,6 +18,7 @@ from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.parse_values import knobs_of, text_of
 from glassformer.cli.printing import progress_bar
 from glassformer.cli.shared_options import COMPUTED, zoo_names
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ LENGTH, CHOICE, BEAMS, FILES = "How long", "Sampling", "Beams and penalties", "B
 LANGUAGES = "Translation"
 
 
+@verb("generate", group="Write")
 @grouped
 def generate(
     context: typer.Context,

@@ -45,13 +45,21 @@ class Verbs(TyperGroup):
     """Group of commands with this help layout, grouped by help panel."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        verbs: dict[str, list[Row]] = {}
         longest = max(map(len, self.commands))
+        groups = {
+            group: [(f"{name:{longest}}", said) for name, said in rows]
+            for group, rows in self.rows(ctx).items()
+        }
+        show(ctx, [*groups.items(), *options(ctx)])
+
+    def rows(self, ctx: Any) -> dict[str, list[Row]]:
+        """Returns the names of the commands with their summaries, by help panel."""
+        found: dict[str, list[Row]] = {}
         for name in self.list_commands(ctx):
             verb: Any = self.get_command(ctx, name)
-            rows = verbs.setdefault(verb.rich_help_panel or "Verbs", [])
-            rows.append((f"{name:{longest}}", first_sentence(verb.help)))
-        show(ctx, [*verbs.items(), *options(ctx)])
+            panel = verb.rich_help_panel or "Verbs"
+            found.setdefault(panel, []).append((name, first_sentence(verb.help)))
+        return found
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)

@@ -17,8 +17,10 @@ from glassformer.cli.model_options import with_adapter
 from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.printing import print_json, progress_bar, say
 from glassformer.cli.shared_options import AdapterOption, AsJson, Device, OnErrorOption, zoo_names
+from glassformer.cli.verbs import verb
 
 
+@verb("index", group="Search")
 def index(
     folder: Annotated[
         Path,

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from glassformer.cli.printing import output_console
 from glassformer.cli.shared_options import AdapterOption, zoo_names
+from glassformer.cli.verbs import verb
 from glassformer.spec import (
     AttentionPattern,
     AudioFramesSpec,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from glassformer.parameter_table import ParameterRow
 
 
+@verb("inspect", group="Look inside")
 def inspect(
     model: Annotated[
         str,

@@ -16,6 +16,7 @@ from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.printing import Column, ResultRows, progress_bar, say
 from glassformer.cli.shared_options import HeadOption
 from glassformer.cli.text_task import TextTaskOptions
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 HELD = 10  # one in so many texts is held out for evaluation
 
 
+@verb("lens", group="Look inside")
 @grouped
 def lens(
     reading: TextTaskOptions,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.shared_options import AdapterOption, HeadOption, zoo_names
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.zoo import PREFIX, for_a_visitor
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 PORT = 8700
 
 
+@verb("open", group="Look inside")
 def open_page(
     models: Annotated[
         list[str] | None,

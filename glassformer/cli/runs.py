@@ -12,6 +12,7 @@ from rich.table import Table
 
 from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.printing import output_console
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ Plot = Annotated[
 AS_JSON = typer.Option("--json", help="For programs.")
 
 
+@verb("runs", group="Train and judge")
 def runs(
     folders: Annotated[list[str], FOLDERS],
     plot: Plot = None,

@@ -10,12 +10,14 @@ from rich.table import Table
 
 from glassformer.cli.printing import output_console
 from glassformer.cli.runs import AS_JSON, FOLDERS, Plot, write_plot
+from glassformer.cli.verbs import verb
 
 if TYPE_CHECKING:
     from glassformer.train.scaling_fit import LawFit
     from glassformer.train.scaling_laws import Scaling
 
 
+@verb("scaling", group="Train and judge")
 def scaling(
     folders: Annotated[list[str], FOLDERS],
     plot: Plot = None,

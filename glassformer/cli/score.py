@@ -15,6 +15,7 @@ from glassformer.cli.option_groups import grouped
 from glassformer.cli.parse_values import text_of
 from glassformer.cli.printing import output_console
 from glassformer.cli.shared_options import COMPUTED
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 SHOWN = 200
 
 
+@verb("score", group="Write")
 @grouped
 def score(
     chosen: ModelOptions,

@@ -21,11 +21,13 @@ from glassformer.cli.shared_options import (
     OnErrorOption,
     Text,
 )
+from glassformer.cli.verbs import verb
 
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
 
 
+@verb("search", group="Search")
 def search(
     folder: Annotated[Path, typer.Argument(metavar="INDEX", help="As `index` has made it.")],
     question: Text = None,

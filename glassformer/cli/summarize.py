@@ -11,6 +11,7 @@ from glassformer.cli.option_groups import grouped
 from glassformer.cli.printing import about, print_json, progress, say
 from glassformer.cli.seq2seq_options import FRAME, JUDGE, ReferenceOptions, Seq2SeqOptions
 from glassformer.cli.text_task import TextTaskOptions
+from glassformer.cli.verbs import verb
 
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
@@ -34,6 +35,7 @@ Stemmer = Annotated[
 ]
 
 
+@verb("summarize", group="Write")
 @grouped
 def summarize(
     reading: TextTaskOptions,
@@ -49,11 +51,14 @@ def summarize(
     $ glassformer summarize path/to/model --file report.txt --whole
     """
     from glassformer.cli.reference_scores import text_in
+    from glassformer.metrics.rouge import porter_stemmer
     from glassformer.metrics.translation import summary_figures
     from glassformer.tasks.summarize import Summarizer
 
     inputs = reading.inputs(judging.reference_field)
     beside = judging.beside(inputs, reading.encoding)
+    if beside and stemmer:
+        porter_stemmer()
     loaded = reading.load(quantize=writing.quantize)
     summarizer = Summarizer(loaded, long=long, **writing.options())
     longer = unread = 0

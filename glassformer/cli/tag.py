@@ -20,6 +20,7 @@ from glassformer.cli.printing import (
 )
 from glassformer.cli.shared_options import READ, HeadOption
 from glassformer.cli.text_task import CommonOptions
+from glassformer.cli.verbs import verb
 from glassformer.errors import DataError
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class TagOptions(CommonOptions):
     ] = None
 
 
+@verb("tag", group="Read")
 @grouped
 def tag(
     reading: TagOptions,

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 
 from glassformer.cli.printing import output_console, progress_bar
+from glassformer.cli.verbs import verb
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.launch import is_main
 from glassformer.train.reporter import Entry, Reporter
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
+@verb("train", group="Train and judge")
 def train(
     recipe: Annotated[Path, typer.Argument(help="A TOML file; see docs/train.md.")],
     settings: Annotated[

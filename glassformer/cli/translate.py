@@ -11,6 +11,7 @@ from glassformer.cli.option_groups import grouped
 from glassformer.cli.printing import about, print_json, progress, say
 from glassformer.cli.seq2seq_options import FRAME, JUDGE, ReferenceOptions, Seq2SeqOptions
 from glassformer.cli.text_task import TextTaskOptions
+from glassformer.cli.verbs import verb
 
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
@@ -39,6 +40,7 @@ Lowercase = Annotated[
 ]
 
 
+@verb("translate", group="Write")
 @grouped
 def translate(
     reading: TextTaskOptions,

@@ -18,6 +18,7 @@ from rich.table import Table
 from glassformer.cli.help_layout import Verb, Verbs
 from glassformer.cli.output_paths import OutputPath, guarded
 from glassformer.cli.printing import output_console, progress_bar
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,19 +37,21 @@ class TrainsByDefault(Verbs):
         return super().parse_args(ctx, args)
 
 
-vectors = typer.Typer(
-    cls=TrainsByDefault,
-    no_args_is_help=True,
-    help="""Learn word vectors from text, ask them and evaluate them.
+vectors = verb("vectors", group="Train and judge")(
+    typer.Typer(
+        cls=TrainsByDefault,
+        no_args_is_help=True,
+        help="""Learn word vectors from text, ask them and evaluate them.
 
     Files without a verb are what they are learned from.
 
     $ glassformer vectors text.txt --out vectors.bin
     $ glassformer vectors nearest vectors.bin king""",
+    )
 )
 
 
-def verb(command: Callable[..., None]) -> Callable[..., None]:
+def subcommand(command: Callable[..., None]) -> Callable[..., None]:
     return vectors.command(cls=Verb)(guarded(command))
 
 
@@ -57,7 +60,7 @@ Count = Annotated[int, typer.Option("--count", "-n", help="How many words.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
-@verb
+@subcommand
 def train(
     texts: Annotated[list[Path], typer.Argument(metavar="TEXT...", help="Text files.")],
     out: Annotated[
@@ -151,7 +154,7 @@ def bar(title: str, total: int, unit: str) -> Iterator[Watch]:
         yield watch
 
 
-@verb
+@subcommand
 def evaluate(
     file: File,
     analogy_file: Annotated[
@@ -194,7 +197,7 @@ def evaluate(
         )
 
 
-@verb
+@subcommand
 def nearest(file: File, words: Annotated[list[str], typer.Argument()], count: Count = 10) -> None:
     """Show the words nearest to each word.
 
@@ -207,7 +210,7 @@ def nearest(file: File, words: Annotated[list[str], typer.Argument()], count: Co
         show(word, space.nearest(word, count))
 
 
-@verb
+@subcommand
 def analogy(file: File, a: str, b: str, c: str, count: Count = 10) -> None:
     """A is to B as C is to what?
 
@@ -223,7 +226,7 @@ def show(title: str, found: list[tuple[str, float]]) -> None:
     sys.stdout.writelines(f"  {cosine:7.4f}  {word}\n" for word, cosine in found)
 
 
-@verb
+@subcommand
 def convert(
     file: File, out: Annotated[Path, typer.Argument(help="The new file."), OutputPath()]
 ) -> None:

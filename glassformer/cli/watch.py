@@ -24,6 +24,7 @@ from glassformer.cli.shared_options import (
     OnErrorOption,
     zoo_names,
 )
+from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.storage.files import write_text
 from glassformer.tasks.monitor.statistics import AlertRule, Bucket
@@ -36,6 +37,7 @@ SHOWN = 6  # labels with a column of their own
 RULE = "The rule"
 
 
+@verb("watch", group="Read")
 def watch(
     model: Annotated[
         str | None,

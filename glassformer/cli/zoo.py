@@ -14,12 +14,14 @@ from rich.text import Text
 from glassformer.cli.help_layout import columns
 from glassformer.cli.printing import output_console
 from glassformer.cli.shared_options import zoo_names
+from glassformer.cli.verbs import verb
 from glassformer.zoo import ZooModel, card_of, names, read
 from glassformer.zoo import published as real
 
 ROOM = 28  # characters for the description, beside the other columns of a table
 
 
+@verb("zoo", group="Look inside")
 def zoo(
     name: Annotated[
         str | None,

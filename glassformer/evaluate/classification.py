@@ -11,7 +11,15 @@ import numpy as np
 from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field, near
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap_sums
-from glassformer.metrics.counts import OF_ONE_LABEL, OF_SEVERAL_LABELS, of_flags
+from glassformer.metrics.classification import (
+    OfCounts,
+    accuracy_of_counts,
+    macro_f1_of_all_counts,
+    macro_f1_of_counts,
+    matthews_of_counts,
+    micro_f1_of_counts,
+    of_flags,
+)
 from glassformer.metrics.report_table import ScoreTable
 from glassformer.model import Model
 from glassformer.tasks.classify import Classification, Classifier
@@ -19,6 +27,18 @@ from glassformer.text.backend import Text
 from glassformer.train.objectives.classification import named
 from glassformer.train.objectives.labels import written
 from glassformer.train.objectives.objective import Record
+
+ONE_LABEL: dict[str, OfCounts] = {
+    "accuracy": accuracy_of_counts,
+    "macro_f1": macro_f1_of_counts,
+    "micro_f1": micro_f1_of_counts,
+    "matthews": matthews_of_counts,
+}
+SEVERAL_LABELS: dict[str, OfCounts] = {
+    "accuracy": accuracy_of_counts,
+    "macro_f1": macro_f1_of_all_counts,
+    "micro_f1": micro_f1_of_counts,
+}
 
 
 class Labeled(NamedTuple):
@@ -59,7 +79,7 @@ class ClassificationEvaluator(Evaluator[Labeled, Classification]):
     ) -> dict[str, MetricWithCI]:
         found = self._flags(answer.labels for answer in answers)
         right = self._flags(one.right for one in asked)
-        which = OF_SEVERAL_LABELS if self.classifier.several else OF_ONE_LABEL
+        which = SEVERAL_LABELS if self.classifier.several else ONE_LABEL
         figures = bootstrap_sums(of_flags(found, right), which, draws)
         return {**figures, "accuracy": draws.proportion((found == right).all(1))}
 

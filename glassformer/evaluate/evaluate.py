@@ -21,6 +21,7 @@ from glassformer.evaluate.seq2seq import SummarizationEvaluator, TranslationEval
 from glassformer.evaluate.tagging_qa import QuestionAnsweringEvaluator, TaggingEvaluator
 from glassformer.loading import load
 from glassformer.metrics.bootstrap import Resamples
+from glassformer.metrics.registry import find_metric
 from glassformer.model import Model
 from glassformer.spec import head_among
 from glassformer.tasks.heads import kind_of, purpose, require_head
@@ -123,10 +124,13 @@ def evaluate(
             f" The first of {len(records.skipped)}: {records.skipped[0]}" if records.skipped else ""
         )
         raise DataError(f"There are no records to evaluate with.{why}")
+    figures = judge.figures(given, answers, drawing)
+    for metric in figures:
+        find_metric(metric)  # an undeclared one is an error
     return Evaluation(
         task=name,
         records=len(given),
-        figures=judge.figures(given, answers, drawing),
+        figures=figures,
         classes=judge.classes(given, answers),
         skipped=tuple(records.skipped),
     )
@@ -177,7 +181,8 @@ def make_evaluator(
     if task not in OF_HEADS:
         raise ConfigError(f"There is no task {task!r}{near(task, TASKS, len(TASKS))}.")
     kind, make = OF_HEADS[task]
-    return make(model, require_head(model, kind, f"evaluate by {task}", head).name)
+    found = require_head(model, kind, f"evaluate by {task}", head, objective=task)
+    return make(model, found.name)
 
 
 def questions(judge: Evaluator[Any, Any], records: Data) -> Iterator[tuple[str, Any]]:

@@ -53,7 +53,7 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
     form = "text"
 
     def __init__(self, model: Model) -> None:
-        require_head(model, "lm", "evaluate by masked-lm")
+        require_head(model, "lm", "evaluate by masked-lm", objective="masked-lm")
         tokenizer = require_tokenizer(model)
         if model.spec.decoder is not None or "mask" not in tokenizer.special:
             raise UnsupportedError(

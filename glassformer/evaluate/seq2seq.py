@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap, bootstrap_means
+from glassformer.metrics.rouge import porter_stemmer
 from glassformer.metrics.translation import (
     check_sacrebleu,
     streams_of,
@@ -84,6 +85,7 @@ class SummarizationEvaluator(Seq2SeqEvaluator):
     """Evaluates summarization: mean ROUGE over the texts."""
 
     def __init__(self, model: Model, **options: Any) -> None:
+        porter_stemmer()
         super().__init__(Summarizer(model, **options))
 
     def figures(

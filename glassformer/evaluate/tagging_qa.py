@@ -11,7 +11,16 @@ import numpy as np
 from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap_means, bootstrap_sums
-from glassformer.metrics.counts import OF_ENTITIES, Numbers, accuracy, statistics
+from glassformer.metrics.classification import (
+    Numbers,
+    OfCounts,
+    accuracy_of_counts,
+    macro_f1_of_counts,
+    micro_f1_of_counts,
+    precision_of_counts,
+    recall_of_counts,
+    statistics,
+)
 from glassformer.metrics.ner import entities, report
 from glassformer.metrics.report_table import ScoreTable
 from glassformer.metrics.squad import exact_match, right_answers, word_f1
@@ -19,6 +28,15 @@ from glassformer.model import Model
 from glassformer.tasks.answer import Answer, Answerer
 from glassformer.tasks.tag import Tagged, Tagger
 from glassformer.train.objectives.objective import Record
+
+ENTITIES: dict[str, OfCounts] = {
+    "f1": micro_f1_of_counts,
+    "precision": precision_of_counts,
+    "recall": recall_of_counts,
+    "macro_f1": macro_f1_of_counts,
+    "accuracy": accuracy_of_counts,
+}
+WORDS: dict[str, OfCounts] = {"accuracy": accuracy_of_counts}
 
 
 class TaggedWords(NamedTuple):
@@ -54,7 +72,7 @@ class TaggingEvaluator(Evaluator[TaggedWords, Tagged]):
         self, asked: Sequence[TaggedWords], answers: Sequence[Tagged], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         pairs = [(answer.tags, one.tags) for answer, one in zip(answers, asked, strict=True)]
-        which = OF_ENTITIES if self.tagger.marked else {"accuracy": accuracy}
+        which = ENTITIES if self.tagger.marked else WORDS
         return bootstrap_sums(counted(pairs), which, draws)
 
     def classes(self, asked: Sequence[TaggedWords], answers: Sequence[Tagged]) -> ScoreTable:

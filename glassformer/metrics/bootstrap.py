@@ -8,7 +8,8 @@ time (the jackknife). If all resamples give the same value, as with one record o
 records, they carry no information, and there is no interval.
 
 A metric is a function of all results together. Many are functions of sums over records: a mean, a
-perplexity, F1 of counts, BLEU of matches. Those are computed for all resamples at once.
+perplexity, F1 of counts, BLEU of matches. Those are computed for all resamples at once,
+from sums instead of resampled records. That is why this is written here and scipy is not used.
 """
 
 from __future__ import annotations

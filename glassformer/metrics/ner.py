@@ -1,4 +1,7 @@
-"""Entities in sequences of tags, and their precision, recall and F1."""
+"""Entities in sequences of tags, and their precision, recall and F1.
+
+It is written here, because seqeval is no longer maintained and gives no counts of single records.
+"""
 
 from __future__ import annotations
 

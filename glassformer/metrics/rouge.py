@@ -1,6 +1,7 @@
 """ROUGE (Lin, 2004): how much of a reference a summary contains.
 
-The scores are exactly those of the package rouge-score, which papers report.
+The scores are exactly those of the package rouge-score, which papers report. They are computed
+here, because that package knows only words of the letters a to z; its stemmer is NLTK's.
 """
 
 from __future__ import annotations
@@ -8,11 +9,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
-from glassformer.metrics.porter import stem
+from glassformer.errors import UnsupportedError
+from glassformer.metrics.registry import declare_metric
 
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+declare_metric("rouge1", "F1 of the words that a summary shares with a reference, in percent.")
+declare_metric("rouge2", "F1 of the shared pairs of words, in percent.")
+declare_metric("rougeL", "F1 of the longest common subsequence of words, in percent.")
+declare_metric("rougeLsum", "The same, sentence by sentence, in percent.")
 Words = Callable[[str], list[str]]
 ASIA = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 WORD = re.compile(rf"[{ASIA}]|[^\W_{ASIA}]+")  # a character of a script without spaces, or a run
@@ -69,7 +76,22 @@ def plain_words(text: str) -> list[str]:
 
 def stemmed_words(text: str) -> list[str]:
     """Splits like `plain_words` and stems words of more than three letters (Porter)."""
+    stem = porter_stemmer()
     return [stem(word) if len(word) > 3 else word for word in plain_words(text)]
+
+
+@cache
+def porter_stemmer() -> Callable[[str], str]:
+    """Returns the stemmer of NLTK, which rouge-score uses; call it before long computations."""
+    try:
+        from nltk.stem.porter import PorterStemmer
+    except ImportError:
+        raise UnsupportedError(
+            "ROUGE compares stems by nltk: pip install 'glassformer[tasks]', or compare words as "
+            "they are (stemmer=False, --no-stemmer).",
+            field="stemmer",
+        ) from None
+    return cache(PorterStemmer().stem)
 
 
 def all_words(text: str) -> list[str]:

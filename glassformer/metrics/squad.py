@@ -1,4 +1,4 @@
-"""Exact match and F1 of text answers, as in SQuAD's evaluation script."""
+"""Exact match and F1 of text answers, as in SQuAD's evaluation script, which no package carries."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from glassformer.errors import DataError
+from glassformer.metrics.registry import metric
 from glassformer.metrics.report_table import share
 
 
@@ -18,8 +19,9 @@ def normalized(answer: str) -> str:
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", letters).split())
 
 
+@metric("exact")
 def exact_match(predicted: str, answers: Sequence[str]) -> float:
-    """Returns 1.0 if the prediction equals one of the answers, else 0.0.
+    """Whether the prediction equals one of the answers, without case, punctuation and articles.
 
     For a question without answers, the correct prediction is empty.
     """

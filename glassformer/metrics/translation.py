@@ -8,8 +8,11 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from glassformer.errors import ConfigError, GlassformerError, InputError
+from glassformer.metrics.registry import declare_metric
 from glassformer.metrics.rouge import all_words, plain_words, rouge_means, stemmed_words
 
+declare_metric("bleu", "Corpus BLEU by sacrebleu.")
+declare_metric("chrf", "Corpus chrF by sacrebleu.")
 References = Sequence[Sequence[str]]  # the references of every text
 CHINESE = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 JAPANESE = re.compile(r"[\u3040-\u30ff]")

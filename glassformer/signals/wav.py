@@ -1,4 +1,7 @@
-"""Reads .wav files as samples between -1 and 1, and resamples audio."""
+"""Reads .wav files as samples between -1 and 1, and resamples audio.
+
+The standard library reads the files; resampling is written here, because torch and numpy have none.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from glassformer.tasks.batching import apply_to, encode_texts, map_batched, pred
 from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.tasks.packing import can_pack, head_logits
+from glassformer.tasks.registry import task
 from glassformer.tasks.task_cache import cached_task
 from glassformer.tasks.task_settings import labels_of, settings_of
 from glassformer.text import TextEncoding
@@ -121,6 +122,7 @@ def classify(
     return results
 
 
+@task("classify", head="classify", objective="classification")
 class Classifier:
     """Classifies texts with a model's head for whole texts.
 

@@ -24,6 +24,7 @@ from glassformer.tasks.batching import (
 from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.tasks.packing import can_pack, states_of_texts
 from glassformer.tasks.pooling import Pooling
+from glassformer.tasks.registry import task
 from glassformer.tasks.task_cache import cached_task
 from glassformer.text import TextEncoding
 
@@ -87,6 +88,7 @@ def embed(
 
 
 @dataclass
+@task("embed", head="pooler", objective="contrastive")
 class Embedder:
     """Converts texts to vectors with a pooling.
 

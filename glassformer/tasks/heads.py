@@ -5,20 +5,16 @@ from __future__ import annotations
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.spec import AudioFramesSpec, HeadSpec, ModelSpec, PatchEmbeddingSpec, head_among
 from glassformer.tasks.model_protocol import TaskModel
+from glassformer.tasks.registry import TASKS, TaskDeclaration
 from glassformer.tasks.task_settings import TRAINED, settings_of
 
-HEADS = {  # a description of each kind of head, and the objective that trains it
-    "classify": ("a head for whole texts", "classification"),
-    "tag": ("a head for every word", "tagging"),
-    "span": ("a head for answers", "span"),
-    "choose": ("a head for choices", "multiple-choice"),
-    "lm": ("a head for the vocabulary", "causal-lm"),
-    "pooler": ("a head for one vector", "contrastive"),
-}
-WRITERS = {  # tasks whose language modeling head has a training objective of its own
-    "fill": "masked-lm",
-    "translate": "sequence-to-sequence or continuation",
-    "summarize": "sequence-to-sequence or continuation",
+HEADS = {  # a description of each kind of head
+    "classify": "a head for whole texts",
+    "tag": "a head for every word",
+    "span": "a head for answers",
+    "choose": "a head for choices",
+    "lm": "a head for the vocabulary",
+    "pooler": "a head for one vector",
 }
 
 
@@ -38,25 +34,32 @@ def kind_of(head: HeadSpec, spec: ModelSpec) -> str:
 
 
 def fitting_verbs(model: TaskModel) -> list[str]:
-    """Returns the tasks that a model's heads are suited for."""
-    spec = model.spec
-    both = spec.encoder is not None and spec.decoder is not None
-    listens = spec.encoder is not None and isinstance(
-        spec.encoder.embed, AudioFramesSpec | PatchEmbeddingSpec
-    )
-    rewrites = (both and not listens) or "separator" in settings_of(model, TRAINED)
-    writes = ["translate", "summarize"] if rewrites else []
-    writes += [] if both and rewrites else ["generate"]
-    of_kind = {
-        "classify": ["classify"],
-        "tag": ["tag"],
-        "span": ["answer"],
-        "choose": ["evaluate"],
-        "lm": ["fill"] if spec.decoder is None else writes,
-        "pooler": ["embed"],
-    }
-    found = [verb for head in spec.heads for verb in of_kind[kind_of(head, spec)]]
+    """Returns the verbs that a model's heads are suited for."""
+    found = [
+        verb
+        for head in model.spec.heads
+        for verb, task in TASKS.all().items()
+        if task.head == kind_of(head, model.spec) and task.fits(model)
+    ]
     return list(dict.fromkeys(found)) or ["embed"]
+
+
+def rewrites(model: TaskModel) -> bool:
+    """Returns whether a model reads a text and writes another."""
+    spec = model.spec
+    if spec.encoder is None or spec.decoder is None:
+        return spec.decoder is not None and "separator" in settings_of(model, TRAINED)
+    return not isinstance(spec.encoder.embed, AudioFramesSpec | PatchEmbeddingSpec)
+
+
+def _continues(model: TaskModel) -> bool:
+    both = model.spec.encoder is not None and model.spec.decoder is not None
+    return model.spec.decoder is not None and not (both and rewrites(model))
+
+
+# Verbs whose implementation is not a module of this folder
+TASKS.register("generate", TaskDeclaration(head="lm", objective="causal-lm", fits=_continues))
+TASKS.register("evaluate", TaskDeclaration(head="choose", objective="multiple-choice"))
 
 
 def purpose(model: TaskModel) -> str:
@@ -66,7 +69,14 @@ def purpose(model: TaskModel) -> str:
     return f"a model to {verbs} with"
 
 
-def require_head(model: TaskModel, kind: str, verb: str, name: str | None = None) -> HeadSpec:
+def require_head(
+    model: TaskModel,
+    kind: str,
+    verb: str,
+    name: str | None = None,
+    *,
+    objective: str | None = None,
+) -> HeadSpec:
     """Returns the model's head of a kind, or raises if there is none.
 
     Args:
@@ -74,14 +84,14 @@ def require_head(model: TaskModel, kind: str, verb: str, name: str | None = None
         kind: The kind of head, a key of `HEADS`.
         verb: The task, for error messages.
         name: The name of the head; required if there are several of the kind.
+        objective: The objective that trains such a head; by default that of the verb's task.
     """
     heads = [head for head in model.spec.heads if kind_of(head, model.spec) == kind]
     if not heads:
-        what, objective = HEADS[kind]
-        objective = WRITERS.get(verb, objective)
+        objective = objective or TASKS.find(verb).objective
         raise UnsupportedError(
-            f"{verb} needs {what}, and {model.architecture} has none; it is {purpose(model)} "
-            f"(train one by the objective {objective})."
+            f"{verb} needs {HEADS[kind]}, and {model.architecture} has none; it is "
+            f"{purpose(model)} (train one by the objective {objective})."
         )
     if name is None and len(heads) > 1:
         has = ", ".join(head.name for head in heads)

@@ -11,7 +11,9 @@ from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import GenerationOutput
 from glassformer.generate.options import GenerationOptions
 from glassformer.tasks.batching import apply_to
+from glassformer.tasks.heads import rewrites
 from glassformer.tasks.model_protocol import TaskModel
+from glassformer.tasks.registry import task
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import parts_of
 from glassformer.tasks.task_cache import cached_task
@@ -41,6 +43,7 @@ class Summary:
         return {"summary": self.text, **{k: v for k, v in asdict(self).items() if k != "text"}}
 
 
+@task("summarize", head="lm", objective="sequence-to-sequence or continuation", fits=rewrites)
 class Summarizer:
     """Summarizes texts with a model and generation options; see `summarize`."""
 

@@ -12,7 +12,9 @@ from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.generate import GenerationOutput
 from glassformer.generate.options import GenerationOptions
 from glassformer.tasks.batching import apply_to
+from glassformer.tasks.heads import rewrites
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
+from glassformer.tasks.registry import task
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
 from glassformer.tasks.sentences import TextSpan, blocks
@@ -54,6 +56,7 @@ class Translation:
         return {"translation": self.text, "parts": [asdict(part) for part in self.parts]}
 
 
+@task("translate", head="lm", objective="sequence-to-sequence or continuation", fits=rewrites)
 class Translator:
     """Translates texts with a model, its languages and generation options.
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from glassformer.errors import GlassformerError, LoadError
 from glassformer.plotting import Panel, Series
-from glassformer.train.recipe import flat, read_recipe
+from glassformer.train.recipe import flat
 from glassformer.train.report.summary import RunSummary, evaluations_of, steps_of, summarize
 from glassformer.train.run_folder import Run
-
-RECIPE = "recipe.toml"
+from glassformer.train.stored_recipe import read_stored_recipe
+from glassformer.weights.folder_kind import RECIPES, recipe_of
 
 
 def find_runs(sources: Sequence[str]) -> list[RunSummary]:
@@ -35,7 +35,7 @@ def find_runs(sources: Sequence[str]) -> list[RunSummary]:
 def read_run(folder: Path) -> Run:
     """Reads a run folder without opening it for training."""
     try:
-        return Run(folder, read_recipe(folder / RECIPE))
+        return Run(folder, read_stored_recipe(recipe_of(folder) or folder / RECIPES[0]))
     except GlassformerError as error:
         raise LoadError(f"The run {folder} cannot be read: {error}") from None
 
@@ -75,7 +75,7 @@ def short_names(summaries: Sequence[RunSummary]) -> list[str]:
 
 
 def _within(folder: Path) -> Iterator[Path]:
-    if (folder / RECIPE).exists() and any(
+    if recipe_of(folder) is not None and any(
         (folder / name).exists() for name in ("metrics.jsonl", ".lock")
     ):
         yield folder

@@ -25,22 +25,22 @@ from glassformer.errors import UnsupportedError
 from glassformer.train.distributed import Worker
 from glassformer.train.objectives import TrainingBatch
 from glassformer.train.objectives.mixture import Mixture
+from glassformer.train.optimizers import OPTIMIZERS
 from glassformer.train.precision import DTYPES
 from glassformer.train.recipe import Recipe
 from glassformer.train.step import Sums, TrainingModule
 from glassformer.train.tensor_parallel import ShardPlan, parts_of, split_layers
-
-WHOLE = ("muon", "adafactor")  # optimizers whose update rule needs whole matrices
 
 
 def apply_tensor_parallel(task: TrainingModule, place: Worker, recipe: Recipe) -> ShardPlan:
     """Gives each process its part of the layers' matrices if several processes share them."""
     if place.company is None or place.tensor == 1:
         return ShardPlan()
-    if recipe.train.optimizer in WHOLE:
+    if OPTIMIZERS.find(recipe.train.optimizer).needs_full_matrices:
+        fitting = [n for n, kind in OPTIMIZERS.all().items() if not kind.needs_full_matrices]
         raise UnsupportedError(
             f"The optimizer {recipe.train.optimizer!r} looks at matrices as a whole, and with "
-            f"scale.tensor = {place.tensor} none is; use adamw or sgd.",
+            f"scale.tensor = {place.tensor} none is; use {' or '.join(fitting)}.",
             field="train.optimizer",
         )
     return split_layers(task, place.company.mesh)

@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.metrics.registry import find_metric
 from glassformer.train.data_parallel import gathered, rest
 from glassformer.train.distributed import Worker
 from glassformer.train.objectives import TrainingBatch
 from glassformer.train.objectives.sequence_level import SequenceLevelObjective
 from glassformer.train.precision import Precision
 from glassformer.train.step import EVALUATION, Sums, TrainingModule, draw_from
-
-SMALLER = ("loss", "perplexity", "error")
-"""Metrics for which smaller is better; for all others, larger is better."""
 
 
 @torch.no_grad()
@@ -103,7 +101,7 @@ def is_better(name: str, value: float, best: float | None) -> bool:
     """
     if best is None or math.isnan(best):
         return not math.isnan(value)
-    return value < best if name.split(".")[0] in SMALLER else value > best
+    return value < best if find_metric(name).smaller_is_better else value > best
 
 
 def chosen(found: dict[str, float], name: str) -> float:

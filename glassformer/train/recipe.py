@@ -6,17 +6,19 @@ and the complete recipe is saved with the run.
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import ConfigError, LoadError
-from glassformer.train import toml
+from glassformer.train import recipe_text
 from glassformer.train.coerce import fill, number, unknown
 from glassformer.train.data.data_config import DataSettings
+from glassformer.train.optimizers import optimizer_options
 
 Table = Mapping[str, Any]
 
@@ -79,7 +81,7 @@ class TrainSettings:
     """The [train] table.
 
     `batch` is the number of rows of a micro-batch over all processes; a step has `accumulate`
-    micro-batches.
+    micro-batches. `options` are the other keys of the table, which the optimizer defines.
     """
 
     steps: int = number(1000, least=1)
@@ -88,9 +90,6 @@ class TrainSettings:
     seed: int = number(0, least=0)
     optimizer: str = "adamw"
     learning_rate: float = number(3e-4, above=0.0)
-    betas: tuple[float, ...] = (0.9, 0.95)
-    eps: float | None = number(None, above=0.0)  # None: the optimizer's default
-    momentum: float = number(0.95, least=0.0, below=1.0)
     weight_decay: float = number(0.1, least=0.0)
     schedule: str = "cosine"
     warmup: int | None = number(None, least=0)  # steps; takes precedence over the ratio
@@ -114,6 +113,7 @@ class TrainSettings:
     evaluate_batches: int = number(0, least=0)
     best: str = "loss"
     patience: int = number(0, least=0)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def warmup_steps(self) -> int:
@@ -201,8 +201,9 @@ class Recipe:
             if (value := getattr(self, table.name)) is not None
         }
 
-    def toml(self) -> str:
-        return toml.written(self.tables())
+    def text(self) -> str:
+        """Returns the recipe as TOML, or as JSON if tomli-w is not installed."""
+        return recipe_text.write_recipe(self.tables())
 
 
 TABLES: dict[str, type] = {
@@ -224,7 +225,7 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
     """Reads and validates a recipe.
 
     Args:
-        source: Path of a TOML file, its tables as a mapping, or a `Recipe`.
+        source: Path of a TOML or JSON file, its tables as a mapping, or a `Recipe`.
         overrides: Settings that replace those of the source, each as `section.key=value`.
 
     Returns:
@@ -234,9 +235,9 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
     """
     if isinstance(source, Recipe):
         source = source.tables()
-    tables = _copied(source if isinstance(source, Mapping) else _parsed(Path(source)))
+    tables = _copied(source if isinstance(source, Mapping) else parse_recipe(Path(source)))
     for word in overrides:
-        toml.override(tables, word)
+        recipe_text.override(tables, word)
     for name in tables:
         if name not in TABLES:
             raise unknown("The recipe has no table", name, TABLES)
@@ -247,7 +248,15 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
             fill(TABLES[name], name, one) for one in (value if several else [value])
         ]
         made[name] = tuple(listed) if name == "objective" else listed[0]
+    made["train"] = _with_optimizer_options(made.get("train", TrainSettings()))
     return Recipe(**made)
+
+
+def _with_optimizer_options(settings: TrainSettings) -> TrainSettings:
+    """Checks the options of the optimizer and fills in those that are not given."""
+    keys = [each.name for each in fields(TrainSettings)]
+    options = optimizer_options(settings.optimizer, settings.options, table_keys=keys)
+    return replace(settings, options=asdict(options))
 
 
 def differences(old: Recipe, new: Recipe) -> list[str]:
@@ -275,15 +284,27 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
     }
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def parse_recipe(path: Path) -> dict[str, Any]:
+    """Returns the tables of a recipe file as they are written."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        if path.suffix == ".json":
+            return _object(json.loads(text), path)
+        return tomllib.loads(text)
     except OSError as error:
         raise LoadError(f"The recipe {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise ConfigError(f"The recipe {path} is not UTF-8 text; convert it.") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"The recipe {path} is not TOML: {error}.") from None
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"The recipe {path} is not JSON: {error}.") from None
+
+
+def _object(value: Any, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"The recipe {path} is not a JSON object; give one table per key.")
+    return value
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """The run folder: its layout, opening it, and resuming a run.
 
-recipe.toml     the recipe with all defaults filled in
+recipe.toml     the recipe with all defaults filled in (recipe.json if tomli-w is not installed)
 metrics.jsonl   one line for each logged step and each evaluation
 state/          the last checkpoint, from which the run resumes
 model/          the model in the published layout, when the run is finished
@@ -31,10 +31,13 @@ from glassformer.errors import ConfigError, GlassformerError, LoadError
 from glassformer.storage.files import write_synced
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
-from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat, read_recipe
+from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat
+from glassformer.train.recipe_text import recipe_format
 from glassformer.train.reporter import Entry
 from glassformer.train.run_folder_v01 import files_of_older_run
 from glassformer.train.state import checkpoints, step_of
+from glassformer.train.stored_recipe import read_stored_recipe
+from glassformer.weights.folder_kind import RECIPES, recipe_of
 
 LOCK = ".lock"
 FILES = ("metrics.jsonl", "about.json", "README.md")
@@ -186,7 +189,7 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
             manifest.open()
             _check_inputs(run)
             try:
-                manifest.check("recipe.toml", "finished.json")
+                manifest.check(*RECIPES, "finished.json")
                 if restart:
                     _clear(run)
                 _compare(run)
@@ -195,7 +198,7 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
                     if holds_tokenizer(run.tokenizer):  # it would be loaded
                         manifest.check(run.tokenizer.name)
                     manifest.check_texts()
-                    manifest.write("recipe.toml", recipe.toml())
+                    _write_recipe(run)
                 yield run
             finally:
                 manifest.close()
@@ -267,12 +270,22 @@ def _check_inputs(run: Run) -> None:
                 )
 
 
+def _write_recipe(run: Run) -> None:
+    name = f"recipe.{recipe_format()}"
+    run.manifest.write(name, run.recipe.text())
+    for other in RECIPES:
+        if other != name:  # tomli-w was installed or removed since the run was begun
+            run.manifest.remove(other)
+
+
 def _compare(run: Run) -> None:
-    path = run.folder / "recipe.toml"
-    if not run.manifest.owns(path.name):  # a run that was killed before the recipe was written
+    path = recipe_of(run.folder)
+    if path is None or not run.manifest.owns(
+        path.name
+    ):  # a run that was killed before the recipe was written
         return
     run.manifest.check_text(path.name)
-    changed = differences(read_recipe(path), run.recipe)
+    changed = differences(read_stored_recipe(path), run.recipe)
     if changed and not run.is_begun and run.finished is None:  # no checkpoint yet
         _clear(run)
     elif changed:

@@ -22,9 +22,10 @@ from glassformer.loading import load
 from glassformer.model import Model
 from glassformer.train.build_data import adapted, objective_of, with_labels
 from glassformer.train.build_model import build
-from glassformer.train.compare_runs import RECIPE, read_run
+from glassformer.train.compare_runs import read_run
 from glassformer.train.run_folder import Run
 from glassformer.train.state import NOTES, checkpoints, quietly, step_of, steps_in
+from glassformer.weights.folder_kind import recipe_of
 
 WEIGHTS = "weights.net."
 
@@ -66,7 +67,7 @@ class Snapshot:
 
 def is_run(folder: str | Path) -> bool:
     """Returns whether a folder is a run folder."""
-    return (Path(folder) / RECIPE).is_file()
+    return recipe_of(Path(folder)) is not None
 
 
 def snapshots(folder: str | Path) -> list[Snapshot]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from glassformer.errors import LoadError
 
 ADAPTER_CONFIG, ADAPTER_TENSORS = "adapter_config.json", "adapter_model.safetensors"
-RECIPE = "recipe.toml"
+RECIPES = ("recipe.toml", "recipe.json")  # a run writes one of them
 
 
 def holds_adapter(folder: Path) -> bool:
@@ -21,10 +21,15 @@ def holds_adapter(folder: Path) -> bool:
     return not any(file.name != ADAPTER_TENSORS for file in files)
 
 
+def recipe_of(folder: Path) -> Path | None:
+    """Returns the recipe in the folder of a training run; None if there is none."""
+    return next((path for name in RECIPES if (path := folder / name).is_file()), None)
+
+
 def is_run_alone(folder: Path) -> bool:
     """Whether the folder belongs to a training run and is not itself a model or an adapter."""
     own = ("config.json", ADAPTER_CONFIG)
-    return (folder / RECIPE).is_file() and not any((folder / name).is_file() for name in own)
+    return recipe_of(folder) is not None and not any((folder / name).is_file() for name in own)
 
 
 def published(folder: Path) -> Path:
@@ -43,7 +48,7 @@ def published(folder: Path) -> Path:
     found += reversed(_steps(folder / "steps"))
     if not found:
         raise LoadError(
-            f"The run {folder} has no model yet; `glassformer train {folder / RECIPE}` goes on "
+            f"The run {folder} has no model yet; `glassformer train {recipe_of(folder)}` goes on "
             "with it."
         )
     return found[0]

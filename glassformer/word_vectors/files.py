@@ -2,7 +2,7 @@
 
 Text: "words size", then a line for each word with the word and its numbers. Binary: the same first
 line, then the word, a space and float32 numbers, with (word2vec) or without (gensim) a newline.
-GloVe's text format has no first line.
+GloVe's text format has no first line. They are read here, so that gensim is not needed for it.
 """
 
 from __future__ import annotations

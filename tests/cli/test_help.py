@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pty
 import re
@@ -12,8 +13,9 @@ import sys
 import pytest
 import typer
 
-from glassformer.cli import VERBS, app
-from glassformer.cli.help_layout import split_help
+from glassformer.cli import app
+from glassformer.cli.help_layout import first_sentence, split_help
+from glassformer.cli.verbs import GROUPS, declared_verbs
 from glassformer.zoo import names
 
 GROUP = typer.main.get_command(app)
@@ -115,13 +117,33 @@ def test_without_arguments_the_verbs_in_groups(glassformer):
     shown = run()
     assert shown.returncode == 2 and not shown.stderr
     assert "One Transformer, made of glass" in shown.stdout
-    for group, verbs in VERBS.items():
-        assert f"\n{group}\n" in shown.stdout
-        for verb in verbs:
-            assert len(re.findall(rf"^  {verb} +[A-Z].*\.$", shown.stdout, re.M)) == 1, verb
+    for verb, declared in declared_verbs().items():
+        assert declared.group in GROUPS and f"\n{declared.group}\n" in shown.stdout
+        assert len(re.findall(rf"^  {verb} +[A-Z].*\.$", shown.stdout, re.M)) == 1, verb
     assert run("--help").stdout == shown.stdout + "\n" or run("--help").stdout == shown.stdout
     assert glassformer("--version")[1].startswith("glassformer 0.")
     assert glassformer("-V") == glassformer("--version")
+
+
+@pytest.mark.parametrize("verb", declared_verbs())
+def test_what_the_source_declares_is_what_the_command_says(verb):
+    declared = declared_verbs()[verb]
+    assert declared.summary == first_sentence(GROUP.commands[verb].help)
+    assert declared.group == GROUP.commands[verb].rich_help_panel
+
+
+@pytest.mark.parametrize(("words", "needed"), [(["--help"], set()), (["zoo"], {"zoo"})])
+def test_only_the_verb_that_runs_is_imported(words, needed):
+    code = (
+        "import sys; from glassformer.cli import ended; from glassformer.cli.verbs import *\n"
+        f"sys.argv[1:] = {words}; ended()\n"
+        "modules = {verb.module for verb in declared_verbs().values()}\n"
+        "print([one for one in modules if f'glassformer.cli.{one}' in sys.modules])\n"
+        "print('torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *_, imported, torch = found.stdout.splitlines()
+    assert {*ast.literal_eval(imported)} == needed and torch == "False"
 
 
 @pytest.mark.parametrize("verb", ["", "zoo", "vectors train"])

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 import typer
@@ -26,13 +26,13 @@ INPUTS = {
 }  # fmt: skip
 
 
-def verbs(group: typer.Typer = app, before: str = "") -> Iterator[tuple[str, dict]]:
+def verbs(group: Any = None, before: str = "") -> Iterator[tuple[str, dict]]:
     """Every command with the annotations of its parameters."""
-    for one in group.registered_commands:
-        hints = get_type_hints(one.callback, include_extras=True)
-        yield f"{before}{one.name or one.callback.__name__}", hints
-    for one in group.registered_groups:
-        yield from verbs(one.typer_instance, f"{before}{one.name} ")
+    for name, one in (group or typer.main.get_command(app)).commands.items():
+        if hasattr(one, "commands"):
+            yield from verbs(one, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", get_type_hints(one.callback, include_extras=True)
 
 
 def outputs() -> Iterator[tuple[str, str, OutputPath]]:

@@ -235,5 +235,5 @@ def test_translations_and_summaries_beside_references(tmp_path):
     wanted = summary_figures([one.text for one in model.summarize(GERMAN)], several)
     assert list(found.figures) == [one.name.replace("ROUGE-", "rouge") for one in wanted]
     assert [f.value for f in found.figures.values()] == pytest.approx([w.value for w in wanted])
-    with pytest.raises(GlassformerError, match="a model to translate or summarize with"):
+    with pytest.raises(GlassformerError, match="a model to summarize or translate with"):
         gf.evaluate(model, rows)

@@ -11,6 +11,7 @@ from torch import nn
 import glassformer as gf
 from glassformer.core import Transformer
 from glassformer.families import families, spec_from_config
+from glassformer.train.optimizers import OPTIMIZERS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,13 @@ class Settings:
     floor: float = 0.0
     cut: float = 0.1
     ratio: float = 32.0
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those that the optimizer has."""
+        own = {"betas": self.betas, "eps": self.eps, "momentum": self.momentum}
+        known = OPTIMIZERS.find(self.optimizer).__dataclass_fields__
+        return {k: value for k, value in own.items() if k in known and value is not None}
 
 
 def task(net: nn.Module, **beside: nn.Module) -> nn.Module:

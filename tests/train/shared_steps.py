@@ -16,7 +16,7 @@ from glassformer.train.optimizers import OPTIMIZERS, make_optimizer
 
 def main(store: str, rank: int, size: int) -> None:
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
-    for kind in OPTIMIZERS:
+    for kind in OPTIMIZERS.all():
         settings = Settings(optimizer=kind)
         alone = net("llama", "LlamaForCausalLM", num_hidden_layers=1)
         shared = copy.deepcopy(alone)

@@ -23,7 +23,7 @@ from test_resume import TEXT, files, metrics
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.families import find_preset, spec_from_config
-from glassformer.train import toml
+from glassformer.train import recipe_text
 from glassformer.train.tensor_parallel import check_shares, row_order
 
 pytestmark = pytest.mark.xdist_group("together")
@@ -209,7 +209,7 @@ def test_processes_share_matrices_and_rows():
 
 def test_torchrun_trains(tmp_path):
     whole = recipe(tmp_path / "run", steps=2, batch=4)
-    (tmp_path / "recipe.toml").write_text(toml.written(whole))
+    (tmp_path / "recipe.toml").write_text(recipe_text.write_recipe(whole))
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command += ["-m", "glassformer", "train", "recipe.toml", *FSDP]
     assert ran(*command, cwd=tmp_path).count("2 steps done") == 1

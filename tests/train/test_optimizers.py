@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import math
 import os
+import re
 import subprocess
 import sys
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
@@ -16,14 +18,22 @@ from optimizing import Settings, give_gradients, net, task
 from torch import Tensor, nn
 
 from glassformer import GlassformerError
-from glassformer.train.optimizers import OPTIMIZERS, make_optimizer, state_tensors
+from glassformer.errors import ConfigError
+from glassformer.train.optimizers import (
+    OPTIMIZERS,
+    make_optimizer,
+    optimizer_options,
+    state_tensors,
+)
 from glassformer.train.optimizers.muon import newton_schulz, orthogonalized
 from glassformer.train.parameter_groups import body_matrices, row_blocks
+from glassformer.train.recipe import TrainSettings, read_recipe
 from glassformer.train.schedules import schedule, set_rate
 
 MODEL = ("llama", "LlamaForCausalLM")  # joined matrices, with and without neighbors
 RATE, DECAY = 0.01, 0.1
 STEPS = 5
+RECIPE = {"model": {"preset": "gpt2"}, "data": {"train": "a.txt"}}
 
 
 class AdamW:
@@ -113,7 +123,7 @@ def plainly(kind: str, made: nn.Module) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("model", [MODEL, ("gpt2", "GPT2LMHeadModel")], ids=["llama", "gpt2"])
-@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("kind", OPTIMIZERS.all())
 def test_the_rule_written_out(kind, model):
     """GPT-2 has biases, of which some are joined, too."""
     made = net(*model)
@@ -191,7 +201,7 @@ def test_orthogonalized_matrices_are_near_the_polar_factor():
     assert not newton_schulz(torch.zeros(2, 3, 4)).any()  # no gradient, no direction
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("kind", OPTIMIZERS.all())
 @pytest.mark.parametrize("way", ["state_dict", "state_tensors"])
 def test_a_state_that_is_loaded_goes_on_to_the_bit(kind, way):
     settings = Settings(optimizer=kind, layer_decay=0.9)
@@ -242,7 +252,7 @@ def test_names_say_what_the_state_is_of():
 
 
 def test_what_has_no_gradient_is_left_alone():
-    for kind in OPTIMIZERS:
+    for kind in OPTIMIZERS.all():
         made = net(*MODEL)
         begin = copy.deepcopy(made)
         optimizer = make_optimizer(task(made), Settings(optimizer=kind))
@@ -273,6 +283,35 @@ def test_bad_settings(wrong, says):
         make_optimizer(task(net(*MODEL)), Settings(**wrong))
 
 
+def test_an_unknown_optimizer_is_told_all_names():
+    with pytest.raises(ConfigError, match="there are: adafactor, adamw, muon, sgd"):
+        OPTIMIZERS.find("xyz")
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS.all())
+def test_options_are_keys_of_a_recipe_and_are_stored_with_it(kind):
+    options = asdict(optimizer_options(kind, {}))
+    taken = {each.name for each in fields(TrainSettings)}
+    assert not taken & {*options}, "a key of [train] cannot be an option of an optimizer"
+    recipe = read_recipe({**RECIPE, "train": {"optimizer": kind}})
+    assert recipe.train.options == options
+    assert read_recipe(recipe).train == recipe.train
+    guide = (Path(__file__).parent.parent.parent / "docs" / "train.md").read_text("utf-8")
+    row = re.search(rf"^\| `{kind}` \|.*$", guide, re.MULTILINE)[0]
+    for key, default in options.items():
+        said = list(default) if isinstance(default, tuple) else default
+        assert f"`{key}` ({said})" in row
+
+
+def test_an_option_of_another_optimizer_is_refused():
+    with pytest.raises(ConfigError, match=r"train.betas is an option of the optimizer adamw or"):
+        read_recipe({**RECIPE, "train": {"optimizer": "sgd", "betas": [0.9, 0.99]}})
+    with pytest.raises(ConfigError, match="no key 'stepps'; did you mean 'steps'"):
+        read_recipe({**RECIPE, "train": {"stepps": 3}})
+    with pytest.raises(ConfigError, match=r"train.momentum is 1.5; it must be at least 0.0 and"):
+        read_recipe({**RECIPE, "train": {"optimizer": "sgd", "momentum": 1.5}})
+
+
 def test_two_processes_that_share_every_weight_take_the_same_steps(tmp_path):
     """FSDP2 over gloo; `shared_steps.py` compares with one process alone."""
     script = Path(__file__).with_name("shared_steps.py")
@@ -293,7 +332,7 @@ def test_two_processes_that_share_every_weight_take_the_same_steps(tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("kind", OPTIMIZERS.all())
 def test_a_gpu_takes_the_same_steps(kind):
     """Muon's matrices are turned in bfloat16 there."""
     made = net(*MODEL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -10,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 from transformers import TrainingArguments
 
-from glassformer.errors import GlassformerError
-from glassformer.train import toml
+from glassformer.errors import ConfigError, GlassformerError
+from glassformer.train import recipe_text
 from glassformer.train.recipe import TABLES, differences, read_recipe
 from glassformer.train.trainer import filled
 
@@ -67,9 +68,9 @@ def test_what_a_file_leaves_out_is_filled(tmp_path):
 )
 def test_a_filled_recipe_is_equal_when_read_back(more):
     recipe = filled(read_recipe({**LEAST, **more}))
-    again = read_recipe(tomllib.loads(recipe.toml()))
+    again = read_recipe(tomllib.loads(recipe.text()))
     assert again == recipe
-    assert again.toml() == recipe.toml()
+    assert again.text() == recipe.text()
     assert differences(recipe, again) == []
 
 
@@ -176,15 +177,33 @@ def test_what_makes_another_run():
     ]
 
 
-def test_toml_that_is_written_is_what_it_was():
+@pytest.mark.parametrize("form", ["toml", "json"])
+def test_a_recipe_that_is_written_is_what_it_was(form, monkeypatch):
     value = {
         "a": {"text": 'tab\t "quoted" \\ \x7f \x01 日本', "n": -3, "x": 1e300, "inf": float("inf")},
         "b c": {"list": [1, [2, 3]], "none": None, "deep": {"er": {"k": False}}},
         "many": [{"a": 1, "in": {"x": [1]}}, {"b": "2"}],
     }
-    read = tomllib.loads(toml.written(value))
+    if form == "json":
+        monkeypatch.setattr(recipe_text, "find_spec", lambda name: None)
+    assert recipe_text.recipe_format() == form
+    loads = {"toml": tomllib.loads, "json": json.loads}[form]
+    read = loads(recipe_text.write_recipe(value))
     del value["b c"]["none"]
     assert read == value
+    with pytest.raises(ConfigError, match="cannot be written"):
+        recipe_text.write_recipe({"a": {"b": object()}})
+
+
+def test_a_recipe_in_json(tmp_path):
+    (tmp_path / "recipe.json").write_text(json.dumps(LEAST))
+    assert read_recipe(tmp_path / "recipe.json") == read_recipe(LEAST)
+    (tmp_path / "recipe.json").write_text("[1")
+    with pytest.raises(ConfigError, match="is not JSON"):
+        read_recipe(tmp_path / "recipe.json")
+    (tmp_path / "recipe.json").write_text("[1]")
+    with pytest.raises(ConfigError, match="is not a JSON object"):
+        read_recipe(tmp_path / "recipe.json")
 
 
 def test_the_guide_names_every_key_and_its_default():

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import tomllib
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from test_resume import Interrupting, assert_same_run, files, metrics, recipe
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.train import manifest
+from glassformer.train import manifest, recipe_text
+from glassformer.train.compare_runs import read_run
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.recipe import read_recipe
 from glassformer.train.reporter import Reporter
@@ -65,7 +67,7 @@ def test_the_folder_of_the_recipe_is_refused_and_the_named_one_is_free(tmp_path,
     folder.mkdir()
     whole = recipe(folder / "run", steps=1)
     laid_out(folder, USER["project"])
-    (folder / "recipe.toml").write_text(filled(read_recipe(whole)).toml())  # as a run writes it
+    (folder / "recipe.toml").write_text(filled(read_recipe(whole)).text())  # as a run writes it
     before = files(folder)
     monkeypatch.chdir(folder)
     with pytest.raises(GlassformerError, match=r"run.folder=runs/project\."):
@@ -75,6 +77,22 @@ def test_the_folder_of_the_recipe_is_refused_and_the_named_one_is_free(tmp_path,
     assert unchanged(folder, before)
     with pytest.raises(GlassformerError, match=r"run.folder=runs/project-2\."):
         gf.train("recipe.toml", ["run.folder=."])
+
+
+def test_without_tomli_w_the_recipe_is_stored_as_json(tmp_path, monkeypatch):
+    settings = {"steps": 6, "save_every": 2, "evaluate_every": 2}
+    gf.train(recipe(tmp_path / "whole", **settings))
+    whole, folder = recipe(tmp_path / "run", **settings), tmp_path / "run"
+    with monkeypatch.context() as bare, pytest.raises(TrainingInterrupted):
+        bare.setattr(recipe_text, "find_spec", lambda name: None)
+        gf.train(whole, reporters=[Interrupting(3)])
+    assert (folder / "recipe.json").is_file() and not (folder / "recipe.toml").exists()
+    assert read_run(folder).recipe == filled(read_recipe(whole))
+    with pytest.raises(GlassformerError, match=r"another recipe \(train.seed: "):
+        gf.train(folder / "recipe.json", ["train.seed=9"])
+    gf.train(folder / "recipe.json")  # tomli-w is there again
+    assert (folder / "recipe.toml").is_file() and not (folder / "recipe.json").exists()
+    assert_same_run(tmp_path / "whole", folder)
 
 
 @pytest.mark.parametrize("names", [[], [".gitkeep", ".DS_Store"]], ids=["empty", "placeholders"])
@@ -227,7 +245,16 @@ def test_a_second_process_damages_nothing(tmp_path):
 
 
 def as_version_0_1(folder: Path) -> None:
+    """Without a manifest; the recipe has the options of all optimizers and arrays on one line."""
     (folder / "run.json").unlink()
+    tables = tomllib.loads((folder / "recipe.toml").read_text())
+    tables["train"] |= {"betas": [0.9, 0.95], "momentum": 0.95}
+    lines = [
+        line
+        for name, table in tables.items()
+        for line in (f"[{name}]", *(f"{k} = {json.dumps(v)}" for k, v in table.items() if v != {}))
+    ]
+    (folder / "recipe.toml").write_text("\n".join(lines) + "\n")
 
 
 def test_a_run_of_version_0_1_goes_on(tmp_path):

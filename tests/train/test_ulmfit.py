@@ -146,7 +146,11 @@ def test_the_recipes_say_what_the_papers_say():
     )
     assert (first.train.optimizer, first.train.average_after, first.train.clip) == ("sgd", 5, 0.25)
     for one in (second, third):
-        assert (one.train.cut, one.train.ratio, one.train.betas) == (0.1, 32, (0.7, 0.99))
+        assert (one.train.cut, one.train.ratio, one.train.options["betas"]) == (
+            0.1,
+            32,
+            (0.7, 0.99),
+        )
         assert round(1 / one.train.layer_decay, 3) == 2.6
     assert third.train.unfreeze_every and third.train.bptt == 70
 

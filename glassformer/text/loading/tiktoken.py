@@ -1,7 +1,8 @@
 """Reads OpenAI's `.tiktoken` BPE tables.
 
 Each line is a token in base 64 and its rank. The file has no merges: the merge of a token is the
-pair of parts that its bytes split into when only earlier tokens are known.
+pair of parts that its bytes split into when only earlier tokens are known. It is read here,
+because the package tiktoken has no merges to give, either.
 """
 
 import base64

@@ -22,6 +22,7 @@ from glassformer.train.objectives.text_inputs import (
     require_head,
     tokenizer_of,
 )
+from glassformer.train.objectives.usage_example import GENERATE
 from glassformer.train.objectives.whole_words import Vocabulary
 
 
@@ -40,6 +41,9 @@ class Denoising(Objective):
     The defaults are those of the published model. Texts are split into pieces of `length` tokens,
     and sentences end at a period, a question mark or an exclamation mark.
     """
+
+    pipeline_tag = "text2text-generation"
+    usage = GENERATE
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
 

@@ -25,6 +25,7 @@ from glassformer.train.objectives.text_inputs import (
     several_documents,
     tokenizer_of,
 )
+from glassformer.train.objectives.usage_example import GENERATE
 
 
 @objective("causal-lm")
@@ -45,6 +46,9 @@ class CausalLM(Objective):
     layers: they keep the outputs of the last layer small and, before dropout, similar from token to
     token. They are means over tokens and dimensions, and are not part of evaluation losses.
     """
+
+    pipeline_tag = "text-generation"
+    usage = GENERATE
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     arrange = "stream"

@@ -28,6 +28,7 @@ from glassformer.train.objectives.sequence_level import (
     text_and_pair,
 )
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
+from glassformer.train.objectives.usage_example import UsageExample
 
 
 @objective("classification")
@@ -38,6 +39,9 @@ class ClassificationObjective(SequenceLevelObjective):
     number of independent labels (binary cross-entropy): the column `labels` is a list, or a string
     separated by commas.
     """
+
+    pipeline_tag = "text-classification"
+    usage = UsageExample("classify", ("The plot is thin.",), ".label")
 
     fields: ClassVar = {**TEXT, "label": np.int32}
 

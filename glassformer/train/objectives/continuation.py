@@ -33,6 +33,7 @@ from glassformer.train.objectives.text_inputs import (
     targets_of,
     tokenizer_of,
 )
+from glassformer.train.objectives.usage_example import GENERATE
 
 
 @objective("continuation")
@@ -47,6 +48,9 @@ class Continuation(SequenceLevelObjective):
     is too long, the beginning of its source is cut first. These settings are saved with the model,
     for `translate` and `summarize`.
     """
+
+    pipeline_tag = "text-generation"
+    usage = GENERATE
 
     fields: ClassVar = {"tokens": np.int32, "prefix": np.int32}
     beyond = 1

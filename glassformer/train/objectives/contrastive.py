@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError
+from glassformer.metrics.ranking import mean_reciprocal_rank
 from glassformer.model import Model
 from glassformer.tasks.embed import require_text, states_of
 from glassformer.tasks.pooling import Pooling
@@ -25,6 +26,7 @@ from glassformer.train.objectives.sequence_level import (
     TextEncoder,
 )
 from glassformer.train.objectives.text_inputs import column, count_tokens
+from glassformer.train.objectives.usage_example import UsageExample
 
 PART = "contrast"
 SAME = 1e-6  # cosines this close belong to the same text, read in different batches
@@ -43,6 +45,8 @@ class Contrastive(SequenceLevelObjective):
     one process: more processes or `train.accumulate` add no negatives. `pooling` is saved with the
     model and defines how `embed` computes its vectors, which have length 1.
     """
+
+    usage = UsageExample("embed", ("A dog barks.",), ".shape")
 
     fields: ClassVar = {**TEXT, "lengths": np.int32}
 
@@ -123,7 +127,7 @@ class Contrastive(SequenceLevelObjective):
         """
         asked, found = (np.stack(side) for side in zip(*answers, strict=True))
         ranks = ranks_of(asked, found)
-        return {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
+        return {"accuracy": float((ranks == 1).mean()), "mrr": mean_reciprocal_rank(ranks)}
 
 
 def ranks_of(asked: NDArray[Any], found: NDArray[Any], block: int = 1024) -> NDArray[np.int64]:

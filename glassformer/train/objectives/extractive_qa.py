@@ -35,6 +35,7 @@ from glassformer.train.objectives.sequence_level import (
     said,
 )
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
+from glassformer.train.objectives.usage_example import UsageExample
 
 USUAL_STRIDE = 128
 
@@ -62,6 +63,9 @@ class ExtractiveQA(SequenceLevelObjective):
     token. A predicted answer has at most `longest` tokens; with `impossible`, the prediction may
     also be that there is none.
     """
+
+    pipeline_tag = "question-answering"
+    usage = UsageExample("answer", ("Who wrote it?", "Ada Lovelace wrote it in 1843."), ".text")
 
     fields: ClassVar = {
         **TEXT,

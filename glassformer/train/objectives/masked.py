@@ -27,6 +27,7 @@ from glassformer.train.objectives.text_inputs import (
     require_head,
     tokenizer_of,
 )
+from glassformer.train.objectives.usage_example import UsageExample
 
 
 @objective("masked-lm")
@@ -36,6 +37,9 @@ class MaskedLM(Objective):
     Texts are split into pieces of at most `length` tokens, each with the tokenizer's special
     tokens; see `Masks` for the other options.
     """
+
+    pipeline_tag = "fill-mask"
+    usage: ClassVar[UsageExample | None] = UsageExample("fill", ("The ___ is here.",), ".text")
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     arrange = "pack"

@@ -36,6 +36,8 @@ class MultipleChoice(SequenceLevelObjective):
     text, and question and choice are the second.
     """
 
+    pipeline_tag = "multiple-choice"
+
     fields: ClassVar = {**TEXT, "lengths": np.int32, "label": np.int32}
 
     def __init__(self, model: Model, *, length: int | None = None, head: str = "choose") -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
+from glassformer.train.objectives.usage_example import UsageExample
 
 Record = Mapping[str, Any]
 """A line of a data file by column name; `where` locates the line.
@@ -57,6 +58,8 @@ class Objective(nn.Module, ABC):
     """
 
     fields: ClassVar[Mapping[str, type[np.generic]]]  # stored arrays of an example and dtypes
+    pipeline_tag: ClassVar[str | None] = None  # the hub's name of the task, for the model card
+    usage: ClassVar[UsageExample | None] = None  # how to use a trained model, for the model card
     weights: dict[str, float]  # by the name of the loss part
     arrange: str = "single"  # how examples become rows, unless data.arrange is given
     before: int = 0  # number of tokens before a row that are added to it as "before"

@@ -32,6 +32,7 @@ from glassformer.train.objectives.text_inputs import (
     require_head,
     tokenizer_of,
 )
+from glassformer.train.objectives.usage_example import GENERATE
 from glassformer.train.objectives.whole_words import Flags, Vocabulary
 
 
@@ -45,6 +46,9 @@ class PermutationLM(Objective):
 
     With `memory`, that many tokens before the row are read first, as in causal-lm.
     """
+
+    pipeline_tag = "text-generation"
+    usage = GENERATE
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
 

@@ -5,37 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
-from functools import cache
-from importlib import import_module
 from inspect import Parameter, signature
-from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from glassformer.errors import ConfigError
 from glassformer.model import Model
+from glassformer.registry import Registry
 from glassformer.train.objectives.objective import Objective
 
-OBJECTIVES: dict[str, type[Objective]] = {}
+OBJECTIVES: Registry[type[Objective]] = Registry("objective", __package__)
 Kind = TypeVar("Kind", bound=type[Objective])
 
 
 def objective(name: str) -> Callable[[Kind], Kind]:
     """Returns a decorator that registers a class under a name."""
-
-    def register(kind: Kind) -> Kind:
-        OBJECTIVES[name] = kind
-        return kind
-
-    return register
+    return OBJECTIVES.decorator(name)
 
 
-@cache
 def objectives() -> Mapping[str, type[Objective]]:
-    """Returns all objectives by name; imports the modules of this folder."""
-    for found in iter_modules([str(Path(__file__).parent)]):
-        import_module(f"{__package__}.{found.name}")
-    return OBJECTIVES
+    """Returns all objectives by name."""
+    return OBJECTIVES.all()
 
 
 class Option(NamedTuple):
@@ -51,12 +40,7 @@ def options_of(name: str) -> dict[str, Option]:
     If a default is a dataclass, its fields are options, too, so that several objectives can share
     options.
     """
-    if name not in objectives():
-        raise ConfigError(
-            f"There is no objective {name!r}; {_nearest(name, objectives())} There are: "
-            f"{', '.join(sorted(objectives()))}."
-        )
-    hints = get_type_hints(objectives()[name].__init__)
+    hints = get_type_hints(OBJECTIVES.find(name).__init__)
     found: dict[str, Option] = {}
     for key, default in _defaults(name).items():
         if is_dataclass(default) and not isinstance(default, type):

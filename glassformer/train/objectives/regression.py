@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.errors import DataError, UnsupportedError
-from glassformer.metrics.regression import pearson, spearman
+from glassformer.metrics.regression import mean_squared_error, pearson, spearman
 from glassformer.model import Model
 from glassformer.train.data.collate import pad
 from glassformer.train.objectives.objective import Example, Record, TrainingBatch
@@ -34,6 +34,8 @@ class Regression(SequenceLevelObjective):
     A value is a number, or a list with one for each output of the head. The loss is the squared
     error, the mean over the outputs.
     """
+
+    pipeline_tag = "text-classification"
 
     fields: ClassVar = {**TEXT, "value": np.float32}
 
@@ -100,5 +102,5 @@ class Regression(SequenceLevelObjective):
         return {
             "pearson": float(np.mean([pearson(*pair) for pair in pairs])),
             "spearman": float(np.mean([spearman(*pair) for pair in pairs])),
-            "error": float(((found - right) ** 2).mean()),
+            "error": mean_squared_error(found, right),
         }

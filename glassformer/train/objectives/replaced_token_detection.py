@@ -62,6 +62,9 @@ class ReplacedToken(MaskedLM):
     that was drawn for the position, so it depends only on the row, wherever that is computed.
     """
 
+    pipeline_tag = "feature-extraction"
+    usage = None
+
     def __init__(
         self,
         model: Model,

@@ -149,6 +149,8 @@ class NextSentence(SegmentPairs):
     happens to be the same document, the pair is left as it is.
     """
 
+    pipeline_tag = "fill-mask"
+
     others = 1
 
     def paired(
@@ -166,6 +168,8 @@ class NextSentence(SegmentPairs):
 @objective("sentence-order")
 class SentenceOrder(SegmentPairs):
     """Sentence-order prediction: half of the pairs are swapped (Lan et al., 2019)."""
+
+    pipeline_tag = "fill-mask"
 
     def paired(
         self, example: Example, first: Ids, second: Ids, rng: np.random.Generator

@@ -41,6 +41,7 @@ from glassformer.train.objectives.text_inputs import (
     targets_of,
     tokenizer_of,
 )
+from glassformer.train.objectives.usage_example import GENERATE
 
 
 @objective("sequence-to-sequence")
@@ -58,6 +59,9 @@ class SequenceToSequence(SequenceLevelObjective):
     `source_language` and `target_language`, in the tokenizer's codes. The text before a source is
     saved with the model, for `translate` and `summarize`.
     """
+
+    pipeline_tag = "text2text-generation"
+    usage = GENERATE
 
     fields: ClassVar = {"source": np.int32, "tokens": np.int32, "start": np.int32}
 

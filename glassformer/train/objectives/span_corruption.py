@@ -27,6 +27,7 @@ from glassformer.train.objectives.text_inputs import (
     require_head,
     tokenizer_of,
 )
+from glassformer.train.objectives.usage_example import GENERATE
 from glassformer.train.objectives.whole_words import Flags
 
 SENTINEL = "<extra_id_{}>"
@@ -39,6 +40,9 @@ class SpanCorruption(Objective):
     A row of the stream has so many tokens that `length` remain, including sentinels and the end
     token.
     """
+
+    pipeline_tag = "text2text-generation"
+    usage = GENERATE
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     arrange = "stream"

@@ -37,6 +37,7 @@ from glassformer.train.objectives.text_inputs import (
     count_tokens,
     require_head,
 )
+from glassformer.train.objectives.usage_example import UsageExample
 
 
 @objective("tagging")
@@ -47,6 +48,9 @@ class Tagging(SequenceLevelObjective):
     token. A sentence of more than `length` tokens is split between words. `split` is saved with the
     model: it says how to find such words in a plain text later (see `tasks.words`).
     """
+
+    pipeline_tag = "token-classification"
+    usage = UsageExample("tag", ("Ada Lovelace was born in London.",), ".entities")
 
     fields: ClassVar = {**TEXT, "tags": np.int32}
 

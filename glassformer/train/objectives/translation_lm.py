@@ -38,6 +38,9 @@ class TranslationLM(MaskedLM):
     sentences are truncated to half of `length` each; for the other options see `Masks`.
     """
 
+    pipeline_tag = "fill-mask"
+    usage = None
+
     fields: ClassVar[Mapping[str, type[np.generic]]] = {
         "tokens": np.int32,
         "positions": np.int32,

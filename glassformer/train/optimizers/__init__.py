@@ -1,5 +1,13 @@
-"""Optimizers: AdamW, Adafactor, Muon and SGD."""
+"""Optimizers, one module each: AdamW, Adafactor, Muon and SGD.
 
-from glassformer.train.optimizers.registry import OPTIMIZERS, make_optimizer, state_tensors
+Modules of this folder that register an optimizer are found automatically.
+"""
 
-__all__ = ["OPTIMIZERS", "make_optimizer", "state_tensors"]
+from glassformer.train.optimizers.registry import (
+    OPTIMIZERS,
+    make_optimizer,
+    optimizer_options,
+    state_tensors,
+)
+
+__all__ = ["OPTIMIZERS", "make_optimizer", "optimizer_options", "state_tensors"]

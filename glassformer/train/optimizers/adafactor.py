@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.train.coerce import number
+from glassformer.train.optimizers.registry import Groups, OptimizerOptions, optimizer
 from glassformer.train.optimizers.shards import shared_like, whole
+from glassformer.train.parameter_groups import row_blocks
 
 DECAY = 0.8  # beta2 at step t is 1 - t^-0.8
 LEAST = 1e-3  # lower bound of the weights' root mean square
 CLIP = 1.0  # upper bound of an update's root mean square
+
+
+@optimizer("adafactor")
+@dataclass(frozen=True, kw_only=True)
+class AdafactorOptions(OptimizerOptions):
+    """The options of Adafactor."""
+
+    needs_full_matrices: ClassVar[bool] = True
+
+    eps: float = number(1e-15, above=0.0)
+
+    def build(self, task: nn.Module, groups: Groups) -> torch.optim.Optimizer:
+        return Adafactor(groups, row_blocks(task), self.eps)
 
 
 class Adafactor(torch.optim.Optimizer):
@@ -29,7 +46,7 @@ class Adafactor(torch.optim.Optimizer):
 
     def __init__(
         self,
-        groups: list[dict[str, Any]],
+        groups: Groups,
         parts: Mapping[nn.Parameter, tuple[int, ...]],
         eps: float,
     ) -> None:

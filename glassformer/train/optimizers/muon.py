@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.train.optimizers.adamw import first_moments
+from glassformer.train.coerce import number
+from glassformer.train.optimizers.adamw import AdamWOptions, first_moments
+from glassformer.train.optimizers.registry import Groups, optimizer
 from glassformer.train.optimizers.shards import shared_like, whole
+from glassformer.train.parameter_groups import body_matrices
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # steepest at zero, so that five rounds are enough
 ROUNDS = 5
@@ -19,6 +23,20 @@ AT_ONCE = 2**26  # number of values that are gathered and orthogonalized togethe
 
 Parts = Mapping[nn.Parameter, tuple[int, ...]]
 Learner = tuple[dict[str, Any], nn.Parameter]  # a parameter and its group
+
+
+@optimizer("muon")
+@dataclass(frozen=True, kw_only=True)
+class MuonOptions(AdamWOptions):
+    """The options of Muon, and those of AdamW for the parameters that Muon leaves to it."""
+
+    needs_full_matrices: ClassVar[bool] = True
+
+    momentum: float = number(0.95, least=0.0, below=1.0)
+
+    def build(self, task: nn.Module, groups: Groups) -> torch.optim.Optimizer:
+        betas = self.betas[0], self.betas[1]
+        return Muon(groups, body_matrices(task), self.momentum, betas, self.eps)
 
 
 class Muon(torch.optim.AdamW):
@@ -31,7 +49,7 @@ class Muon(torch.optim.AdamW):
 
     def __init__(
         self,
-        groups: list[dict[str, Any]],
+        groups: Groups,
         parts: Parts,
         momentum: float,
         betas: tuple[float, float],

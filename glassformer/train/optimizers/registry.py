@@ -1,28 +1,49 @@
-"""The optimizers by name, and their state by parameter name."""
+"""The registry of optimizers by their names in a recipe, and their state by parameter name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from difflib import get_close_matches
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError
-from glassformer.train.optimizers.adafactor import Adafactor
-from glassformer.train.optimizers.adamw import make_adamw
-from glassformer.train.optimizers.muon import Muon
-from glassformer.train.parameter_groups import (
-    GroupSettings,
-    body_matrices,
-    freeze_body,
-    parameter_groups,
-    row_blocks,
-)
+from glassformer.registry import Registry
+from glassformer.train.coerce import fill, unknown
+from glassformer.train.parameter_groups import GroupSettings, freeze_body, parameter_groups
 
 Groups = list[dict[str, Any]]
-EPS, ADAFACTOR_EPS = 1e-8, 1e-15  # the defaults of the papers
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerOptions(ABC):
+    """Base class of an optimizer's options, which are keys of a recipe's [train] table."""
+
+    needs_full_matrices: ClassVar[bool] = False  # True: matrices cannot be split over processes
+
+    @abstractmethod
+    def build(self, task: nn.Module, groups: Groups) -> torch.optim.Optimizer:
+        """Returns the optimizer.
+
+        All of its state must exist from the start, as tensors, so that checkpoints have the same
+        form at every step.
+
+        Args:
+            task: The module to train.
+            groups: Its trainable parameters by name, with learning rate and weight decay.
+        """
+
+
+Kind = TypeVar("Kind", bound=type[OptimizerOptions])
+OPTIMIZERS: Registry[type[OptimizerOptions]] = Registry("optimizer", __package__)
+
+
+def optimizer(name: str) -> Callable[[Kind], Kind]:
+    """Returns a decorator that registers the options of an optimizer under its name."""
+    return OPTIMIZERS.decorator(name)
 
 
 class OptimizerSettings(GroupSettings, Protocol):
@@ -31,11 +52,7 @@ class OptimizerSettings(GroupSettings, Protocol):
     @property
     def optimizer(self) -> str: ...
     @property
-    def betas(self) -> Sequence[float]: ...
-    @property
-    def eps(self) -> float | None: ...
-    @property
-    def momentum(self) -> float: ...
+    def options(self) -> Mapping[str, Any]: ...
     @property
     def freeze_body(self) -> bool: ...
 
@@ -43,19 +60,41 @@ class OptimizerSettings(GroupSettings, Protocol):
 def make_optimizer(task: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
     """Returns an optimizer of the parameters that are not frozen.
 
-    All of its state exists from the start, as tensors, so that checkpoints have the same form at
-    every step. The task must be sharded and moved to its device before.
+    The task must be sharded and moved to its device before.
     """
-    make = OPTIMIZERS.get(settings.optimizer)
-    if make is None:
-        near = get_close_matches(settings.optimizer, OPTIMIZERS, 1) or ["adamw"]
-        raise ConfigError(
-            f"There is no optimizer {settings.optimizer!r}; did you mean {near[0]!r}? "
-            f"There are: {', '.join(OPTIMIZERS)}."
-        )
+    options = optimizer_options(settings.optimizer, settings.options)
     if settings.freeze_body:
         freeze_body(task)
-    return make(task, parameter_groups(task, settings), settings)
+    return options.build(task, parameter_groups(task, settings))
+
+
+def optimizer_options(
+    name: str, given: Mapping[str, Any], *, table_keys: Sequence[str] = ()
+) -> OptimizerOptions:
+    """Returns the options of an optimizer, with defaults for those that are not given.
+
+    Args:
+        name: The optimizer.
+        given: Options by name; an unknown one is an error.
+        table_keys: The other keys of the recipe's table, for error messages.
+    """
+    kind = OPTIMIZERS.find(name)
+    own = option_names(kind)
+    for key in given:
+        if key in own:
+            continue
+        others = [o for o, other in OPTIMIZERS.all().items() if key in option_names(other)]
+        if others:
+            raise ConfigError(
+                f"train.{key} is an option of the optimizer {' or '.join(others)}, and "
+                f"train.optimizer is {name!r}, whose options are: {', '.join(own) or 'none'}."
+            )
+        raise unknown("The table [train] of the recipe has no key", key, [*table_keys, *own])
+    return fill(kind, "train", given)
+
+
+def option_names(kind: type[OptimizerOptions]) -> list[str]:
+    return [each.name for each in fields(kind)]
 
 
 def state_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -69,45 +108,3 @@ def state_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
         for name, parameter in zip(group["param_names"], group["params"], strict=True)
         for key, value in optimizer.state[parameter].items()
     }
-
-
-def adamw(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    return make_adamw(groups, _pair(settings), settings.eps or EPS)
-
-
-def adafactor(
-    task: nn.Module, groups: Groups, settings: OptimizerSettings
-) -> torch.optim.Optimizer:
-    return Adafactor(groups, row_blocks(task), settings.eps or ADAFACTOR_EPS)
-
-
-def muon(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    parts = body_matrices(task)
-    return Muon(groups, parts, settings.momentum, _pair(settings), settings.eps or EPS)
-
-
-def sgd(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    optimizer = torch.optim.SGD(groups, momentum=settings.momentum)
-    if settings.momentum:
-        for group in optimizer.param_groups:
-            for weight in group["params"]:
-                optimizer.state[weight] = {"momentum_buffer": torch.zeros_like(weight)}
-    return optimizer
-
-
-def _pair(settings: OptimizerSettings) -> tuple[float, float]:
-    if len(settings.betas) != 2 or not all(0 <= beta < 1 for beta in settings.betas):
-        raise ConfigError(
-            f"betas are two numbers from 0 to below 1, such as [0.9, 0.95], not "
-            f"{list(settings.betas)}."
-        )
-    return settings.betas[0], settings.betas[1]
-
-
-Make = Callable[[nn.Module, Groups, OptimizerSettings], torch.optim.Optimizer]
-OPTIMIZERS: dict[str, Make] = {
-    "adamw": adamw,
-    "adafactor": adafactor,
-    "muon": muon,
-    "sgd": sgd,
-}

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glassformer.train.objectives.registry import OBJECTIVES
+from glassformer.train.recipe_text import recipe_format
 from glassformer.train.report.summary import RunSummary, evaluations_of, summarize
 from glassformer.train.report.usage import use
 from glassformer.train.reporter import Reporter
@@ -14,25 +16,6 @@ from glassformer.train.reporter import Reporter
 if TYPE_CHECKING:
     from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
-
-PIPELINES = {  # the hub's task names by objective
-    "causal-lm": "text-generation",
-    "permutation-lm": "text-generation",
-    "continuation": "text-generation",
-    "masked-lm": "fill-mask",
-    "next-sentence": "fill-mask",
-    "sentence-order": "fill-mask",
-    "translation-lm": "fill-mask",
-    "classification": "text-classification",
-    "regression": "text-classification",
-    "tagging": "token-classification",
-    "span": "question-answering",
-    "multiple-choice": "multiple-choice",
-    "span-corruption": "text2text-generation",
-    "denoising": "text2text-generation",
-    "sequence-to-sequence": "text2text-generation",
-    "replaced-token": "feature-extraction",
-}
 
 
 class Card(Reporter):
@@ -56,7 +39,7 @@ def written(run: RunSummary, how: Mapping[str, Any]) -> str:
 def _front(run: RunSummary) -> Iterator[str]:
     """Yields the YAML header, in which strings and numbers are written as in JSON."""
     best = _best_figures(run)
-    pipeline = PIPELINES.get(run.recipe.objective[0].name)
+    pipeline = OBJECTIVES.find(run.recipe.objective[0].name).pipeline_tag
     yield "---"
     yield "library_name: glassformer"
     if pipeline is not None:
@@ -138,7 +121,7 @@ def _figures(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _recipe(run: RunSummary) -> Iterator[str]:
-    yield f"\n## Recipe\n\n```toml\n{run.recipe.toml()}```\n"
+    yield f"\n## Recipe\n\n```{recipe_format()}\n{run.recipe.text()}```\n"
 
 
 def _best_figures(run: RunSummary) -> dict[str, float | None]:

@@ -2,6 +2,7 @@
 
 A format divides each row of a tensor into blocks of equal size. A quantized block holds small
 integers (`codes`) and the scales that convert them to values; the layouts below give their order.
+They are converted here, because the package `gguf` computes in numpy, on one thread.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def make_run(
         "train": {"steps": 100, **train},
         "run": {"folder": str(folder)},
     }
-    (folder / "recipe.toml").write_text(filled(read_recipe(tables)).toml())
+    (folder / "recipe.toml").write_text(filled(read_recipe(tables)).text())
     about = {"architecture": "GPT2LMHeadModel", "parameters": body + 1000, "trained": body + 1000}
     about |= {"body": body, "tokens_epoch": 10, "flops_token": 1.0, "device": "cpu"}
     about |= {"versions": {}, "data": {}}
