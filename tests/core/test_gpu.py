@@ -138,7 +138,7 @@ def test_layers_without_attention_as_on_the_cpu(layer, monkeypatch):
         here = net(tokens, attention_mask=mask, past_key_values=caches[0]).logits
         there = net.cuda()(tokens.cuda(), mask.cuda(), past_key_values=caches[1]).logits.cpu()
     assert torch.allclose(here[mask], there[mask], atol=1e-5)
-    net(tokens.cuda(), attention_mask.cuda()).logits.sum().backward()  # also while evaluating
+    net(tokens.cuda(), mask.cuda()).logits.sum().backward()  # also while evaluating
     assert all(torch.isfinite(p.grad).all() for p in net.parameters())
 
 
