@@ -1,8 +1,8 @@
 /** What all panels share about the model and the text that are open. */
-import { Answer } from "./answer.svelte";
+import { Answer } from "./request.svelte";
 import type { LayerFacts, ModelEntry, Run, StackFacts, StackName, Structure, Token } from "./protocol";
 import { number, percent, visible } from "./format";
-import { place } from "./state.svelte";
+import { urlState } from "./url_state.svelte";
 
 class Session {
   private readonly asked = new Answer("models", () => ({}));
@@ -11,7 +11,7 @@ class Session {
 
   private readonly start = $derived(this.asked.value?.start);
   readonly models: ModelEntry[] = $derived(this.asked.value?.models ?? []);
-  readonly model: string = $derived(checkpointOf(this.models, place.model || this.start?.model || ""));
+  readonly model: string = $derived(checkpointOf(this.models, urlState.model || this.start?.model || ""));
   /** The entry of the model, or of the run folder that it is a checkpoint of. */
   readonly entry: ModelEntry | undefined = $derived(
     this.models.find((entry) => entry.id === this.model || entry.checkpoints.some(({ id }) => id === this.model)),
@@ -20,7 +20,7 @@ class Session {
   readonly structure: Structure | undefined = $derived.by(() => {
     if (this.built.value?.model !== this.model) return undefined;
     const { outputs } = this.built.value;
-    const wanted = place.output ?? (this.start?.model === this.entry?.id ? this.start?.output : undefined);
+    const wanted = urlState.output ?? (this.start?.model === this.entry?.id ? this.start?.output : undefined);
     return { ...this.built.value, ...(outputs.find(({ head }) => head === wanted) ?? outputs[0]) };
   });
 
@@ -28,11 +28,11 @@ class Session {
   readonly run: Run | null = $derived.by(() => {
     if (!this.structure || !this.entry) return null;
     const sample = this.start?.model === this.entry.id ? this.start : this.entry.examples[0];
-    const text = place.text ?? sample?.text ?? "";
+    const text = urlState.text ?? sample?.text ?? "";
     if (text === "") return null;
-    const own = place.text === null;
-    const pair = place.pair ?? (own ? sample?.pair : undefined);
-    const target = place.target ?? (own ? sample?.target : undefined);
+    const own = urlState.text === null;
+    const pair = urlState.pair ?? (own ? sample?.pair : undefined);
+    const target = urlState.target ?? (own ? sample?.target : undefined);
     return {
       model: this.model,
       text,
@@ -50,7 +50,7 @@ class Session {
   /** The selection, held to what this model and text have. */
   readonly sight = $derived.by(() => {
     const sights = this.structure?.sights ?? [];
-    return sights.includes(place.stack) || sights.length === 0 ? place.stack : sights.at(-1)!;
+    return sights.includes(urlState.stack) || sights.length === 0 ? urlState.stack : sights.at(-1)!;
   });
   readonly stack: StackName = $derived.by(() => {
     const wanted = this.sight === "cross" ? "decoder" : this.sight;
@@ -58,13 +58,13 @@ class Session {
   });
   readonly facts: StackFacts | undefined = $derived(this.structure?.stacks[this.stack]);
   readonly layers: number = $derived(this.facts?.layers.length ?? 0);
-  readonly layer: number = $derived(held(place.layer, this.layers));
+  readonly layer: number = $derived(held(urlState.layer, this.layers));
   readonly block: LayerFacts | undefined = $derived(this.facts?.layers[this.layer]);
   readonly heads: number = $derived(
     (this.sight === "cross" ? this.block?.cross?.heads : this.block?.attention?.heads) ?? 0,
   );
-  readonly head: number = $derived(held(place.head, this.heads));
-  readonly token: number = $derived(telling(this.tokens[this.stack] ?? [], place.token, this.structure));
+  readonly head: number = $derived(held(urlState.head, this.heads));
+  readonly token: number = $derived(telling(this.tokens[this.stack] ?? [], urlState.token, this.structure));
 
   /** The selected position of the stack that predicts, where the selection is in that one; its end otherwise. */
   readonly position: number = $derived.by(() => {
@@ -72,7 +72,7 @@ class Session {
     return this.stack === stack ? this.token : Math.max(0, (this.tokens[stack]?.length ?? 1) - 1);
   });
   /** Whether an answer's end is looked at, not its start. */
-  readonly end: 0 | 1 = $derived(place.more("span.end") === "1" && (this.structure?.predicts.ends ?? 0) > 1 ? 1 : 0);
+  readonly end: 0 | 1 = $derived(urlState.get("span.end") === "1" && (this.structure?.predicts.ends ?? 0) > 1 ? 1 : 0);
   /** Which row of what is predicted belongs to a position. */
   rowAt = (position: number): number => {
     const what = this.structure?.predicts.what;
