@@ -1,4 +1,4 @@
-import type { What } from "../protocol";
+import type { PredictionKind } from "../protocol.generated";
 
 /** The frame around the panels, and what all of them say. */
 const shell = {
@@ -40,7 +40,7 @@ const shell = {
   columns: "column",
 };
 
-/** What a model predicts: tokens, labels of tokens, labels of a text, an answer's start and end. */
+/** PredictionKind a model predicts: tokens, labels of tokens, labels of a text, an answer's start and end. */
 const predicts = {
   tab: "Prediction",
   /** Where a prediction is made; of an answer, 1 is its end. */
@@ -50,7 +50,7 @@ const predicts = {
     tag: (token: string) => `of “${token}”`,
     classify: () => "of the text",
     span: (_: string, end: number) => (end ? "of where the answer ends" : "of where the answer starts"),
-  } satisfies Record<What, (token: string, end: number) => string> as Record<What, (token: string, end: number) => string>,
+  } satisfies Record<PredictionKind, (token: string, end: number) => string> as Record<PredictionKind, (token: string, end: number) => string>,
   answer: "Answer's",
   ends: { start: "start", end: "end" },
   best: "the most probable",

@@ -60,7 +60,7 @@ export const en = {
   tableLabel: "The ten most probable tokens at every position. Arrow keys move, Enter goes on with one",
   noMask: (mask: string) => `Write ${mask} into the text where a token is to be filled in.`,
   draw: "Draw one and go on",
-  knobs: {
+  options: {
     label: "How one is chosen",
     temperature: "Temperature",
     top_k: "Top-k",
@@ -167,7 +167,7 @@ export const zh: Translation<typeof en> = {
   tableLabel: "每个位置最可能的十个词元。方向键移动，回车用它继续",
   noMask: (mask) => `在文本中要填的地方写入 ${mask}。`,
   draw: "抽取一个并继续",
-  knobs: {
+  options: {
     label: "如何选择",
     temperature: "温度",
     top_k: "Top-k",

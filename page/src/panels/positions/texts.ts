@@ -62,7 +62,7 @@ export const en = {
     position_to_content: "position to content",
     mask: "seen",
   },
-  facts: {
+  parameters: {
     layout: "layout",
     length: "length",
     offset: "first row",
@@ -168,7 +168,7 @@ export const zh: Translation<typeof en> = {
     position_to_content: "位置对内容",
     mask: "可见",
   },
-  facts: {
+  parameters: {
     layout: "排列",
     length: "长度",
     offset: "首行",

@@ -1,23 +1,23 @@
 /** Where one stands in the walk: the stop and the column are in the address, the row is the selected token. */
 import { flushSync } from "svelte";
-import { Answer } from "../../request.svelte";
-import type { Run, StackName, WalkStep } from "../../protocol";
+import { Query } from "../../query.svelte";
+import type { RunRequest, StackName, WalkStep } from "../../protocol.generated";
 import { session } from "../../session.svelte";
 import { urlState } from "../../url_state.svelte";
 import { theme } from "../../theme.svelte";
-import { outward, stopsOf, told, type Stop, type Whole } from "./path";
+import { outward, stopsOf, withoutIdentities, type Stop, type Whole } from "./path";
 
 export class Walk {
-  private readonly answer = new Answer("walk", () =>
+  private readonly query = new Query("walk", () =>
     this.run && session.block
       ? { ...this.run, stack: session.stack, layer: session.layer, head: session.head }
       : null,
   );
-  readonly run: Run | null = $derived(session.run);
-  readonly steps: WalkStep[] = $derived(told(this.answer.value?.steps ?? []));
+  readonly run: RunRequest | null = $derived(session.run);
+  readonly steps: WalkStep[] = $derived(withoutIdentities(this.query.value?.steps ?? []));
   readonly stops: Stop[] = $derived(stopsOf(this.steps, session.stack));
-  readonly error: string | undefined = $derived(this.answer.error);
-  readonly again = this.answer.again;
+  readonly error: string | undefined = $derived(this.query.error);
+  readonly retry = this.query.retry;
 
   readonly index: number = $derived(Math.max(0, this.find(urlState.get("walk.at") ?? "model")));
   readonly stop: Stop = $derived(this.stops[this.index]);

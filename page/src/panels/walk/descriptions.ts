@@ -1,5 +1,6 @@
 /** Which words a step is told in, given what this model does there. */
-import type { Structure, WalkStep } from "../../protocol";
+import type { WalkStep } from "../../protocol.generated";
+import type { Structure } from "../../session.svelte";
 import type { Translation } from "../../text/index.svelte";
 import type { en } from "./texts";
 import { plainKind, type Stop } from "./path";
@@ -42,7 +43,7 @@ function ofTokens({ predicts: { what } }: Structure): boolean {
 
 /** The end of a stack that has no norm there. */
 function isBare({ step }: Stop): boolean {
-  return step?.kind === "norm_final" && step.facts.norm === null;
+  return step?.kind === "norm_final" && step.parameters.norm === null;
 }
 
 function maskOf(step: WalkStep, say: Say, structure: Structure): string {

@@ -1,6 +1,6 @@
 /** A step as an equation of pictures: what goes in, what is done, what comes out. */
 import { sub, word, type Formula } from "../../parts/formula";
-import type { StackFacts, WalkStep } from "../../protocol";
+import type { StackDescription, WalkStep } from "../../protocol.generated";
 import { number } from "../../format";
 import { drawnShape, plainKind } from "./path";
 
@@ -11,8 +11,8 @@ export type Term =
   /** Something done to every number or row, with its name on the arrow. */
   | { type: "arrow"; text: string };
 
-export function equationOf(step: WalkStep, find: (id: string) => WalkStep | undefined, stack: StackFacts, act: string): Term[] {
-  const inputs = step.from.map(find).filter((one): one is WalkStep => one !== undefined && one.array !== null);
+export function equationOf(step: WalkStep, find: (id: string) => WalkStep | undefined, stack: StackDescription, act: string): Term[] {
+  const inputs = step.inputs.map(find).filter((one): one is WalkStep => one !== undefined && one.array !== null);
   const result: Term = { type: "array", step, result: true };
   const sign = (text: string): Term => ({ type: "sign", text });
   const arrow = (text: string): Term => ({ type: "arrow", text });
@@ -50,7 +50,7 @@ export function equationOf(step: WalkStep, find: (id: string) => WalkStep | unde
     case "dot":
       return inputs.length === 2 ? [array(inputs[0]), sign("×"), array(inputs[1], true), sign("="), result] : [result];
     case "scale":
-      return through(`× ${number(Number(step.facts.scale ?? 1))}`);
+      return through(`× ${number(Number(step.parameters.scale ?? 1))}`);
     case "cap":
       return through("cap");
     case "mask":

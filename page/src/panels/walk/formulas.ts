@@ -1,6 +1,6 @@
 /** The formula of every step, with this model's facts. */
 import { ink, over, root, sub, sup, word, type Formula } from "../../parts/formula";
-import type { LayerFacts, StackFacts, WalkStep } from "../../protocol";
+import type { LayerDescription, StackDescription, WalkStep } from "../../protocol.generated";
 import { number } from "../../format";
 import { plainKind, type Kind } from "./path";
 
@@ -48,26 +48,26 @@ const SYMBOLS: Record<Kind, Formula> = {
 };
 
 /** After cross-attention there is one more sum in a block. */
-export function symbolOf({ kind }: WalkStep, layer: LayerFacts | undefined): Formula {
+export function symbolOf({ kind }: WalkStep, layer: LayerDescription | undefined): Formula {
   if (kind === "cross_residual") return sup("X", "″");
   if (kind === "residual_ffn" && layer?.cross) return sup("X", "‴");
   return SYMBOLS[plainKind(kind)];
 }
 
-function norm(of: Formula, { norm, norm_bias }: WalkStep["facts"]): Formula {
+function norm(of: Formula, { norm, norm_bias }: WalkStep["parameters"]): Formula {
   if (norm === null) return of;
   if (norm === "rms") return [over(of, root([word("mean"), "(", sup(of, "2"), ")", "+", "ε"])), "⊙", "g"];
   return [over([of, "−", "μ"], "σ"), "⊙", "g", ...(norm_bias === false ? [] : ["+", "b"])];
 }
 
-function linear(of: Formula, weight: Formula, { bias }: WalkStep["facts"]): Formula {
+function linear(of: Formula, weight: Formula, { bias }: WalkStep["parameters"]): Formula {
   return [of, weight, ...(bias === false ? [] : ["+", "b"])];
 }
 
 export interface FormulaFacts {
   step: WalkStep;
-  stack: StackFacts;
-  layer: LayerFacts | undefined;
+  stack: StackDescription;
+  layer: LayerDescription | undefined;
 }
 
 /** The right-hand side; the left is the step's symbol. */
@@ -89,22 +89,22 @@ export function formulaOf({ step, stack, layer }: FormulaFacts): Formula | null 
     case "embed_type":
       return [sub("W", "T"), "[", word("sentence"), "]"];
     case "embed_norm":
-      return norm("X", step.facts);
+      return norm("X", step.parameters);
     case "embed_project":
       return ["X", "W"];
     case "embed":
-      return ["E", ...(step.from.some((id) => id.includes("position")) ? ["+", "P"] : []), ...(step.from.some((id) => id.includes("type")) ? ["+", "T"] : [])];
+      return ["E", ...(step.inputs.some((id) => id.includes("position")) ? ["+", "P"] : []), ...(step.inputs.some((id) => id.includes("type")) ? ["+", "T"] : [])];
     case "norm":
     case "norm_ffn":
-      return norm("X", step.facts);
+      return norm("X", step.parameters);
     case "norm_final":
-      return norm("X", step.facts);
+      return norm("X", step.parameters);
     case "q":
-      return linear(source, sub("W", "Q"), step.facts);
+      return linear(source, sub("W", "Q"), step.parameters);
     case "k":
-      return linear(source, sub("W", "K"), step.facts);
+      return linear(source, sub("W", "K"), step.parameters);
     case "v":
-      return linear(source, sub("W", "V"), step.facts);
+      return linear(source, sub("W", "V"), step.parameters);
     case "rotate_q":
       return [Q, word(" turned by "), word("position"), "⋅", "θ"];
     case "rotate_k":
@@ -112,13 +112,13 @@ export function formulaOf({ step, stack, layer }: FormulaFacts): Formula | null 
     case "dot":
       return attention?.score === "additive" ? [sup("v", "⊤"), word("tanh"), "(", Q, "+", K, ")"] : [Q, sup(K, "⊤")];
     case "scale":
-      return isRoot(attention) ? over([Q, sup(K, "⊤")], root(["d", "=", String(attention!.head_dim)])) : ["S", "×", number(Number(step.facts.scale ?? attention?.scale ?? 1))];
+      return isRoot(attention) ? over([Q, sup(K, "⊤")], root(["d", "=", String(attention!.head_dim)])) : ["S", "×", number(Number(step.parameters.scale ?? attention?.scale ?? 1))];
     case "cap":
       return ["c", word("tanh"), "(", "S", "/", "c", ")"];
     case "bias":
       return null;
     case "mask":
-      return [sup("S", "′"), ...(step.from.length > 1 ? ["+", "B"] : []), "+", word("mask"), "(", "0", word(" or "), "−∞", ")"];
+      return [sup("S", "′"), ...(step.inputs.length > 1 ? ["+", "B"] : []), "+", word("mask"), "(", "0", word(" or "), "−∞", ")"];
     case "softmax":
       return [word("softmax"), "(", "M", ")", "=", over(sup("e", sub("M", "ij")), ["∑", sup("e", sub("M", "ik"))])];
     case "weighted":
@@ -126,45 +126,45 @@ export function formulaOf({ step, stack, layer }: FormulaFacts): Formula | null 
     case "joined":
       return ["[", sub("Z", "0"), "|", sub("Z", "1"), "|", "…", "]"];
     case "projected":
-      return linear("J", sub("W", "O"), step.facts);
+      return linear("J", sub("W", "O"), step.parameters);
     case "residual":
       return after([cross ? sup("X", "′") : "X", "+", "O"], layer);
     case "ffn_gate":
-      return linear("N", sub("W", word("gate")), step.facts);
+      return linear("N", sub("W", word("gate")), step.parameters);
     case "ffn_up":
-      return linear(layer?.placement === "post" ? "X" : "N", sub("W", "1"), step.facts);
+      return linear(layer?.placement === "post" ? "X" : "N", sub("W", "1"), step.parameters);
     case "ffn_act":
       return layer?.ffn?.gated ? [word(activation(layer)), "(", "G", ")", "⊙", "U"] : [word(activation(layer)), "(", "U", ")"];
     case "ffn_down":
-      return linear("F", sub("W", "2"), step.facts);
+      return linear("F", sub("W", "2"), step.parameters);
     case "residual_ffn":
       return after([sup("X", layer?.cross ? "″" : "′"), "+", "D"], layer);
     case "logits":
-      return step.axes.includes("token") ? ["H", sup(sub("W", "E"), "⊤")] : labelLogits(step.facts);
+      return step.axes.includes("token") ? ["H", sup(sub("W", "E"), "⊤")] : labelLogits(step.parameters);
     case "probabilities":
-      return [step.facts.several ? "σ" : word("softmax"), "(", "L", ")"];
+      return [step.parameters.several ? "σ" : word("softmax"), "(", "L", ")"];
   }
 }
 
 /** Of the vector of a text, or of every token's. */
-function labelLogits({ pick, transform }: WalkStep["facts"]): Formula {
+function labelLogits({ pick, transform }: WalkStep["parameters"]): Formula {
   const read: Formula = pick === "each" ? "H" : sub("H", word(String(pick)));
   return [...(transform ? [word("dense"), "(", read, ")"] : [read]), sub("W", word("head")), "+", "b"];
 }
 
 /** A part reads the normed stream, or in post-norm models the stream itself. */
 function reads(step: WalkStep): Formula {
-  return step.from.some((id) => id.includes("norm")) ? "N" : "X";
+  return step.inputs.some((id) => id.includes("norm")) ? "N" : "X";
 }
 
-function after(sum: Formula, layer: LayerFacts | undefined): Formula {
+function after(sum: Formula, layer: LayerDescription | undefined): Formula {
   return layer?.placement === "post" ? [word("norm"), "(", sum, ")"] : sum;
 }
 
-function isRoot(attention: LayerFacts["attention"] | undefined): boolean {
+function isRoot(attention: LayerDescription["attention"] | undefined): boolean {
   return !!attention && Math.abs(attention.scale * Math.sqrt(attention.head_dim) - 1) < 1e-6;
 }
 
-export function activation(layer: LayerFacts | undefined): string {
+export function activation(layer: LayerDescription | undefined): string {
   return (layer?.ffn?.activation ?? "").replace(/_tanh|_fast|_new/, "").replace("gelu", "GELU").replace("relu", "ReLU").replace("silu", "SiLU");
 }

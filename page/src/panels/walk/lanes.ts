@@ -1,6 +1,6 @@
 /** Where the pictures of one part of a block stand, and what leads from one to the next. */
 import { shape } from "../../format";
-import type { WalkStep } from "../../protocol";
+import type { WalkStep } from "../../protocol.generated";
 import { drawnShape, plainKind, type Kind } from "./path";
 
 export interface Column {
@@ -84,7 +84,7 @@ export function linksOf(columns: readonly Column[]): Link[] {
   const links: Link[] = [];
   let depth = 0;
   columns.forEach((to, index) => {
-    const sources = new Set(to.steps.flatMap(({ from }) => from));
+    const sources = new Set(to.steps.flatMap(({ inputs }) => inputs));
     for (const [at, from] of columns.entries()) {
       if (at >= index || !from.steps.some(({ id }) => sources.has(id))) continue;
       const sum = plainKind(to.step.kind).startsWith("residual") && at === 0;

@@ -1,5 +1,5 @@
 /** The way through the model as a list of stops, and which of them belong together. */
-import type { StackName, StepKind, WalkStep } from "../../protocol";
+import type { StackName, StepKind, WalkStep } from "../../protocol.generated";
 
 export type Part = "embedding" | "attention" | "cross" | "ffn" | "stack" | "prediction";
 
@@ -40,16 +40,16 @@ export function rowsOf(step: WalkStep): StackName {
 }
 
 /** A norm that is none, and a sum of one thing: nothing happens there. */
-function isNothing({ kind, facts, from }: WalkStep): boolean {
-  if (kind === "embed") return from.length === 1 && from[0].endsWith("embed_token");
-  return ["norm", "cross_norm", "norm_ffn"].includes(kind) && facts.norm === null;
+function isNothing({ kind, parameters, inputs }: WalkStep): boolean {
+  if (kind === "embed") return inputs.length === 1 && inputs[0].endsWith("embed_token");
+  return ["norm", "cross_norm", "norm_ffn"].includes(kind) && parameters.norm === null;
 }
 
 /** Steps at which something happens; who reads one of the others reads what that would have read. */
-export function told(steps: readonly WalkStep[]): WalkStep[] {
-  const bare = new Map(steps.filter(isNothing).map(({ id, from }) => [id, from]));
+export function withoutIdentities(steps: readonly WalkStep[]): WalkStep[] {
+  const bare = new Map(steps.filter(isNothing).map(({ id, inputs }) => [id, inputs]));
   const real = (id: string): string[] => bare.get(id)?.flatMap(real) ?? [id];
-  return steps.filter(({ id }) => !bare.has(id)).map((step) => ({ ...step, from: step.from.flatMap(real) }));
+  return steps.filter(({ id }) => !bare.has(id)).map((step) => ({ ...step, inputs: step.inputs.flatMap(real) }));
 }
 
 /** A stop goes by its step's kind: so the address means the same step in every layer and stack. */
@@ -85,7 +85,7 @@ export function drawnShape({ shape, axes }: WalkStep): [number, number] {
 export function headOf(step: WalkStep, head: number): Record<string, number> {
   const axis = step.axes.findIndex((name) => HEADS.includes(name));
   if (axis < 0) return {};
-  const shared = step.axes[axis] === "key head" ? Number(step.facts.key_head ?? head) : head;
+  const shared = step.axes[axis] === "key head" ? Number(step.parameters.key_head ?? head) : head;
   return { [step.axes[axis]]: Math.min(shared, step.shape[axis] - 1) };
 }
 
