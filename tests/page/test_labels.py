@@ -160,7 +160,7 @@ def test_a_logit_is_taken_apart(told):
         assert parts == pytest.approx(wanted["logit"], abs=1e-4)
     if told.what == "span":
         _, said = told.served.refused("contributions", **told.run, position=0, token=1, against=2)
-        assert "one place at a time" in said
+        assert "cannot be compared" in said
     else:
         other = told.ask("contributions", position=row, token=1, against=0)
         assert other["logit"] == pytest.approx(float(logits[row, 1] - logits[row, 0]), abs=1e-4)
@@ -315,7 +315,7 @@ def test_the_prediction_is_the_net_s(labeling, labeled, page, name):
     title = {"several": "The labels of the text", "tagger": "The label of every token"}
     assert title.get(name, "The label of the text") in body
     assert page.get_by_role("slider").count() == 0  # nothing to sample with
-    for word in ("Temperature", "Beam tree", "Draw one"):
+    for word in ("Temperature", "Beam tree", "Sample a token"):
         assert word not in body
     visit(page, labeling, panel="walk", model=name, text=TEXT, token=2, walk_at="probabilities")
     assert listed(page, "Probabilities") == wanted
@@ -372,5 +372,5 @@ def test_an_edit_changes_what_is_said(labeling, labeled, page, name):
     assert len(shown) == min(10, len(before))
     body = page.locator("#panel").inner_text()
     assert ("There is no logit lens" in body) == (name != "tagger")
-    assert ("The lens, edited" in body) == (name == "tagger")
-    assert "also write" not in body
+    assert ("Lens of the edited model" in body) == (name == "tagger")
+    assert "also generate" not in body

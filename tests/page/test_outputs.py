@@ -180,7 +180,7 @@ def test_choosing_a_head(several, model, page):
     settle(page)
     wanted = shown("names", logits(model, "names")[2].softmax(-1))
     assert listed(page, "The labels, the most probable first") == wanted
-    page.get_by_role("tab", name="The walk").click()
+    page.get_by_role("tab", name="Walkthrough").click()
     settle(page)
     assert listed(page, "Probabilities") == wanted
     page.get_by_role("button", name="中文").click()
@@ -201,7 +201,7 @@ def test_lens_and_edits_follow(several, model, page):
     assert figure(page.locator("[data-logit]").inner_text()) == pytest.approx(best, rel=2e-3)
     assert "lens.of" not in page.url
     visit(page, several, panel="lens", **{**words, "output": "names"})
-    assert page.get_by_role("radiogroup", name="Read by").count() == 1  # a lens was tuned for it
+    assert page.get_by_role("radiogroup", name="Lens").count() == 1  # a lens was tuned for it
     visit(page, several, panel="lens", **words)
     assert "There is no logit lens" in page.inner_text("#panel")
 

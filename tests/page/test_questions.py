@@ -145,7 +145,7 @@ def test_attention_in_all_its_views(told):
         np.testing.assert_allclose(kinds["first"][1], whole[1, :, :, 0].mean(-1), atol=1e-3)
 
 
-def test_candidates_with_and_without_knobs(told):
+def test_candidates_with_and_without_sampling_options(told):
     logits, _ = told.net()
     found = told.ask("next")["positions"]
     assert len(found) == len(told.tokens)

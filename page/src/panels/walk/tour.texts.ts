@@ -4,130 +4,130 @@ import type { Translation } from "../../text/index.svelte";
 
 export const en = {
   label: "Guided tour",
-  of: (at: number, all: number) => `Stop ${at} of ${all}`,
+  of: (at: number, all: number) => `Step ${at} of ${all}`,
   next: "Next",
   back: "Back",
   end: "End the tour",
   begin: "Take the tour",
   later: "Not now",
-  done: "Look around",
+  done: "Done",
   stops: {
     welcome: {
-      title: "Welcome inside",
-      text: "This is a Transformer, made of glass: every number it computes can be seen. In a dozen stops you will know how it turns a text into a prediction. The text above is yours to change at any time.",
+      title: "Welcome",
+      text: "This page shows every number that a Transformer computes. The tour explains in a dozen steps how it computes a prediction from a text. You can change the text above at any time.",
     },
     tokens: {
       title: "Text becomes tokens",
-      text: "First the text is cut into pieces that the model knows, each with a number. Select one, here or under the text: everything on this page then looks at that token.",
+      text: "The tokenizer splits the text into tokens, each with a number. Select one, here or under the text: the whole page then shows that token.",
     },
     embed: {
       title: "Tokens become vectors",
-      text: "Each token is looked up in a table and becomes a row of numbers. Blue-green is positive, orange negative. These are the model's real numbers, not a drawing of them.",
+      text: "The embedding table has a row of numbers for each token. Blue-green is positive, orange negative. These are the real numbers of this model.",
     },
     block: {
-      title: "Into a block",
-      text: "All the work happens in blocks like this one. Follow a token's lane from left to right; the bow over the top is the stream, which carries everything past and picks up what is found.",
+      title: "A block",
+      text: "A model is a sequence of blocks like this one. Follow the line of a token from left to right; the line at the top is the residual stream, to which each part adds its output.",
     },
     q: {
-      title: "Every token asks a question",
-      text: "Queries ask, keys answer, values are handed over. All three are made of a token's vector by matrices that the model has learned.",
+      title: "Queries, keys and values",
+      text: "Each token has a query, a key and a value per head: its vector times three learned matrices. Queries and keys determine which tokens a token attends to; values are what it reads there.",
     },
     dot: {
-      title: "Who fits whom?",
-      text: "Every query is multiplied with every key. Click a cell of the large square: below it the sum is spelled out, number by number.",
+      title: "Scores",
+      text: "A score is the dot product of a query and a key. Click a cell of the large square: below it the sum is shown, number by number.",
     },
     softmax: {
       title: "Attention",
-      text: "The scores of a row become shares of 100%. Read along a row: this is where that token looks. Try other heads and layers above; each looks for something else.",
+      text: "Softmax turns the scores of a row into attention weights that sum to 100%. A row shows which tokens that token attends to. Try other heads and layers above.",
     },
     residual: {
       title: "Added, not replaced",
-      text: "What was collected is added to the token's vector. So a token gathers, block by block, what the text around it means.",
+      text: "The output of attention is added to the residual stream of the token. Block by block, the vector gets more information about the text around the token.",
     },
     ffn_act: {
-      title: "Then each token thinks",
-      text: "The feed-forward part looks at one token at a time with many detectors. Few of them fire; those that do write what they know into the stream.",
+      title: "Feed-forward layer",
+      text: "The feed-forward layer processes one token at a time with many neurons. Few of them are active; these add their output to the residual stream.",
     },
     stack: {
       title: "Block after block",
-      text: "The same two steps again and again, each time with other weights. Here is your token after every block: watch it change.",
+      text: "All blocks have the same two parts with different weights. This is the selected token after every block.",
     },
     choice: {
-      title: "The choice",
-      text: "The last vector is compared with all tokens of the vocabulary, and the best one is chosen. Then everything begins again with one token more: that is how a text is written.",
+      title: "The prediction",
+      text: "The dot products of the last vector with the vectors of all tokens of the vocabulary give the probabilities; the most probable token is chosen. Then the computation is repeated with one more token: this is how a model generates text.",
     },
     label: {
-      title: "The choice",
-      text: "The model's head reads the last vectors and gives each thing it can say a score: its labels, or the places where an answer may stand. The scores become probabilities, and the best one is what the model says.",
+      title: "The prediction",
+      text: "The model's head computes a logit for each label, or for each position of an answer, from the last vectors. Logits become probabilities; the most probable outcome is the prediction.",
     },
     end: {
-      title: "Now it is yours",
-      text: "Go step by step with Next, click what you want to see closer, press Escape to step back. The other panels ask further: where each head looks, what the layers think, what happens when you change something.",
+      title: "Next steps",
+      text: "Use Next to go on step by step, click a part to enlarge it, press Escape to go back. The other panels show more: the attention of each head, the predictions of each layer, the effect of changes.",
     },
   },
 };
 
 export const zh: Translation<typeof en> = {
   label: "导览",
-  of: (at, all) => `第 ${at} 站，共 ${all} 站`,
-  next: "下一站",
-  back: "上一站",
+  of: (at, all) => `第 ${at} 步，共 ${all} 步`,
+  next: "下一步",
+  back: "上一步",
   end: "结束导览",
   begin: "开始导览",
   later: "以后再说",
-  done: "自己看看",
+  done: "完成",
   stops: {
     welcome: {
-      title: "欢迎进来",
-      text: "这是一个玻璃做成的 Transformer：它算出的每个数都看得见。走过十来站，你就会明白它怎样由一段文本得到预测。上面的文本随时可以换成你自己的。",
+      title: "欢迎",
+      text: "这个页面显示 Transformer 计算的每个数。导览用十来步说明它怎样由文本计算出预测。上面的文本随时可以更改。",
     },
     tokens: {
       title: "文本变成词元",
-      text: "文本先被切成模型认识的片段，每个都有编号。在这里或文本下方选中一个：整个页面就会看着这个词元。",
+      text: "分词器把文本切成词元，每个都有编号。在这里或文本下方选中一个：整个页面就显示这个词元。",
     },
     embed: {
       title: "词元变成向量",
-      text: "每个词元在表里查到一行数字。青色为正，橙色为负。这些是模型真实的数，不是示意图。",
+      text: "嵌入表中每个词元有一行数字。青色为正，橙色为负。这些是这个模型真实的数。",
     },
     block: {
-      title: "走进一个块",
-      text: "所有的工作都在这样的块里完成。从左到右跟着一个词元的水道走；上方的弧线是残差流，它带着一切前行，并收下新的发现。",
+      title: "一个块",
+      text: "模型由一系列这样的块组成。从左到右看一个词元的线；上方的线是残差流，各部分的输出都加到它上面。",
     },
     q: {
-      title: "每个词元都提一个问题",
-      text: "查询提问，键应答，值被交出。三者都由词元的向量经过学到的矩阵得到。",
+      title: "查询、键和值",
+      text: "每个词元在每个头中有查询、键和值：它的向量乘以三个学到的矩阵。查询和键决定词元关注哪些词元；值是它读取的内容。",
     },
     dot: {
-      title: "谁和谁合得来？",
-      text: "每个查询与每个键相乘。点击大方阵里的一格：下面会把这个和逐个数字写出来。",
+      title: "分数",
+      text: "分数是查询与键的点积。点击大方阵里的一格：下面逐个数字显示这个和。",
     },
     softmax: {
       title: "注意力",
-      text: "一行分数变成加起来等于 100% 的份额。沿着一行读：那个词元就看向这些地方。试试上方其他的头和层，它们各找各的。",
+      text: "Softmax 把一行分数变成总和为 100% 的注意力权重。一行显示该词元关注哪些词元。可以试试上方其他的头和层。",
     },
     residual: {
       title: "相加，而不是替换",
-      text: "收集到的东西加到词元的向量上。于是一块接一块，词元逐渐汇集起周围文本的含义。",
+      text: "注意力的输出加到词元的残差流上。一块接一块，向量获得更多周围文本的信息。",
     },
     ffn_act: {
-      title: "然后各自思考",
-      text: "前馈部分一次只看一个词元，用许多探测器。触发的不多；触发的就把它知道的写进残差流。",
+      title: "前馈层",
+      text: "前馈层用许多神经元分别处理每个词元。活跃的不多；它们的输出加到残差流上。",
     },
     stack: {
       title: "一块接一块",
-      text: "同样的两步一遍又一遍，每次用不同的权重。这是你的词元经过每一块之后的样子：看它怎样变化。",
+      text: "所有块都有同样的两部分，权重不同。这是选中的词元在每个块之后的向量。",
     },
     choice: {
-      title: "选择",
-      text: "最后的向量与词表里所有词元比较，选出最合适的。然后带着多出的一个词元从头再来：文本就是这样写出来的。",
+      title: "预测",
+      text: "最后的向量与词表中所有词元向量的点积给出概率，选出概率最大的词元。然后带着新词元重复计算：模型就是这样生成文本的。",
     },
     label: {
-      title: "选择",
-      text: "模型的输出头读取最后的向量，给它能说的每样东西一个分数：各个标签，或答案可能所在的位置。分数变成概率，最好的那个就是模型的回答。",
+      title: "预测",
+      text: "模型的输出头由最后的向量为每个标签或答案的每个位置计算 logit。logit 变成概率；概率最大的结果就是预测。",
     },
     end: {
-      title: "现在交给你了",
-      text: "用“下一步”逐步前进，想细看什么就点什么，按 Escape 退后一步。其他面板可以继续追问：每个头看哪里，各层怎么想，改动之后会怎样。",
+      title: "接下来",
+      text: "用“下一步”逐步前进，点击某部分可放大，按 Escape 返回。其他面板显示更多：每个头的注意力、各层的预测、改动的效果。",
     },
   },
 };
