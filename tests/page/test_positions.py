@@ -48,7 +48,7 @@ def test_what_both_stacks_have_is_shown_once(tmp_path, page):
         visit(page, served, panel="positions", positions_length=16)
         assert page.locator("article header").all_inner_texts() == [
             "Sinusoids\nEncoder and Decoder · before the first layer",
-            "What may be seen: all\nEncoder · layers 0–1",
+            "Mask: full attention\nEncoder · layers 0–1",
             "Mask: causal\nDecoder · layer 0",
         ]
 
