@@ -24,10 +24,10 @@ from glassformer.page.model_sources import ModelSource, find_sources
 from glassformer.page.request_args import RequestArgs
 
 MODELS, VIEWS, ANSWERS = 4, 6, 2**28  # maximum number of models and views; bytes of responses
-LONGEST = 2048  # maximum tokens of a text if the model has no limit itself
-LETTERS = 2**17  # maximum characters of a text; counting the tokens of more takes seconds
-TEXTS = ("text", "pair", "target", "from", "from_target", "toward", "away")
-WRITTEN = 32  # tokens of a generated target
+MAX_TOKENS = 2048  # of a text if the model has no limit itself
+MAX_CHARACTERS = 2**17  # of a text; counting the tokens of more takes seconds
+TEXT_FIELDS = ("text", "pair", "target", "from", "from_target", "toward", "away")
+TARGET_TOKENS = 32  # maximum tokens of a generated target
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class ClientGoneError(Exception):
     """The browser has closed the connection or sent another request instead."""
 
 
-Question = Callable[["Session", RequestArgs], Mapping[str, Any] | BinaryResponse]
+Question = Callable[["Session", RequestArgs[Any]], object]
 
 
-def paired(asked: RequestArgs, name: str) -> str | tuple[str, str]:
+def paired(request: RequestArgs[Any], name: str) -> str | tuple[str, str]:
     """Returns a text, or a pair of texts if the request has a second sentence."""
-    text, pair = asked.text(name, ""), asked.text("pair", "")
+    text, pair = request.text(name, ""), request.text("pair", "")
     return (text, pair) if pair else text
 
 
@@ -147,63 +147,65 @@ class Session:
         """Returns a model, loaded at the first use; its folder is not needed afterwards."""
         return self._models.get(id) or self._models.put(id, self.source(id).load())
 
-    def tuned(self, asked: RequestArgs) -> TunedLens | None:
+    def tuned(self, request: RequestArgs[Any]) -> TunedLens | None:
         """Returns the tuned lens stored with the model, if the request asks for it."""
-        if not asked.flag("tuned"):
+        if not request.flag("tuned"):
             return None
-        id = asked.text("model")
+        id = request.text("model")
         return self._lenses.get(id) or self._lenses.put(id, beside(self.source(id).place))
 
-    def view(self, asked: RequestArgs, *, edited: bool = True) -> View:
+    def view(self, request: RequestArgs[Any], *, edited: bool = True) -> View:
         """Returns the view of the request's model and text, without running the model yet.
 
         Args:
-            asked: The request.
+            request: The request.
             edited: Whether the request's edits apply.
 
         Returns:
             The view.
         """
-        id, edits = asked.text("model"), asked.list("edits") or []
-        self.check_texts(id, asked.given, *edits)
-        text, target = paired(asked, "text"), self.target(asked)
-        key = id, text, target, json.dumps(edits) if edited else "[]", asked.output
-        kept = self._views.get(key)
-        if kept is not None:
-            return kept
-        held = self.model(id)
-        reading = encode_inputs(held, text, target)
-        given = resolve(held, resolved(held, edits)) if edited and edits else None
-        return self._views.put(key, View(held, reading, given, asked.output))
+        id, edits = request.text("model"), request.list("edits") or []
+        self.check_texts(id, request.fields, *edits)
+        text, target = paired(request, "text"), self.target(request)
+        key = id, text, target, json.dumps(edits) if edited else "[]", request.output
+        cached = self._views.get(key)
+        if cached is not None:
+            return cached
+        model = self.model(id)
+        reading = encode_inputs(model, text, target)
+        hooks = resolve(model, resolved(model, edits)) if edited and edits else None
+        return self._views.put(key, View(model, reading, hooks, request.output))
 
-    def check_texts(self, id: str, *given: Any) -> None:
+    def check_texts(self, id: str, *objects: Any) -> None:
         """Raises an error that names a text of a request, or of its edits, that is too long."""
         tokenizer = self.model(id).tokenizer
-        named = [one for one in given if isinstance(one, Mapping)]
-        for text in (one.get(name) for one in named for name in TEXTS):
+        mappings = [one for one in objects if isinstance(one, Mapping)]
+        for text in (one.get(name) for one in mappings for name in TEXT_FIELDS):
             if not isinstance(text, str):
                 continue
-            if len(text) > LETTERS:
-                said = f"{len(text):,} characters, and the page reads {LETTERS:,}"
-            elif tokenizer is not None and (count := len(tokenizer.ids(text))) > LONGEST:
-                said = f"{count:,} tokens, and the page draws {LONGEST:,}"
+            if len(text) > MAX_CHARACTERS:
+                size = f"{len(text):,} characters, and the page reads {MAX_CHARACTERS:,}"
+            elif tokenizer is not None and (count := len(tokenizer.ids(text))) > MAX_TOKENS:
+                size = f"{count:,} tokens, and the page draws {MAX_TOKENS:,}"
             else:
                 continue
-            raise InputError(f"A text has {said} at most; shorten it ({text[:30]!r}...).")
+            raise InputError(f"A text has {size} at most; shorten it ({text[:30]!r}...).")
 
-    def target(self, asked: RequestArgs, model: str = "model") -> str | None:
+    def target(self, request: RequestArgs[Any], model_field: str = "model") -> str | None:
         """Returns the decoder text of an encoder-decoder model, as given or generated."""
-        id = asked.text(model)
-        held = self.model(id)
-        spec = held.spec
+        id = request.text(model_field)
+        model = self.model(id)
+        spec = model.spec
         if spec.encoder is None or spec.decoder is None or spec.shift_text:
             return None
-        if "target" in asked:
-            return asked.text("target")
-        text = asked.text("text", "")
-        written = self._targets.get((id, text))
-        if written is None:
-            made = held.generate(text, max_new_tokens=WRITTEN, num_beams=1, do_sample=False)
-            assert isinstance(made, GenerationOutput)  # one text
-            written = self._targets.put((id, text), made.text)
-        return written
+        if "target" in request:
+            return request.text("target")
+        text = request.text("text", "")
+        target = self._targets.get((id, text))
+        if target is None:
+            output = model.generate(
+                text, max_new_tokens=TARGET_TOKENS, num_beams=1, do_sample=False
+            )
+            assert isinstance(output, GenerationOutput)  # one text
+            target = self._targets.put((id, text), output.text)
+        return target

@@ -27,7 +27,7 @@ class Served:
         return self.server.address
 
     def ask(self, question: str, **given: Any) -> Any:
-        """A JSON answer as it is, one with arrays as (facts, arrays of numpy)."""
+        """A JSON answer as it is, one with arrays as (metadata, arrays of numpy)."""
         status, kind, body = self.post(f"api/{question}", json.dumps(given).encode())
         assert status == 200, body
         return unpacked(body) if kind == "application/octet-stream" else json.loads(body)

@@ -58,15 +58,15 @@ def test_shapes_of_a_block_do_not_touch(served, narrow):
             assert left[1] < right[0]
 
 
-def test_the_road_follows(decoder, narrow):
+def test_the_list_of_steps_follows(decoder, narrow):
     """The step that is told stands in the part of the list that is in sight."""
     visit(narrow, decoder, panel="walk", walk_at="logits")
-    road = narrow.get_by_role("navigation", name="Steps of the walk")
-    in_sight = """(road) => {
-        const here = road.querySelector("[aria-current=step]").getBoundingClientRect();
-        const all = road.getBoundingClientRect();
+    steps = narrow.get_by_role("navigation", name="Steps", exact=True)
+    in_sight = """(steps) => {
+        const here = steps.querySelector("[aria-current=step]").getBoundingClientRect();
+        const all = steps.getBoundingClientRect();
         return all.left <= here.left && here.right <= all.right
             && all.top <= here.top && here.bottom <= all.bottom;
     }"""
-    narrow.wait_for_function(in_sight, arg=road.element_handle())
-    assert road.evaluate(in_sight)
+    narrow.wait_for_function(in_sight, arg=steps.element_handle())
+    assert steps.evaluate(in_sight)
