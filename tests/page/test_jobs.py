@@ -77,13 +77,15 @@ def asked(served, question: str, accept: str = "*/*", **given: Any) -> Iterator[
 @contextmanager
 def streamed(served, question: str, **given: Any) -> Iterator[Iterator[tuple[str, Any]]]:
     """The events of a question."""
-    with asked(served, question, "text/event-stream", **given) as line:
-        with line.makefile("rb") as lines:
-            assert b" 200 " in next(lines)
-            head = [one.lower().strip() for one in iter(lambda: next(lines), b"\r\n")]
-            assert b"content-type: text/event-stream; charset=utf-8" in head
-            assert b"cache-control: no-store" in head
-            yield events(lines)
+    with (
+        asked(served, question, "text/event-stream", **given) as line,
+        line.makefile("rb") as lines,
+    ):
+        assert b" 200 " in next(lines)
+        head = [one.lower().strip() for one in iter(lambda: next(lines), b"\r\n")]
+        assert b"content-type: text/event-stream; charset=utf-8" in head
+        assert b"cache-control: no-store" in head
+        yield events(lines)
 
 
 def events(lines: Any) -> Iterator[tuple[str, Any]]:
