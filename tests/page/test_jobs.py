@@ -206,9 +206,9 @@ def test_a_stream_is_cancelled_by_its_id(decoder, long):
         job = next(stream)[1]["job"]
         assert long.begun.wait(SECONDS)
         assert decoder.ask("cancel", job=job) == {"cancelled": True}
+        assert long.stopped.wait(SECONDS) and not long.end.is_set()
         *_, (name, data) = stream
     assert (name, data) == ("error", {"error": "The computation was cancelled."})
-    assert long.stopped.is_set() and not long.end.is_set()
     assert decoder.ask("cancel", job=job) == {"cancelled": False}  # it is not there any more
     assert decoder.ask("cancel") == {"cancelled": False}
 
