@@ -12,13 +12,13 @@ from glassformer.generate.result import GenerationOutput
 from glassformer.inside import View
 from glassformer.inside.attribute.predictions import predicts
 from glassformer.inside.attribute.steering import resolved
-from glassformer.inside.capture.cancellation import cancellable
+from glassformer.inside.capture.cancellation import ProgressCallback
 from glassformer.inside.capture.model_inputs import encode_inputs
 from glassformer.inside.intervene.editing import resolve
 from glassformer.inside.lens.tuned_lens import TunedLens, beside
 from glassformer.model import Model
 from glassformer.page.binary_response import BinaryResponse, as_json
-from glassformer.page.compute_thread import ComputeThread
+from glassformer.page.compute_thread import ComputeThread, Job
 from glassformer.page.lru_cache import LruCache
 from glassformer.page.model_sources import ModelSource, find_sources
 from glassformer.page.request_args import RequestArgs
@@ -38,10 +38,6 @@ class Response:
     body: bytes
 
 
-class ClientGoneError(Exception):
-    """The browser has closed the connection or sent another request instead."""
-
-
 Question = Callable[["Session", RequestArgs[Any]], object]
 
 
@@ -49,6 +45,11 @@ def paired(request: RequestArgs[Any], name: str) -> str | tuple[str, str]:
     """Returns a text, or a pair of texts if the request has a second sentence."""
     text, pair = request.text(name, ""), request.text("pair", "")
     return (text, pair) if pair else text
+
+
+def answer_key(name: str, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the cache key of a request."""
+    return name, json.dumps(given, sort_keys=True)
 
 
 class Session:
@@ -79,53 +80,44 @@ class Session:
 
     def prepare(self) -> None:
         """Loads the first model, so that errors are reported at once."""
-        first = self._worker.do(lambda: self.model(self.sources[0].id))
+        first = self._worker.submit(lambda: self.model(self.sources[0].id)).future.result()
         if self.head is not None:
             predicts(first, self.head)
 
     def close(self, patience: float = 2.0) -> bool:
-        """Stops the worker; returns whether the running job ended within `patience` seconds."""
+        """Cancels all jobs; returns whether the running one ended within `patience` seconds."""
         return self._worker.close(patience)
 
-    def answer(
+    def cached(self, name: str, given: Mapping[str, Any]) -> Response | None:
+        """Returns the response to a request that was computed before, if it is still kept."""
+        return self._answers.get(answer_key(name, given))
+
+    def submit(
         self,
         name: str,
         question: Question,
         given: Mapping[str, Any],
-        gone: Callable[[], bool] = lambda: False,
-    ) -> Response | None:
-        """Returns the response to a request, from the cache or computed.
+        on_progress: ProgressCallback | None = None,
+    ) -> Job[Response]:
+        """Queues a request.
 
         Args:
             name: The name of the handler.
             question: The handler.
             given: The request body.
-            gone: Returns whether the client has closed the connection.
+            on_progress: Called in the compute thread; other requests interrupt a job that has it.
 
         Returns:
-            The response, or None if the client is gone.
+            The job that computes the response.
         """
-        key = name, json.dumps(given, sort_keys=True)
-        return self._answers.get(key) or self._worker.do(
-            lambda: self._compute(key, question, given, gone)
-        )
+        key = answer_key(name, given)
+        return self._worker.submit(lambda: self._compute(key, question, given), on_progress)
 
-    def _compute(
-        self, key: Any, question: Question, given: Mapping[str, Any], gone: Callable[[], bool]
-    ) -> Response | None:
+    def _compute(self, key: Any, question: Question, given: Mapping[str, Any]) -> Response:
         kept = self._answers.get(key)  # another tab may have sent the same request meanwhile
-        if kept is not None or gone():
+        if kept is not None:
             return kept
-
-        def stop_if_gone() -> None:
-            if gone():
-                raise ClientGoneError
-
-        try:
-            with cancellable(stop_if_gone):
-                found = question(self, RequestArgs(given))
-        except ClientGoneError:
-            return None
+        found = question(self, RequestArgs(given))
         if isinstance(found, BinaryResponse):
             answer = Response("application/octet-stream", found.body())
         else:

@@ -12,6 +12,5 @@ from glassformer.page.routes import ROUTES
 for module in iter_modules(__path__):
     import_module(f"{__name__}.{module.name}")
 
-QUESTIONS = ROUTES  # the name that server.py imports
 
-__all__ = ["QUESTIONS", "ROUTES"]
+__all__ = ["ROUTES"]
