@@ -111,7 +111,7 @@ def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
             "activation": settings.activation,
             "places": settings.places,
         }
-    around = adapter.around
+    around = adapter.wrapper
     assert around is not None
     common |= {"num_virtual_tokens": len(around.weight), "task_type": task_of(model.net.spec)}
     both = model.net.spec.encoder is not None and model.net.spec.decoder is not None
@@ -160,11 +160,11 @@ def _written(model: Host, adapter: Adapter) -> dict[str, Tensor]:
             f"{FRONT}{still.published}.lora_A.weight": torch.zeros(1, width),
             f"{FRONT}{still.published}.lora_B.weight": torch.zeros(rows, 1),
         }
-    if isinstance(adapter.around, PrefixKeys):
-        tensors["prompt_embeddings"] = adapter.around.rows()
-    elif isinstance(adapter.around, PromptTokens):
-        tensors["prompt_embeddings"] = adapter.around.weight
-    front = FRONT if adapter.around is None else FRONT_OF_PROMPTED
+    if isinstance(adapter.wrapper, PrefixKeys):
+        tensors["prompt_embeddings"] = adapter.wrapper.rows()
+    elif isinstance(adapter.wrapper, PromptTokens):
+        tensors["prompt_embeddings"] = adapter.wrapper.weight
+    front = FRONT if adapter.wrapper is None else FRONT_OF_PROMPTED
     for their, piece in _whole_tensors(model, adapter).items():
         module, _, leaf = their.rpartition(".")
         inner = f"{module}.base_layer.{leaf}" if module in adapted else their
@@ -238,11 +238,11 @@ def task_of(spec: ModelSpec) -> str:
     """Returns peft's task type of the model, which tells peft where virtual tokens go."""
     if spec.encoder is not None and spec.decoder is not None:
         return "SEQ_2_SEQ_LM"
-    head = next((head for head in spec.heads if head.outputs is not None), None)
+    head = next((head for head in spec.heads if head.num_outputs is not None), None)
     if head is None:
         return "FEATURE_EXTRACTION"
-    if head.pick != "each":
+    if head.pooling != "each":
         return "SEQ_CLS"
-    if head.outputs == spec.last_stack.embed.vocabulary:
+    if head.num_outputs == spec.last_stack.embed.vocabulary:
         return "CAUSAL_LM"
     return "QUESTION_ANS" if head.name == "span" else "TOKEN_CLS"

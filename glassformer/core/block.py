@@ -42,7 +42,7 @@ class Block(nn.Module):
         if self.spec.residual == "serial":
             attended = self.attend(self.read("attention", x), ctx, position)
             x = ctx.hook_point("resid_mid", self.write("attention", x, attended))
-            if self.spec.cross is not None and ctx.reads_memory:
+            if self.spec.cross is not None and ctx.has_encoder_output:
                 x = self.write("cross", x, self.cross(self.read("cross", x), ctx))
             x = self.write("ffn", x, self.ffn(self.read("ffn", x), ctx))
         else:
@@ -56,7 +56,7 @@ class Block(nn.Module):
     def attend(self, y: Tensor, ctx: PassContext, position: nn.Module | None) -> Tensor:
         """Applies self-attention. An empty memory consists of zeros that pass the same norm."""
         blank = None
-        if ctx.blanks or ctx.before is not None:
+        if ctx.empty_memory_slots or ctx.left_padding_is_memory is not None:
             blank = self.read("attention", y.new_zeros(1, 1, y.shape[-1]))
         out: Tensor = self.attention(y, ctx, self.spec.pattern, position, blank)
         return out

@@ -9,7 +9,7 @@ from glassformer.core.cache import Cache
 from glassformer.errors import InputError
 from glassformer.spec import ModelSpec
 
-OUT_OF_THE_RACE = 1e6  # subtracted from scores, as in the published models
+MASKED_SCORE = 1e6  # subtracted from scores, as in the published models
 
 
 def find_question(spec: ModelSpec, tokens: Tensor, mask: Tensor | None) -> Tensor | None:
@@ -26,14 +26,14 @@ def find_question(spec: ModelSpec, tokens: Tensor, mask: Tensor | None) -> Tenso
     return _slots(tokens) <= torch.where(ends.any(-1), _first(ends), _first(real))[:, None]
 
 
-def without_answers(scores: Tensor, question: Tensor, mask: Tensor | None) -> Tensor:
+def mask_question(scores: Tensor, question: Tensor, mask: Tensor | None) -> Tensor:
     """Lowers the scores, [batch, position, ...], of the question except its first token.
 
     The first token represents "no answer".
     """
     first = _slots(question) == _first(_real(question, mask))[:, None]
     low = (question & ~first)[:, -scores.shape[1] :, None]
-    return scores - OUT_OF_THE_RACE * low
+    return scores - MASKED_SCORE * low
 
 
 def find_global_tokens(

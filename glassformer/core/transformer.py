@@ -9,11 +9,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.audio_image_embedding import PatchEmbedding, picture
+from glassformer.core.audio_image_embedding import PatchEmbedding, unpatchify
 from glassformer.core.cache import Cache
-from glassformer.core.heads import Head, pick
+from glassformer.core.heads import Head, pooling_positions
 from glassformer.core.hooks import Tap
-from glassformer.core.input_rules import find_global_tokens, find_question, without_answers
+from glassformer.core.input_rules import find_global_tokens, find_question, mask_question
 from glassformer.core.linear import Linear
 from glassformer.core.pass_context import TreeMask
 from glassformer.core.permutation import Permutation
@@ -53,7 +53,7 @@ class Transformer(nn.Module):
         self.decoder = None if spec.decoder is None else Stack(spec.decoder, memory_width)
         width = spec.last_stack.out_width
         self.heads = nn.ModuleDict({head.name: make_head(width, head) for head in spec.heads})
-        for kept, follower in spec.tie:
+        for kept, follower in spec.tied_weights:
             owner, _, leaf = follower.rpartition(".")
             setattr(self.get_submodule(owner), leaf, self.get_parameter(kept))
 
@@ -132,27 +132,30 @@ class Transformer(nn.Module):
             segments = (~question).long()
         text, text_mask = tokens, mask
         options = {"tap": tap, "eager": eager}
-        if self.spec.shift_text and source is None and memory is None:
+        if self.spec.shift_right and source is None and memory is None:
             source, source_mask = tokens, mask
-            last = last_tokens(tokens, mask) if self.spec.start_from_last else None
-            tokens = shifted_right(tokens, mask, self.spec.tokens.start if last is None else last)
+            from_last = self.spec.decoder_start == "last_token"
+            start = last_tokens(tokens, mask) if from_last else self.spec.tokens.start
+            tokens = shifted_right(tokens, mask, start)
         if self.encoder is not None and self.decoder is not None:
             if source is not None:
                 memory = self.encode(source, source_mask, **options)
-            elif memory is None and not (cache is not None and cache.has_memory):
+            elif memory is None and not (cache is not None and cache.has_cross_attention):
                 raise InputError(
                     "This model has an encoder and a decoder: give the encoder's tokens as "
                     "`source` and the decoder's as `tokens`."
                 )
         embed = stack.spec.embed
-        if hide is not None and not (isinstance(embed, PatchEmbeddingSpec) and embed.blank):
+        if hide is not None and not (
+            isinstance(embed, PatchEmbeddingSpec) and embed.has_mask_token
+        ):
             raise InputError("This model has no vector for hidden patches; leave out `hide`.")
         asked = [
             head
             for head in self.spec.heads
             if (auxiliary or not head.auxiliary if heads is None else head.name in heads)
         ]
-        inner = any(head.mixes or head.depth is not None for head in asked)
+        inner = any(head.num_weighted_layers or head.depth is not None for head in asked)
         states: list[Tensor] | None = [] if inner else None
         hidden = run(
             name,
@@ -163,17 +166,17 @@ class Transformer(nn.Module):
             languages=languages,
             positions=positions,
             documents=documents,
-            runs=runs,
-            prefix=prefix,
+            cu_seqlens=runs,
+            prefix_length=prefix,
             permutation=permutation,
-            branches=branches,
-            global_tokens=global_tokens,
-            memory=memory,
+            tree_mask=branches,
+            global_attention_mask=global_tokens,
+            encoder_hidden_states=memory,
             memory_mask=source_mask,
-            story=source,
-            story_mask=source_mask,
-            hide=hide,
-            states=states,
+            memory_tokens=source,
+            memory_tokens_mask=source_mask,
+            bool_masked_pos=hide,
+            hidden_states=states,
             cache=cache,
             **options,
         )
@@ -184,12 +187,12 @@ class Transformer(nn.Module):
             text = permutation.targets
             text_mask = torch.ones_like(text, dtype=torch.bool)
         for head in asked:
-            where = pick(head, hidden, text, text_mask, self.spec.tokens)
+            where = pooling_positions(head, hidden, text, text_mask, self.spec.tokens)
             if at is not None and where is not None and where.dtype != torch.bool:
                 where = at.flatten()
             module = self.heads[head.name]
             assert isinstance(module, Head)
-            read = hidden if states is None else module.state(hidden, states)
+            read = hidden if states is None else module.select_layer(hidden, states)
             read = read if tail is None or where is not None else read[:, -tail:]
             if not project:
                 found = module.features(read, where)
@@ -197,15 +200,17 @@ class Transformer(nn.Module):
                 continue
             result = module(read, where)
             if question is not None and head.after_question:
-                result = without_answers(result, question, text_mask)
+                result = mask_question(result, question, text_mask)
             if isinstance(module, SpanHead):
                 answers = module.search(hidden, result, text_mask)
                 results |= {f"{head.name}.{key}": value for key, value in answers.items()}
-            if head.pixels and isinstance(stack.embed, PatchEmbedding):
-                result = picture(result, stack.embed.grid(text), head.pixels)
-            shape = lead if head.choices else (*lead, *result.shape[1:])
+            if head.pixel_shuffle and isinstance(stack.embed, PatchEmbedding):
+                result = unpatchify(result, stack.embed.grid(text), head.pixel_shuffle)
+            shape = lead if head.multiple_choice else (*lead, *result.shape[1:])
             results[head.name] = result.view(shape)
-        answered = (results[head.name] for head in asked if project and head.outputs is not None)
+        answered = (
+            results[head.name] for head in asked if project and head.num_outputs is not None
+        )
         logits = next(answered, None)
         return ModelOutput(hidden.view(*lead, *hidden.shape[1:]), logits, results, memory)
 
@@ -221,7 +226,7 @@ class Transformer(nn.Module):
             residual: [batch, position, width].
             head: Name of a head that reads every position. Default: the first such head.
         """
-        heads = [spec for spec in self.spec.heads if spec.pick == "each"]
+        heads = [spec for spec in self.spec.heads if spec.pooling == "each"]
         if not heads:
             raise UnsupportedError("This model has no head that reads every position.")
         name = head_among(heads, head, " that reads every position").name
@@ -237,7 +242,7 @@ class Transformer(nn.Module):
     def remember(self) -> Cache:
         """Returns an empty cache with the memory limits of the model's spec."""
         memory = self.spec.last_stack.memory
-        return Cache() if memory is None else Cache(memory.limit, memory.reuse)
+        return Cache() if memory is None else Cache(memory.limit, memory.reuse_length)
 
     def pack(self) -> Self:
         """Packs the linear layers for inference on a CPU: about 10% faster, for twice their memory.

@@ -64,7 +64,7 @@ class DraftModel:
 
     def _next(self, tokens: list[int]) -> int:
         source = None
-        if self.source is not None and not self.cache.has_memory:
+        if self.source is not None and not self.cache.has_cross_attention:
             source = torch.as_tensor(self.source, device=self.device)[None]
         ids = torch.tensor([tokens], device=self.device)
         out = self.net(ids, source=source, cache=self.cache, tail=1)

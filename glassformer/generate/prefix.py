@@ -46,19 +46,19 @@ def can_share(net: Transformer) -> bool:
     stack = net.spec.decoder
     if stack is None or net.spec.encoder is not None or next(net.parameters()).is_inference():
         return False  # changes of weights made in inference mode cannot be detected
-    if net.decoder is None or net.decoder.around is not None:
+    if net.decoder is None or net.decoder.wrapper is not None:
         return False  # an adapter adds more to the cache than the text
     table = stack.embed.position
     return (
         stack.memory is None
         and stack.convolution is None
         and not stack.scores_segments
-        and (table is None or table.pad is None)
+        and (table is None or table.padding_idx is None)
         and all(
             isinstance(layer, BlockSpec)
             and isinstance(layer.pattern, AttentionPattern)
             and (layer.pattern.right, layer.pattern.block) == (0, None)
-            and layer.attention.compress is None
+            and layer.attention.compression_factor is None
             for layer in stack.blocks
         )
     )
@@ -91,7 +91,7 @@ class PrefixCache:
         self._drop()
 
     def is_of(self, net: Transformer) -> bool:
-        return self.net is not None and self.net.holds(net)
+        return self.net is not None and self.net.matches(net)
 
     def helps(self, prompts: Sequence[Ids]) -> bool:
         """Returns whether some prompts have a common prefix, or one with a cached text."""
@@ -128,12 +128,12 @@ class ModelVersion:
         tensors, self.settings = _walk(net)
         self.origin = TensorVersion(*tensors)
 
-    def holds(self, net: nn.Module) -> bool:
+    def matches(self, net: nn.Module) -> bool:
         tensors, settings = _walk(net)
         return (
             self.settings == settings
             and len(tensors) == len(self.origin.seen)
-            and self.origin.holds(*tensors)
+            and self.origin.matches(*tensors)
         )
 
     def only_moved(self, net: nn.Module) -> bool:
@@ -296,7 +296,7 @@ def laid(parts: Sequence[tuple[CachedPrefix | None, int]], new: int) -> Cache:
     cache._self = {depth: (rows(depth, 0), rows(depth, 1)) for depth in model._self}
     cache.length = length
     counts = torch.tensor([[count] for _, count in parts], device=model.device)
-    cache.positions = counts
+    cache.next_position = counts
     if any(count < length for _, count in parts):
         cache.mask = torch.arange(length, device=model.device) >= length - counts
     return cache

@@ -264,7 +264,7 @@ class Tape:
             form, weight = INT4, self.at(layer.kernel().blocks)
         else:
             form, weight = FORMS[layer.weight.dtype], self.at(layer.weight)
-        bias = layer.whole_bias
+        bias = layer.full_bias
         self.add(
             LINEAR,
             form=form,

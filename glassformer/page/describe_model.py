@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.families.native import names_in_file
 from glassformer.inside.attribute.predicted import (
     Predicts,
     output_names,
@@ -64,13 +65,13 @@ def structure(model: TaskModel, tuned: str | None) -> Facts:
         "kind": model_kind(spec),
         "architecture": model.architecture,
         "parameters": count_parameters(model.net),
-        "reads": {"pair": reads_pairs(model), "target": len(there) == 2 and not spec.shift_text},
+        "reads": {"pair": reads_pairs(model), "target": len(there) == 2 and not spec.shift_right},
         "sights": sights(spec),
         "stacks": {name: stack_facts(stack) for name, stack in there.items()},
         "last": "encoder" if spec.decoder is None else "decoder",
         "heads": [head_facts(model, head) for head in spec.heads],
         "outputs": [output_facts(model, name, tuned) for name in speaking or [None]],
-        "tie": [list(pair) for pair in spec.tie],
+        "tie": [list(pair) for pair in spec.tied_weights],
     }
 
 
@@ -85,7 +86,7 @@ def output_facts(model: TaskModel, head: str | None, tuned: str | None) -> Facts
             "labels": list(said.labels) if said else [],
             "several": bool(said and said.several),
             "number": bool(said and said.number),
-            "ends": (said.head.outputs or 0) if said and said.what == "span" else 0,
+            "ends": (said.head.num_outputs or 0) if said and said.what == "span" else 0,
             "lens": bool(said and said.lens),
         },
         "tuned": bool(said and said.lens and head == tuned),
@@ -147,7 +148,7 @@ def stack_facts(stack: StackSpec) -> Facts:
             "position": position_facts(table),
             "segments": embed.segments,
             "norm": norm_facts(words.norm if words else None),
-            "factor": words.factor if words else None,
+            "factor": words.embedding_size if words else None,
         },
         "layers": [layer_facts(stack.blocks[index], index) for index in stack.order],
         "final_norm": norm_facts(stack.final_norm),
@@ -197,7 +198,7 @@ def position_facts(position: PositionSpec | PositionTableSpec | None) -> Facts |
         kind = "learned" if position.layout == "learned" else "sinusoid"
     else:
         kind = position.name
-    return {"kind": kind, **asdict(position)}
+    return {"kind": kind, **_wire(position)}
 
 
 def pattern_facts(pattern: AttentionPattern | BlockSparsePattern) -> Facts:
@@ -210,14 +211,24 @@ def pattern_facts(pattern: AttentionPattern | BlockSparsePattern) -> Facts:
         "whole": None,
     }
     if isinstance(pattern, BlockSparsePattern):
-        own = {"block": pattern.size, "random": pattern.random, "whole": pattern.whole}
+        own = {
+            "block": pattern.block_size,
+            "random": pattern.num_random_blocks,
+            "whole": pattern.full_attention_length,
+        }
         return {**none, "kind": "blocks", **own}
     plain = pattern.left is None and pattern.dilation == 1 and pattern.block is None
     kind = "window" if not plain else "full" if pattern.right is None else "causal"
-    return {**none, "kind": kind, **asdict(pattern)}
+    return {**none, "kind": kind, **_wire(pattern)}
+
+
+def _wire(part: PositionSpec | PositionTableSpec | AttentionPattern) -> Facts:
+    """Returns the fields of a spec under the names that the page knows, those of config.json."""
+    names = names_in_file(type(part))
+    return {names[field]: value for field, value in asdict(part).items()}
 
 
 def head_facts(model: TaskModel, head: HeadSpec) -> Facts:
     kind = kind_of(head, model.spec)
     labels = list(output_names(model, head)) if kind in ("classify", "tag") else []
-    return {"name": head.name, "kind": kind, "outputs": head.outputs, "labels": labels}
+    return {"name": head.name, "kind": kind, "outputs": head.num_outputs, "labels": labels}

@@ -196,7 +196,7 @@ class Session:
         id = asked.text(model)
         held = self.model(id)
         spec = held.spec
-        if spec.encoder is None or spec.decoder is None or spec.shift_text:
+        if spec.encoder is None or spec.decoder is None or spec.shift_right:
             return None
         if "target" in asked:
             return asked.text("target")

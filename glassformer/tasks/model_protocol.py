@@ -60,13 +60,13 @@ def kind_of(head: HeadSpec, spec: ModelSpec) -> str:
         return head.name
     if head.beam is not None:
         return "span"
-    if head.choices:
+    if head.multiple_choice:
         return "choose"
-    if head.outputs is None:
+    if head.num_outputs is None:
         return "pooler"
-    if head.pick != "each":
+    if head.pooling != "each":
         return "classify"
-    return "lm" if head.outputs == spec.last_stack.embed.vocabulary else "tag"
+    return "lm" if head.num_outputs == spec.last_stack.embed.vocabulary else "tag"
 
 
 def fitting_verbs(model: TaskModel) -> list[str]:
@@ -147,9 +147,9 @@ def keep_settings(model: TaskModel, task: str, **settings: Any) -> None:
 def labels_of(model: TaskModel, head: HeadSpec) -> Sequence[str]:
     """Returns the head's own labels if config.json has them, else the model's."""
     names = settings_of(model, head.name).get("labels") or model.spec.labels
-    if len(names) != head.outputs:
+    if len(names) != head.num_outputs:
         raise ConfigError(
-            f"The head {head.name!r} of {model.architecture} has {head.outputs} outputs, and "
+            f"The head {head.name!r} of {model.architecture} has {head.num_outputs} outputs, and "
             f"config.json names {len(names)} labels (id2label, {SETTINGS}.{head.name}.labels)."
         )
     return tuple(map(str, names))

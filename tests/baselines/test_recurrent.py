@@ -204,7 +204,7 @@ def test_gradients_go_back_so_many_tokens():
     for start in range(0, 11, 4):
         other(tokens[:, start : start + 4], cache=cache).hidden.square().sum().backward()
         for depth in range(2):
-            cache.keep_state(depth, tuple(each.detach() for each in cache.state(depth)))
+            cache.set_state(depth, tuple(each.detach() for each in cache.state(depth)))
     for name, weight in other.decoder.named_parameters():
         assert torch.allclose(ours[name], weight.grad, atol=1e-5), name
     other.zero_grad()

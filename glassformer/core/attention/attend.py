@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.attention.few_queries import prefers_products, products
+from glassformer.core.attention.few_queries import matmul_attention, prefers_matmul
 from glassformer.core.attention.flex import flex_attention, prefers_flex
-from glassformer.core.attention.mask import AttentionMask, visible
+from glassformer.core.attention.mask import AttentionMask, self_attention_mask
 from glassformer.core.attention.sdpa import scaled_attention
-from glassformer.core.attention.sparse import Projected, prefers_sparse, sparse_attention
-from glassformer.core.attention.varlen import prefers_runs, runs_attention
+from glassformer.core.attention.sparse import ProjectedHeads, prefers_sparse, sparse_attention
+from glassformer.core.attention.varlen import prefers_varlen, varlen_attention
 from glassformer.core.pass_context import PassContext
 from glassformer.core.positions.transformer_xl import RelativeBias
 from glassformer.native import attention as cpu
@@ -47,17 +47,17 @@ class Attend(nn.Module):
         sight: AttentionMask | AttentionPattern | BlockSparsePattern,
         bias: Tensor | RelativeBias | None = None,
         position: nn.Module | None = None,
-        wide: Projected | None = None,  # separate projections of global tokens
+        wide: ProjectedHeads | None = None,  # separate projections of global tokens
         scope: str = "",
     ) -> Tensor:
         on_values = getattr(position, "values", None) is not None
         special = self.spec.score == "additive" or self.spec.softcap is not None
         plain = ctx.eager or on_values or special
         z = None if plain else self.fused(q, k, v, ctx, sight, bias, wide)
-        if plain or ctx.asked(f"{scope}scores", f"{scope}pattern"):
+        if plain or ctx.tap_wants(f"{scope}scores", f"{scope}pattern"):
             seen, whole = (
                 _resolved(sight, ctx),
-                bias.whole() if isinstance(bias, RelativeBias) else bias,
+                bias.dense() if isinstance(bias, RelativeBias) else bias,
             )
             scores = self.scores(q, k, seen, whole)
             if wide is not None:
@@ -83,25 +83,27 @@ class Attend(nn.Module):
         ctx: PassContext,
         sight: AttentionMask | AttentionPattern | BlockSparsePattern,
         bias: Tensor | RelativeBias | None,
-        wide: Projected | None,
+        wide: ProjectedHeads | None,
     ) -> Tensor:
         """Computes attention with the fastest suitable kernel."""
         dropout = self.spec.dropout if self.training else 0.0
         if not isinstance(sight, AttentionMask) and bias is None and ctx.permutation is None:
-            if prefers_runs(q, k, sight, ctx):
-                return runs_attention(q, k, v, self.scale, ctx, sight, dropout)
+            if prefers_varlen(q, k, sight, ctx):
+                return varlen_attention(q, k, v, self.scale, ctx, sight, dropout)
             if not dropout and prefers_flex(q, k, sight, ctx):
                 return flex_attention(q, k, v, self.scale, ctx, sight)
             if prefers_sparse(q, k, sight, ctx):
                 given = {"scale": self.scale, "dropout": dropout}
                 return sparse_attention((q, k, v), wide or (q, k, v), ctx, sight, **given)
-        if ctx.newest is not None and isinstance(sight, AttentionPattern) and bias is None:
-            return ctx.newest(q, k, v, ctx, sight, self.scale)
+        if ctx.decode_kernel is not None and isinstance(sight, AttentionPattern) and bias is None:
+            return ctx.decode_kernel(q, k, v, ctx, sight, self.scale)
         seen = _resolved(sight, ctx)
-        if ctx.branches is not None and bias is None and prefers_products(q, k):
-            return products(q, k, v, seen.mask, self.scale)
+        if ctx.tree_mask is not None and bias is None and prefers_matmul(q, k):
+            return matmul_attention(q, k, v, seen.mask, self.scale)
         if isinstance(bias, RelativeBias):
-            pattern = sight if isinstance(sight, AttentionPattern) and ctx.prefix is None else FULL
+            pattern = (
+                sight if isinstance(sight, AttentionPattern) and ctx.prefix_length is None else FULL
+            )
             return self.banded(q, k, v, ctx, seen, bias, pattern, dropout)
         z = self.kernel(q, k, v, seen, bias, dropout)
         return z if wide is None else _at_global(ctx, self.kernel(*wide, seen, bias, dropout), z)
@@ -120,7 +122,7 @@ class Attend(nn.Module):
         """Computes attention per block of queries, with only the keys that the block may see."""
         parts = []
         for queries, keys in bias.blocks(pattern):
-            part, block = seen.part(ctx, queries, keys), bias.block(queries, keys)
+            part, block = seen.slice(ctx, queries, keys), bias.block(queries, keys)
             if part.mask is None:  # masking copies anyway; kernels need contiguous rows
                 block = block.contiguous()
             near = k[:, :, keys], v[:, :, keys]
@@ -139,8 +141,8 @@ class Attend(nn.Module):
         if seen.block is not None and bias is None and seen.block < q.shape[2]:
             return self.in_blocks(q, k, v, seen.block, dropout)
         mask = seen.mask
-        if mask is not None and seen.blind is not None:
-            mask = mask | seen.blind
+        if mask is not None and seen.fully_masked_queries is not None:
+            mask = mask | seen.fully_masked_queries
         bias = _summed(bias, seen, q.dtype)
         if bias is not None:
             if seen.causal:
@@ -150,7 +152,11 @@ class Attend(nn.Module):
         if not dropout and cpu.prefers_attention(q, k, v, mask, causal):
             return cpu.attend(q, k, v, mask, causal, self.scale)[0]
         z = scaled_attention(q, k, v, mask, scale=self.scale, dropout=dropout, causal=causal)
-        return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
+        return (
+            z
+            if seen.fully_masked_queries is None
+            else z.masked_fill(seen.fully_masked_queries, 0.0)
+        )
 
     def in_blocks(self, q: Tensor, k: Tensor, v: Tensor, size: int, dropout: float) -> Tensor:
         """Treats every block as a separate text, so the cost is linear in the length."""
@@ -190,7 +196,7 @@ def _resolved(
     sight: AttentionMask | AttentionPattern | BlockSparsePattern, ctx: PassContext
 ) -> AttentionMask:
     """Computes a pattern's mask, only where it is needed: its size is quadratic in the length."""
-    return sight if isinstance(sight, AttentionMask) else visible(ctx, sight)
+    return sight if isinstance(sight, AttentionMask) else self_attention_mask(ctx, sight)
 
 
 def _summed(bias: Tensor | None, seen: AttentionMask, dtype: torch.dtype) -> Tensor | None:
@@ -202,8 +208,8 @@ def _summed(bias: Tensor | None, seen: AttentionMask, dtype: torch.dtype) -> Ten
 
 def _at_global(ctx: PassContext, those: Tensor, others: Tensor) -> Tensor:
     """Selects `those` at global queries, else `others`; both are [batch, head, query, ...]."""
-    assert ctx.global_tokens is not None
-    asking = ctx.global_tokens[:, None, -others.shape[2] :, None]
+    assert ctx.global_attention_mask is not None
+    asking = ctx.global_attention_mask[:, None, -others.shape[2] :, None]
     return torch.where(asking, those, others)
 
 

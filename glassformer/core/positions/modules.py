@@ -29,7 +29,7 @@ from glassformer.spec import (
     T5BiasSpec,
 )
 
-Turned = tuple[Tensor, Tensor, Tensor | None]
+PositionResult = tuple[Tensor, Tensor, Tensor | None]
 
 
 class RotaryPosition(nn.Module):
@@ -41,11 +41,13 @@ class RotaryPosition(nn.Module):
         super().__init__()
         self.spec = spec
 
-    def forward(self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module) -> Turned:
+    def forward(
+        self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module
+    ) -> PositionResult:
         if self not in ctx.memo:
             ctx.memo[self] = self.angles(ctx.q_pos, q.dtype)
         cos, sin = ctx.memo[self]
-        return self.turn(q, cos, sin), self.turn(k, cos, sin), None
+        return self.rotate(q, cos, sin), self.rotate(k, cos, sin), None
 
     def angles(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Returns cosines and sines of [batch or 1, 1, position, dim]."""
@@ -57,7 +59,7 @@ class RotaryPosition(nn.Module):
         magnitude = 1.0 if self.spec.scaling is None else self.spec.scaling.magnitude
         return (doubled.cos() * magnitude).to(dtype), (doubled.sin() * magnitude).to(dtype)
 
-    def turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         dim = self.spec.dim
         turned, rest = x[..., :dim], x[..., dim:]
         if self.spec.pairing == "halves":
@@ -109,9 +111,11 @@ class T5Bias(nn.Module):
     def __init__(self, spec: T5BiasSpec, attention: AttentionSpec, width: int) -> None:
         super().__init__()
         self.spec = spec
-        self.weight = nn.Parameter(torch.zeros(spec.buckets, attention.heads))
+        self.weight = nn.Parameter(torch.zeros(spec.num_buckets, attention.heads))
 
-    def forward(self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module) -> Turned:
+    def forward(
+        self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module
+    ) -> PositionResult:
         if self not in ctx.memo:
             distance = ctx.k_slot[None, :] - ctx.q_slot[:, None]
             bias = self.weight[self.bucket(distance)]  # [query, key, head]
@@ -119,7 +123,7 @@ class T5Bias(nn.Module):
         return q, k, ctx.memo[self]
 
     def bucket(self, distance: Tensor) -> Tensor:
-        buckets, first = self.spec.buckets, torch.zeros_like(distance)
+        buckets, first = self.spec.num_buckets, torch.zeros_like(distance)
         if self.spec.bidirectional:
             buckets //= 2
             first = (distance > 0) * buckets
@@ -141,7 +145,9 @@ class AlibiBias(nn.Module):
         super().__init__()
         self.heads = attention.heads
 
-    def forward(self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module) -> Turned:
+    def forward(
+        self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module
+    ) -> PositionResult:
         if self not in ctx.memo:
             distance = (ctx.k_slot[None, :] - ctx.q_slot[:, None]).abs()
             slopes = torch.tensor(alibi_slopes(self.heads), device=q.device)
@@ -182,10 +188,12 @@ class ShawPosition(nn.Module):
         self.keys = nn.Parameter(torch.zeros(shape))
         self.values = nn.Parameter(torch.zeros(shape)) if spec.values else None
 
-    def forward(self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module) -> Turned:
+    def forward(
+        self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module
+    ) -> PositionResult:
         queries, keys = len(ctx.q_slot), len(ctx.k_slot)
         # later keys need scores only for a prefix, which earlier tokens see too
-        ahead = 0 if self.spec.backward and ctx.prefix is None else queries - 1
+        ahead = 0 if self.spec.backward and ctx.prefix_length is None else queries - 1
         distance = torch.arange(1 - keys, ahead + 1, device=q.device)  # key - query
         vectors = self.keys[..., self.row(distance), :]
         by_distance = q @ (vectors * self.scale).transpose(-1, -2)  # [..., query, distance]

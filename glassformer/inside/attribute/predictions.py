@@ -67,7 +67,7 @@ def predictions(view: View, position: int | None, top: int, head: str | None) ->
 
 def head_with_outputs(model: TaskModel, name: str | None) -> HeadSpec:
     """Returns the named head with logits, by default the first."""
-    heads = [one for one in model.spec.heads if one.outputs is not None and not one.auxiliary]
+    heads = [one for one in model.spec.heads if one.num_outputs is not None and not one.auxiliary]
     if not heads:
         raise UnsupportedError(
             f"{model.architecture} has no head with outputs, so nothing is predicted; attention, "

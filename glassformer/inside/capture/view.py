@@ -100,7 +100,7 @@ class View(StackView):
         Returns:
             The model output.
         """
-        if not self._state.holds(self.model.net):
+        if not self._state.matches(self.model.net):
             self._check_moved()
         check_cancelled()
         with standing(self.model.net, self.edits, alone=True):

@@ -30,7 +30,7 @@ class EmbeddingAndHeadCells(CellContext):
             if self.col < table.shape[1]
         )
         spec = module.spec
-        if rest == "embed" and tables and spec.factor is not None and spec.project == "sum":
+        if rest == "embed" and tables and spec.embedding_size is not None and spec.project == "sum":
             x = sums["embed.normed" if spec.norm is not None else "embed.sum"][self.row]
             return self.dot(x, module.project.weight[self.col], "width")
         if rest == "embed.sum" or not tables or spec.norm is None:
@@ -41,7 +41,7 @@ class EmbeddingAndHeadCells(CellContext):
         module = getattr(self.view.model.net, stack)
         last = len(module.spec.order) - 1
         x = array(self.view, f"{stack}.blocks.{last}.resid_post").array[self.row]
-        if module.spec.final_norm is None or module.spec.project is not None:
+        if module.spec.final_norm is None or module.spec.projection_width is not None:
             return Cell(self.value, "sum", (Term(f"layer {last}", self.value),))
         return self.normed(module.final_norm, x, (Term("stream", float(x[self.col])),))
 

@@ -34,7 +34,7 @@ from glassformer.core.attention.cross_attention import CrossAttention
 from glassformer.core.attention.self_attention import SelfAttention, join_heads, split_heads
 from glassformer.core.block import Block
 from glassformer.core.embedding import Embedding
-from glassformer.core.pass_context import positions_of
+from glassformer.core.pass_context import count_positions
 from glassformer.errors import UnsupportedError
 from glassformer.inside.attribute.predicted import Predicted
 from glassformer.inside.capture.named_tensor import NamedTensor
@@ -266,13 +266,13 @@ def embedded(view: View, stack: str) -> dict[str, Tensor]:
     tokens = getattr(view.reading, stack)
     ids = torch.tensor([[token.id for token in tokens]], device=device)
     x = embed.token(ids) * spec.scale
-    if spec.factor is not None and spec.project == "token":
+    if spec.embedding_size is not None and spec.project == "token":
         x = embed.project(x)
     found = {"embed.token": x[0]}
     if spec.position is not None:
-        pad = spec.position.pad
+        pad = spec.position.padding_idx
         real = None if pad is None else ids.ne(pad)
-        found["embed.position"] = embed.position(positions_of(real, len(tokens), device))[0]
+        found["embed.position"] = embed.position(count_positions(real, len(tokens), device))[0]
     if spec.segments:
         segments = torch.tensor([token.segment for token in tokens], device=device)
         found["embed.type"] = embed.segment(segments)

@@ -61,8 +61,8 @@ def by_hand(objective, memory: bool = False):
         if whole:
             said = net(material.ids(tokens[:-1]), cache=cache, auxiliary=auxiliary).heads
         for name, head in objective.heads.items():
-            for place in range(len(tokens) - head.ahead):
-                target = place + head.ahead
+            for place in range(len(tokens) - head.prediction_offset):
+                target = place + head.prediction_offset
                 if documents[place] != documents[target]:
                     continue
                 if whole:
