@@ -50,8 +50,8 @@ class MemoryNetworkHop(nn.Module):
             )
         if self.sentences is not None and ctx.memory_tokens.shape[1] > self.sentences:
             raise InputError(
-                f"The story has {ctx.memory_tokens.shape[1]} sentences and the model's memory ends at "
-                f"{self.sentences}; keep the last ones."
+                f"The story has {ctx.memory_tokens.shape[1]} sentences and the model's memory ends "
+                f"at {self.sentences}; keep the last ones."
             )
         if ctx.memory_tokens_mask is None:
             return ctx.memory_tokens, torch.ones_like(ctx.memory_tokens, dtype=torch.bool)

@@ -136,7 +136,8 @@ def block_line(block: BlockSpec) -> str:
 
 def sight(pattern: AttentionPattern | BlockSparsePattern) -> str:
     if isinstance(pattern, BlockSparsePattern):
-        return f"block-sparse ({pattern.block_size} tokens a block, {pattern.num_random_blocks} at random)"
+        blocks = f"{pattern.block_size} tokens a block, {pattern.num_random_blocks} at random"
+        return f"block-sparse ({blocks})"
     if pattern.left is None:
         return "causal" if pattern.right == 0 else "full"
     dilated = f" by {pattern.dilation}" if pattern.dilation > 1 else ""

@@ -60,8 +60,8 @@ class FrameEmbedding(SignalEmbedding):
         most = 2 * self.spec.position.length
         if signal.ndim != 3 or bands != self.spec.num_mel_bins or not 0 < frames <= most:
             raise InputError(
-                f"The model reads spectrograms of [batch, {self.spec.num_mel_bins} bands, up to {most} "
-                f"frames], and this one is {list(signal.shape)}; see glassformer.signals."
+                f"The model reads spectrograms of [batch, {self.spec.num_mel_bins} bands, up to "
+                f"{most} frames], and this one is {list(signal.shape)}; see glassformer.signals."
             )
         return (frames + 1) // 2
 
@@ -107,7 +107,8 @@ class PatchEmbedding(SignalEmbedding):
         if ctx.bool_masked_pos is not None:
             if ctx.bool_masked_pos.shape != x.shape[:2]:
                 raise InputError(
-                    f"The image has {x.shape[1]} patches, and `hide` is {list(ctx.bool_masked_pos.shape)}."
+                    f"The image has {x.shape[1]} patches, and `hide` is "
+                    f"{list(ctx.bool_masked_pos.shape)}."
                 )
             x = torch.where(ctx.bool_masked_pos[..., None].bool(), self.blank, x)
         x = torch.cat((self.first.expand(len(x), -1, -1), x), 1)  # [batch, 1 + patch, width]

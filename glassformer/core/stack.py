@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.audio_image_embedding import SignalEmbedding, make_embedding
-from glassformer.core.block import Block
+from glassformer.core.block import make_block
 from glassformer.core.embedding import Embedding, PositionTable
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
@@ -27,7 +27,7 @@ LAYERS: dict[type, Callable[[int, Any], nn.Module]] = {}
 
 def make_layer(width: int, memory_width: int, spec: LayerSpec) -> nn.Module:
     if isinstance(spec, BlockSpec):
-        return Block(width, memory_width, spec)
+        return make_block(width, memory_width, spec)
     return LAYERS[type(spec)](width, spec)
 
 

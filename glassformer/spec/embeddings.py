@@ -14,8 +14,8 @@ class AdaptiveSpec:
     """Clusters of the vocabulary, sorted by frequency, for adaptive embeddings and softmax.
 
     The clusters end before each cutoff and at the end of the vocabulary. Cluster i has vectors of
-    width // div_value**i, which a matrix projects to the model's width; with div_value 1 all clusters
-    share one table (Baevski and Auli; Transformer-XL).
+    width // div_value**i, which a matrix projects to the model's width; with div_value 1 all
+    clusters share one table (Baevski and Auli; Transformer-XL).
     """
 
     cutoffs: tuple[int, ...]

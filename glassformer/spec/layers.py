@@ -61,11 +61,11 @@ class AttentionPattern:
 class BlockSparsePattern:
     """BigBird's block-sparse attention.
 
-    A text is cut into blocks of `block_size` tokens, counted from the text's own first token. A block
-    attends to itself and its neighbors, the first and the last block, and `num_random_blocks` more; the
-    first
-    and the last block attend to all. In evaluation, as in published models, the random blocks are
-    all the first block, which therefore counts 1 + `num_random_blocks` times. Short texts use full attention.
+    A text is cut into blocks of `block_size` tokens, counted from the text's own first token. A
+    block attends to itself and its neighbors, the first and the last block, and `num_random_blocks`
+    more; the first and the last block attend to all. In evaluation, as in published models, the
+    random blocks are all the first block, which therefore counts 1 + `num_random_blocks` times.
+    Short texts use full attention.
     """
 
     block_size: int
@@ -74,8 +74,8 @@ class BlockSparsePattern:
     def __post_init__(self) -> None:
         require(
             self.block_size > 0 and self.num_random_blocks >= 0,
-            f"Blocks of {self.block_size} tokens, {self.num_random_blocks} of them at random, cannot be made; "
-            "choose a size of one or more, and no negative number.",
+            f"Blocks of {self.block_size} tokens, {self.num_random_blocks} of them at random, "
+            "cannot be made; choose a size of one or more, and no negative number.",
         )
 
     @property

@@ -36,12 +36,13 @@ class SpanBeamSpec:
 class HeadSpec:
     """A head on the last hidden states: selects positions, transforms and projects them.
 
-    `pooling` selects every position ("each"), the first, the last real one, the last end-of-text token
-    ("eos"), the mean or the maximum over the real ones, or the last, the maximum and the mean
-    concatenated ("concat"; Howard and Ruder, 2018). Without `num_outputs` the head is a pooler, which
-    returns a vector and no logits. With `multiple_choice` the rows of one example are alternatives, and the
-    result is [batch, choice]. A head on an inner layer (`depth`), or for a token further than the
-    next (`prediction_offset`), is an auxiliary training objective, computed only on request.
+    `pooling` selects every position ("each"), the first, the last real one, the last end-of-text
+    token ("eos"), the mean or the maximum over the real ones, or the last, the maximum and the mean
+    concatenated ("concat"; Howard and Ruder, 2018). Without `num_outputs` the head is a pooler,
+    which returns a vector and no logits. With `multiple_choice` the rows of one example are
+    alternatives, and the result is [batch, choice]. A head on an inner layer (`depth`), or for a
+    token further than the next (`prediction_offset`), is an auxiliary training objective, computed
+    only on request.
     """
 
     name: str
@@ -127,7 +128,8 @@ class ModelSpec:
         encoder: The encoder stack.
         decoder: The decoder stack.
         heads: The heads on the last stack.
-        tied_weights: Pairs of tied parameters: (the one that is kept, the one that shares its storage).
+        tied_weights: Pairs of tied parameters: (the one that is kept, the one that shares
+            its storage).
         optional_ties: Tied parameters that are untied if a file has different values for them.
         tokens: Ids of special tokens.
         labels: Class labels.

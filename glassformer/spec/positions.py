@@ -117,7 +117,8 @@ class DisentangledSpec:
 
     A table of 2 * span vectors, shared by the stack, has one row per distance from -span on; with
     `max_distance`, distances beyond span / 2 share rows on a log scale. Each layer projects the
-    table to keys and queries, either with its content matrices (`shared_projections`) or with separate ones.
+    table to keys and queries, either with its content matrices (`shared_projections`) or with
+    separate ones.
     """
 
     name: ClassVar[str] = "disentangled"
@@ -135,9 +136,9 @@ class DisentangledSpec:
 class RelativePositionSpec:
     """Transformer-XL's score (q + u) . k + (q + v) . W r, with r the sinusoids of the distance.
 
-    Every layer has its own W; u and v belong to the layer or are shared by the stack (`shared_biases`). With
-    `segments` the term (q + s) . segment scores whether both tokens belong to the same segment
-    (XLNet).
+    Every layer has its own W; u and v belong to the layer or are shared by the stack
+    (`shared_biases`). With `segments` the term (q + s) . segment scores whether both tokens belong
+    to the same segment (XLNet).
     """
 
     name: ClassVar[str] = "relative"

@@ -15,9 +15,9 @@ from glassformer.spec.positions import RelativePositionSpec, RotarySpec
 class MemorySpec:
     """The recurrent memory of earlier segments: the newest `length` slots, or all of them.
 
-    The first `reuse_length` tokens of each segment (None: all) are kept. With `zero_initialized` the memory is full
-    from the start: `length` slots of zeros, which are visible to attention, precede a text
-    (Transformer-XL).
+    The first `reuse_length` tokens of each segment (None: all) are kept. With `zero_initialized`
+    the memory is full from the start: `length` slots of zeros, which are visible to attention,
+    precede a text (Transformer-XL).
     """
 
     length: int | None = None

@@ -69,8 +69,8 @@ def build_transformer(spec: ModelSpec) -> Transformer:
 def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) -> LoadPlan:
     """Matches the tensors of the class `architecture` with those in the files.
 
-    Ties that `spec.optional_ties` lists are dissolved if the files hold different values for the tied
-    tensors.
+    Ties that `spec.optional_ties` lists are dissolved if the files hold different values for the
+    tied tensors.
     """
     family = find_family(config)
     spec = spec_from_config(config, architecture)

@@ -20,7 +20,8 @@ class AttentionMask(NamedTuple):
         mask: True where a key is visible. None: all keys, or the causal case.
         causal: A causal mask, without `mask`.
         block: With `causal`, each block of this many tokens is separate.
-        fully_masked_queries: Queries that see nothing, [batch, 1, query, 1], for kernels that need to know.
+        fully_masked_queries: Queries that see nothing, [batch, 1, query, 1], for kernels
+            that need to know.
         bias: Added to the scores: the logarithm of how often a key counts.
     """
 
@@ -82,7 +83,7 @@ def mask_of_keys(real: Tensor) -> AttentionMask:
 
 
 def with_fully_masked_queries(mask: Tensor, bias: Tensor | None = None) -> AttentionMask:
-    """Adds `fully_masked_queries` on a GPU, whose kernels leave the result of such a query undefined."""
+    """Adds `fully_masked_queries` on a GPU, whose kernels leave their result undefined."""
     return AttentionMask(
         mask, fully_masked_queries=~mask.any(-1, keepdim=True) if mask.is_cuda else None, bias=bias
     )

@@ -123,7 +123,7 @@ class DisentangledPosition(nn.Module):
 
 
 def bands(rows: Tensor, distances: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Yields slices of rows with rows @ distances^T, shift_rows from [row, distance] to [row, column].
+    """Yields slices of rows with rows @ distances^T, shifted from [row, distance] to [row, column].
 
     The distance of row r and column c is entry c - r + (length - 1).
     """

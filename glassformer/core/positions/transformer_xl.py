@@ -1,7 +1,7 @@
 """Relative positions of Transformer-XL and XLNet.
 
 The score of a query for a distance does not depend on the position. So a block of queries is
-multiplied with the distances it can have, [query, distance], and every row is shift_rows by one more
+multiplied with the distances it can have, [query, distance], and every row is shifted by one more
 than the row before: no index is gathered, and no full bias of [query, key] is created.
 """
 

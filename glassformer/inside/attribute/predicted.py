@@ -197,7 +197,7 @@ class Predicted:
         return where.tolist() if where is not None and one else [*range(len(self.view.tokens))]
 
     def where(self) -> Tensor | None:
-        """Returns the positions that the head picks, in the form of `core.heads.pooling_positions`."""
+        """Returns the positions that the head reads, as `core.heads.pooling_positions` does."""
         hidden, text = self.view.output.hidden, self.view.reading.inputs["tokens"]
         return pooling_positions(self.head, hidden, text, None, self.view.model.spec.tokens)
 

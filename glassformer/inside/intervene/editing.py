@@ -1,8 +1,8 @@
 """Installation of edits around a model's stacks, and their removal.
 
-Edits use the same attribute as adapters that take part in every pass (`Stack.wrapper`), so that they
-affect every caller of the network: tasks, generation with its cache, training. Generation does not
-use its fast paths while edits are active.
+Edits use the same attribute as adapters that take part in every pass (`Stack.wrapper`), so that
+they affect every caller of the network: tasks, generation with its cache, training. Generation does
+not use its fast paths while edits are active.
 """
 
 from __future__ import annotations
