@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.attention.attend import Attend
+from glassformer.core.attention.eager import CoreAttention
 from glassformer.core.attention.mask import mask_of_keys
 from glassformer.core.embedding import Embedding
 from glassformer.core.linear import Linear
@@ -23,7 +23,7 @@ class MemoryNetworkHop(nn.Module):
         super().__init__()
         self.key = Embedding(width, spec.memory)
         self.value = Embedding(width, spec.memory)
-        self.attend = Attend(AttentionSpec(heads=1, head_dim=width, scale=1.0))
+        self.attend = CoreAttention(AttentionSpec(heads=1, head_dim=width, scale=1.0))
         self.project = Linear(width, width, bias=False) if spec.project else None
         self.sentences = spec.memory.position.length if spec.memory.position is not None else None
 

@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.core import ActivationCapture
-from glassformer.core.attention.attend import Attend
+from glassformer.core.attention.eager import CoreAttention
 from glassformer.core.attention.mask import self_attention_mask
 from glassformer.core.attention.sparse import prefers_sparse, sparse_attention
 from glassformer.core.pass_context import PassContext
@@ -73,10 +73,10 @@ def test_as_the_dense_mask(pattern, given, side):
     inputs = [projected(seed, heads) for seed, heads in enumerate((4, 2, 2, 4, 2, 2))]
     plain = tuple(inputs[:3])
     wide = tuple(inputs[3:]) if given == "global" else None  # projections of their own
-    attend = Attend(AttentionSpec(heads=4, kv_heads=2, head_dim=8))
+    attend = CoreAttention(AttentionSpec(heads=4, kv_heads=2, head_dim=8))
     ways = (
         lambda: sparse_attention(plain, wide or plain, ctx, pattern, scale=attend.scale),
-        lambda: attend(*plain, ctx, pattern, wide=wide),
+        lambda: attend(*plain, ctx, pattern, global_qkv=wide),
     )
     results = []
     ctx.eager = True
@@ -106,7 +106,7 @@ def test_random_blocks_as_the_dense_mask(side):
         ctx = context(side, "nothing")
         ctx.training, ctx.depth, ctx.eager = True, 0, True
         plain = tuple(projected(seed, 4) for seed in range(3))
-        attend = Attend(AttentionSpec(heads=4, head_dim=8))
+        attend = CoreAttention(AttentionSpec(heads=4, head_dim=8))
         sparse = sparse_attention(plain, plain, ctx, pattern, scale=attend.scale)
         dense = attend(*plain, ctx, pattern)
         real = torch.ones(4, 400, dtype=torch.bool) if ctx.key_mask is None else ctx.key_mask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from glassformer.core.attention.attend import Attend
+from glassformer.core.attention.eager import CoreAttention
 from glassformer.core.attention.mask import cross_attention_mask
 from glassformer.core.attention.self_attention import join_heads, split_heads
 from glassformer.core.linear import Linear
@@ -25,7 +25,7 @@ class CrossAttention(nn.Module):
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
-        self.attend = Attend(spec)
+        self.attend = CoreAttention(spec)
         self.out = Linear(q, width, bias=spec.out_bias)
 
     def forward(self, x: Tensor, ctx: PassContext) -> Tensor:
@@ -35,7 +35,7 @@ class CrossAttention(nn.Module):
         q = ctx.hook_point("cross.q", q)
         k, v = self.project_encoder_output(ctx)
         k, v = ctx.hook_point("cross.k", k), ctx.hook_point("cross.v", v)
-        z = self.attend(q, k, v, ctx, cross_attention_mask(ctx), scope="cross.")
+        z = self.attend(q, k, v, ctx, cross_attention_mask(ctx), hook_prefix="cross.")
         return ctx.hook_point("cross.attn_out", self.out(join_heads(z)))
 
     def project_encoder_output(self, ctx: PassContext) -> tuple[Tensor, Tensor]:

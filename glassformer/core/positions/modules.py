@@ -188,6 +188,10 @@ class ShawPosition(nn.Module):
         self.keys = nn.Parameter(torch.zeros(shape))
         self.values = nn.Parameter(torch.zeros(shape)) if spec.values else None
 
+    @property
+    def adds_values(self) -> bool:
+        return self.values is not None
+
     def forward(
         self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module
     ) -> PositionResult:
