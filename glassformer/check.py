@@ -14,7 +14,7 @@ from torch import Tensor
 
 from glassformer import adapters
 from glassformer.adapters import AdaLoRA, BitFit, LoRA
-from glassformer.core.shift import shifted_right
+from glassformer.core.input_rules import shifted_right
 from glassformer.errors import GlassformerError, LoadError, UnsupportedError
 from glassformer.gguf import is_gguf
 from glassformer.loading import find_folder, load

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from glassformer.core.activation import ACTIVATIONS
 from glassformer.core.adaptive_softmax import AdaptiveSoftmax
+from glassformer.core.input_rules import last_slots
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
-from glassformer.core.shift import last_slots
 from glassformer.errors import InputError
 from glassformer.spec import HeadSpec, SpecialTokens, TransformSpec
 

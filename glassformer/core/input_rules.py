@@ -1,4 +1,4 @@
-"""Finds the question in the input of question answering models, and the global tokens."""
+"""Rules for the input of a model: its question, its global tokens, and a decoder's shifted text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.cache import Cache
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 from glassformer.spec import ModelSpec
 
 MASKED_SCORE = 1e6  # subtracted from scores, as in the published models
@@ -61,6 +61,28 @@ def find_global_tokens(
         )
     slots, end = _slots(tokens), _first(ends)[:, None]
     return (slots < end if spec.global_tokens == "question" else slots > end + 1) & real
+
+
+def last_slots(real: Tensor) -> Tensor:
+    """Returns the slot of the last real token, [batch]."""
+    return (torch.arange(real.shape[1], device=real.device) * real).argmax(-1)
+
+
+def last_tokens(tokens: Tensor, mask: Tensor | None) -> Tensor:
+    """Returns the last real token of every text, [batch, 1]."""
+    return tokens[:, -1:] if mask is None else tokens.gather(1, last_slots(mask)[:, None])
+
+
+def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | None) -> Tensor:
+    """Shifts a text right by one, and puts the start token before it."""
+    if start is None:
+        raise ConfigError(
+            "The model's config has no decoder_start_token_id, which its decoder starts from."
+        )
+    before = torch.nn.functional.pad(tokens[:, :-1], (1, 0))
+    if mask is None:
+        mask = torch.ones_like(tokens, dtype=torch.bool)
+    return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
 
 
 def _separators(spec: ModelSpec, tokens: Tensor, real: Tensor) -> Tensor:

@@ -9,22 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.core.versioning import TensorVersion
 from glassformer.native.torch_kernels import ONEDNN_DTYPES
-
-
-class TensorVersion:
-    """Remembers the version of weights, to detect whether they have changed since."""
-
-    def __init__(self, *weights: Tensor) -> None:
-        # keeps references, so that no other weight is allocated at the same address
-        self.seen = [(weight.detach(), weight._version) for weight in weights]
-
-    def matches(self, *weights: Tensor) -> bool:
-        """Whether these are the same tensors, unchanged."""
-        return all(
-            weight.data_ptr() == seen.data_ptr() and weight._version == version
-            for weight, (seen, version) in zip(weights, self.seen, strict=True)
-        )
 
 
 class Linear(nn.Linear):

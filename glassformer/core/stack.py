@@ -17,7 +17,7 @@ from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext
 from glassformer.core.positions.deberta import DisentangledPosition
 from glassformer.core.positions.deberta_convolution import DebertaConvolution
-from glassformer.core.positions.modules import make_position
+from glassformer.core.positions.registry import make_position
 from glassformer.errors import UnsupportedError
 from glassformer.spec import BlockSpec, LayerSpec, PositionSpec, StackSpec
 

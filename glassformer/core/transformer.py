@@ -13,11 +13,16 @@ from glassformer.core.audio_image_embedding import PatchEmbedding, unpatchify
 from glassformer.core.cache import Cache
 from glassformer.core.heads import Head, pooling_positions
 from glassformer.core.hooks import Tap
-from glassformer.core.input_rules import find_global_tokens, find_question, mask_question
+from glassformer.core.input_rules import (
+    find_global_tokens,
+    find_question,
+    last_tokens,
+    mask_question,
+    shifted_right,
+)
 from glassformer.core.linear import Linear
 from glassformer.core.pass_context import TreeMask
 from glassformer.core.permutation import Permutation
-from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.core.span_head import SpanHead, make_head
 from glassformer.core.stack import Stack
 from glassformer.core.stack_pass import run

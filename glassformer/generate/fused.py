@@ -19,7 +19,7 @@ from glassformer.core.embedding import Embedding
 from glassformer.core.heads import Head
 from glassformer.core.linear import Linear
 from glassformer.core.norm import LayerNorm, RMSNorm
-from glassformer.core.positions.modules import RotaryPosition
+from glassformer.core.positions.rotary import RotaryPosition
 from glassformer.generate import fused_kernels
 from glassformer.generate.fused_attention import attend
 from glassformer.generate.slots import StaticCache

@@ -12,16 +12,15 @@ from itertools import groupby
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.core import Cache, Transformer
-from glassformer.core.linear import TensorVersion
+from glassformer.core.versioning import ModelVersion
 from glassformer.spec import AttentionPattern, BlockSpec
 
 LEAST = 32  # minimum tokens of a prefix; reading fewer is as fast as a lookup
 LEAST_ON_GPU = 512  # the same minimum on a GPU
 WORTH = 64  # tokens that a separate pass must save
-SIMPLE = (float, int, str)
 Ids = tuple[int, ...]
 Read = Callable[[Sequence[Ids], Cache], Tensor]  # reads rows into a cache; returns logits
 
@@ -119,61 +118,6 @@ class PrefixCache:
 def least_for(net: Transformer) -> int:
     """Returns the minimum number of tokens of a shared prefix on the model's device."""
     return LEAST if next(net.parameters()).device.type == "cpu" else LEAST_ON_GPU
-
-
-class ModelVersion:
-    """State of a model, to detect when it has changed."""
-
-    def __init__(self, net: nn.Module) -> None:
-        tensors, self.settings = _walk(net)
-        self.origin = TensorVersion(*tensors)
-
-    def matches(self, net: nn.Module) -> bool:
-        tensors, settings = _walk(net)
-        return (
-            self.settings == settings
-            and len(tensors) == len(self.origin.seen)
-            and self.origin.matches(*tensors)
-        )
-
-    def only_moved(self, net: nn.Module) -> bool:
-        """Returns whether all values are unchanged, even if their storage moved.
-
-        The first generation moves weights to where its kernels read them best.
-        """
-        tensors, settings = _walk(net)
-        seen = self.origin.seen
-        return (
-            self.settings == settings
-            and len(tensors) == len(seen)
-            and all(
-                tensor._version == version
-                and (tensor.data_ptr() == was.data_ptr() or torch.equal(tensor, was))
-                for tensor, (was, version) in zip(tensors, seen, strict=True)
-            )
-        )
-
-
-def _walk(net: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
-    """Returns the model's tensors, and for each module its settings and hooks.
-
-    A setting may be an adapter's scale; the ids of hooks are never reused. This runs on every call,
-    and `net.modules` would take twice as long.
-    """
-    tensors: list[Tensor | None] = []
-    settings: list[tuple[object, ...]] = []
-    waiting: list[nn.Module | None] = [net]
-    while waiting:
-        module = waiting.pop()
-        if module is None:
-            continue
-        tensors += module._parameters.values()
-        tensors += module._buffers.values()
-        simple = [value for value in vars(module).values() if isinstance(value, SIMPLE)]
-        hooks = *module._forward_hooks, *module._forward_pre_hooks
-        settings.append((id(module), *simple, *hooks))
-        waiting += module._modules.values()
-    return [tensor for tensor in tensors if tensor is not None], settings
 
 
 def read_once(shelf: PrefixCache, prompts: Sequence[Ids], read: Read) -> tuple[Cache, Tensor]:

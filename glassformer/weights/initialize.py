@@ -18,7 +18,8 @@ from glassformer.core.embedding import Embedding, PositionTable, sinusoids
 from glassformer.core.linear import EmbeddingTable, Linear
 from glassformer.core.norm import RMSNorm
 from glassformer.core.positions.deberta import DisentangledPosition
-from glassformer.core.positions.modules import ShawPosition, T5Bias
+from glassformer.core.positions.shaw import ShawPosition
+from glassformer.core.positions.t5_bias import T5Bias
 from glassformer.core.positions.transformer_xl import RelativePosition
 from glassformer.core.transformer import Transformer
 

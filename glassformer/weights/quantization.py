@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core import Transformer
-from glassformer.core.linear import Linear, TensorVersion
+from glassformer.core.linear import Linear
+from glassformer.core.versioning import TensorVersion
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.native.torch_kernels import has_vnni
 from glassformer.weights import int4, int8

@@ -121,7 +121,7 @@ def test_one_number_per_position():
 @pytest.mark.parametrize("mask", [MASK, None], ids=["padded", "whole"])
 def test_a_decoder_that_starts_from_the_texts_own_last_token(mask):
     from glassformer.core import Transformer
-    from glassformer.core.shift import last_tokens, shifted_right
+    from glassformer.core.input_rules import last_tokens, shifted_right
 
     tokens = torch.tensor([[0, 0, 5, 6, 7, 8], [4, 3, 2, 0, 0, 0]])
     last = [8, 2] if mask is not None else [8, 0]

@@ -17,7 +17,7 @@ from glassformer.core.attention.dispatch import select_kernel
 from glassformer.core.attention.mask import AttentionMask
 from glassformer.core.attention.sparse import ProjectedHeads
 from glassformer.core.pass_context import PassContext
-from glassformer.core.positions.modules import ShawPosition
+from glassformer.core.positions.shaw import ShawPosition
 from glassformer.core.positions.transformer_xl import RelativeBias
 from glassformer.spec import AttentionSpec
 

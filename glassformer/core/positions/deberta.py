@@ -16,10 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.linear import Linear, TensorVersion
+from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext
 from glassformer.core.positions.transformer_xl import shift_rows
+from glassformer.core.versioning import TensorVersion
 from glassformer.spec import AttentionSpec, DisentangledSpec
 
 BLOCK = 64  # rows at once: their scores stay in the CPU cache

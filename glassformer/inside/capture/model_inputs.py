@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.audio_image_embedding import SignalEmbedding
-from glassformer.core.shift import last_tokens, shifted_right
+from glassformer.core.input_rules import last_tokens, shifted_right
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, InputError
 from glassformer.generate.prompt import as_ids

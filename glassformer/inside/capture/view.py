@@ -16,8 +16,8 @@ from torch import Tensor
 from glassformer.core import ActivationCapture
 from glassformer.core.hooks import Tap
 from glassformer.core.transformer import ModelOutput
+from glassformer.core.versioning import ModelVersion
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
-from glassformer.generate.prefix import ModelVersion
 from glassformer.inside.capture.cancellation import check_cancelled
 from glassformer.inside.capture.model_inputs import ModelInputs, token_text
 from glassformer.inside.capture.named_tensor import NamedTensor

@@ -8,15 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.core.positions.alibi import AlibiBias, alibi_slopes
 from glassformer.core.positions.deberta import DisentangledPosition
-from glassformer.core.positions.modules import (
-    AlibiBias,
-    RotaryPosition,
-    ShawPosition,
-    T5Bias,
-    alibi_slopes,
-    rotary_frequencies,
-)
+from glassformer.core.positions.rotary import RotaryPosition, rotary_frequencies
+from glassformer.core.positions.shaw import ShawPosition
+from glassformer.core.positions.t5_bias import T5Bias
 from glassformer.core.positions.transformer_xl import RelativePosition
 from glassformer.core.stack import Stack
 from glassformer.inside.capture.named_tensor import NamedTensor

@@ -15,14 +15,10 @@ from glassformer import spec
 from glassformer.core import ActivationCapture
 from glassformer.core.embedding import sinusoids
 from glassformer.core.pass_context import PassContext
-from glassformer.core.positions.modules import (
-    RotaryPosition,
-    ShawPosition,
-    T5Bias,
-    alibi_slopes,
-    rotary_frequencies,
-    skew,
-)
+from glassformer.core.positions.alibi import alibi_slopes
+from glassformer.core.positions.rotary import RotaryPosition, rotary_frequencies
+from glassformer.core.positions.shaw import ShawPosition, skew
+from glassformer.core.positions.t5_bias import T5Bias
 
 
 @pytest.mark.parametrize("width", [8, 9])
