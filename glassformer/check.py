@@ -16,10 +16,10 @@ from glassformer import adapters
 from glassformer.adapters import AdaLoRA, BitFit, LoRA
 from glassformer.core.input_rules import shifted_right
 from glassformer.errors import GlassformerError, LoadError, UnsupportedError
-from glassformer.gguf import is_gguf
 from glassformer.loading import find_folder, load
 from glassformer.model import Model
 from glassformer.spec import AudioFramesSpec, BlockSparsePattern, ModelSpec, PatchEmbeddingSpec
+from glassformer.storage.gguf_header import is_gguf
 from glassformer.weights.folder_kind import holds_adapter
 
 TOLERANCE = 1e-5
