@@ -24,7 +24,7 @@ class Adapter:
     """The modules and tensors that one adapter adds to a model.
 
     An adapter can change the computation in three ways: modules added to linear layers (`beside`),
-    a module around a stack (`around`), and its own tensors in place of the model's (`own`). While
+    a module around a stack (`wrapper`), and its own tensors in place of the model's (`own`). While
     the adapter is off, the model computes as before, although the adapter's modules remain
     registered in it.
     """
@@ -78,7 +78,7 @@ class Adapter:
         self.on = False
 
     def stacks(self, net: Transformer) -> list[Stack]:
-        """Returns the stacks whose forward pass the module `around` changes."""
+        """Returns the stacks whose forward pass the module `wrapper` changes."""
         if isinstance(self.wrapper, PrefixKeys):
             return [net._last[1]]
         return [stack for stack in (net.encoder, net.decoder) if stack is not None]

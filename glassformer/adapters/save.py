@@ -111,26 +111,26 @@ def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
             "activation": settings.activation,
             "places": settings.places,
         }
-    around = adapter.wrapper
-    assert around is not None
-    common |= {"num_virtual_tokens": len(around.weight), "task_type": task_of(model.net.spec)}
+    wrapper = adapter.wrapper
+    assert wrapper is not None
+    common |= {"num_virtual_tokens": len(wrapper.weight), "task_type": task_of(model.net.spec)}
     both = model.net.spec.encoder is not None and model.net.spec.decoder is not None
-    if isinstance(around, PromptTokens):
+    if isinstance(wrapper, PromptTokens):
         blocks = model.net.spec.last_stack.attention_blocks
         return common | {
             "peft_type": "PROMPT_TUNING",
             "num_transformer_submodules": 1,
-            "token_dim": around.weight.shape[1],
+            "token_dim": wrapper.weight.shape[1],
             "num_attention_heads": blocks[0].attention.heads if blocks else 1,
             "num_layers": len(model.net.spec.last_stack.order),
         }
     return common | {
         "peft_type": "PREFIX_TUNING",
         "num_transformer_submodules": 2 if both else 1,
-        "token_dim": around.heads * around.dim,
-        "num_attention_heads": around.heads,
-        "num_layers": around.layers,
-        "encoder_hidden_size": around.heads * around.dim,
+        "token_dim": wrapper.heads * wrapper.dim,
+        "num_attention_heads": wrapper.heads,
+        "num_layers": wrapper.layers,
+        "encoder_hidden_size": wrapper.heads * wrapper.dim,
         "prefix_projection": False,  # the output of the projection is saved, not the projection
     }
 

@@ -153,7 +153,7 @@ def matched(rules: Sequence[WeightRule], name: str, base: str) -> WeightMatch:
     return found
 
 
-ADDED = {"adapters", "around"}  # submodules with adapter tensors, not the model's own
+ADDED = {"adapters", "wrapper"}  # submodules with adapter tensors, not the model's own
 
 
 def tied_names(net: Transformer) -> list[list[str]]:
