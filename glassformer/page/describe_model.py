@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from glassformer.errors import GlassformerError
+from glassformer.families.native import names_in_file
 from glassformer.inside.attribute.predictions import (
     Predicts,
     output_names,
@@ -87,13 +88,13 @@ def structure(id: str, model: TaskModel, tuned: str | None) -> StructureResponse
         "kind": model_kind(spec),
         "architecture": model.architecture,
         "parameters": count_parameters(model),
-        "reads": {"pair": reads_pairs(model), "target": len(stacks) == 2 and not spec.shift_text},
+        "reads": {"pair": reads_pairs(model), "target": len(stacks) == 2 and not spec.shift_right},
         "attention_types": attention_types(spec),
         "stacks": stacks,
         "last": "encoder" if spec.decoder is None else "decoder",
         "heads": [describe_head(model, head) for head in spec.heads],
         "outputs": [describe_output(model, name, tuned) for name in heads or [None]],
-        "tie": list(spec.tie),
+        "tie": list(spec.tied_weights),
     }
 
 
@@ -114,7 +115,7 @@ def describe_output(model: TaskModel, head: str | None, tuned: str | None) -> Ou
             "labels": list(predicted.labels) if predicted else [],
             "several": bool(predicted and predicted.several),
             "number": bool(predicted and predicted.number),
-            "ends": (predicted.head.outputs or 0) if predicted and what == "span" else 0,
+            "ends": (predicted.head.num_outputs or 0) if predicted and what == "span" else 0,
             "lens": bool(predicted and predicted.lens),
         },
         "tuned": bool(predicted and predicted.lens and head == tuned),
@@ -177,7 +178,7 @@ def describe_stack(stack: StackSpec) -> StackDescription:
             "position": describe_position(table),
             "segments": embed.segments,
             "norm": describe_norm(words.norm if words else None),
-            "factor": words.factor if words else None,
+            "factor": words.embedding_size if words else None,
         },
         "layers": [describe_layer(stack.blocks[index], index) for index in stack.order],
         "final_norm": describe_norm(stack.final_norm),
@@ -240,7 +241,13 @@ def describe_position(
         kind = "learned" if position.layout == "learned" else "sinusoid"
     else:
         kind = position.name
-    return {"kind": kind, **asdict(position)}
+    return {"kind": kind, **_wire(position)}
+
+
+def _wire(part: PositionSpec | PositionTableSpec) -> dict[str, Any]:
+    """Returns the fields of a spec under the names that the page knows, those of config.json."""
+    names = names_in_file(type(part))
+    return {names[field]: value for field, value in asdict(part).items()}
 
 
 def describe_pattern(pattern: AttentionPattern | BlockSparsePattern) -> PatternDescription:
@@ -250,9 +257,9 @@ def describe_pattern(pattern: AttentionPattern | BlockSparsePattern) -> PatternD
             "left": None,
             "right": None,
             "dilation": 1,
-            "block": pattern.size,
-            "random": pattern.random,
-            "whole": pattern.whole,
+            "block": pattern.block_size,
+            "random": pattern.num_random_blocks,
+            "whole": pattern.full_attention_length,
         }
     plain = pattern.left is None and pattern.dilation == 1 and pattern.block is None
     return {
@@ -269,4 +276,4 @@ def describe_pattern(pattern: AttentionPattern | BlockSparsePattern) -> PatternD
 def describe_head(model: TaskModel, head: HeadSpec) -> HeadDescription:
     kind = kind_of(head, model.spec)
     labels = list(output_names(model, head)) if kind in ("classify", "tag") else []
-    return {"name": head.name, "kind": kind, "outputs": head.outputs, "labels": labels}
+    return {"name": head.name, "kind": kind, "outputs": head.num_outputs, "labels": labels}

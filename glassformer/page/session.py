@@ -188,7 +188,7 @@ class Session:
         id = request.text(model_field)
         model = self.model(id)
         spec = model.spec
-        if spec.encoder is None or spec.decoder is None or spec.shift_text:
+        if spec.encoder is None or spec.decoder is None or spec.shift_right:
             return None
         if "target" in request:
             return request.text("target")

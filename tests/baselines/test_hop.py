@@ -20,7 +20,7 @@ def net_of(hops: int = 2, project: bool = False, length: int = 5):
         embed=spec.TokenEmbeddingSpec(vocabulary=50, bag="plain"),
         blocks=(spec.MemoryHopSpec(memory=sentence, project=project),) * hops,
     )
-    head = spec.HeadSpec(name="answer", pick="first", outputs=50)
+    head = spec.HeadSpec(name="answer", pooling="first", num_outputs=50)
     return tiny.net(spec.ModelSpec(encoder=stack, heads=(head,), init=spec.InitSpec(std=0.3)))
 
 

@@ -67,7 +67,7 @@ def text_of(case: Case, seed: int = 0, length: int = 9):
     """What `look` takes: a text, and what a decoder beside an encoder has written."""
     if case.hops:
         return torch.tensor(case.texts((3, 3, 3), seed)), case.texts((4,), seed + 9)[0]
-    target = case.texts((5,), seed=7)[0] if case.both and not case.spec.shift_text else None
+    target = case.texts((5,), seed=7)[0] if case.both and not case.spec.shift_right else None
     if reads_signals(case.spec):
         return signals(case.spec.encoder, 1, seed)[0][0], target
     return case.texts((length,), seed)[0], target

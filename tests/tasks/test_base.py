@@ -33,7 +33,7 @@ def test_the_message_names_the_verb_that_fits(tokenizer, kind, verbs):
     model = bert(tokenizer, kind)
     assert fitting_verbs(model) == verbs
     if verbs == ["classify"]:
-        assert require_head(model, "classify", "classify").outputs == 2
+        assert require_head(model, "classify", "classify").num_outputs == 2
         return
     said = f"classify needs a head for whole texts, and BertFor{kind} has none; it is a model to "
     with pytest.raises(gf.GlassformerError, match=re.escape(said + " or ".join(verbs) + " with")):
@@ -68,9 +68,9 @@ def test_what_is_no_text_and_no_list_is_named(tokenizer, verb):
 def test_several_heads_are_told_apart_by_their_names(tokenizer):
     spec = bert(tokenizer).spec
     (head,) = spec.heads
-    heads = (replace(head, name="topic", outputs=3), replace(head, name="mood"))
+    heads = (replace(head, name="topic", num_outputs=3), replace(head, name="mood"))
     model = gf.create(replace(spec, heads=heads), tokenizer=tokenizer)
-    assert require_head(model, "classify", "classify", "topic").outputs == 3
+    assert require_head(model, "classify", "classify", "topic").num_outputs == 3
     with pytest.raises(gf.GlassformerError, match=r"which head is meant.*topic, mood"):
         require_head(model, "classify", "classify")
     with pytest.raises(gf.GlassformerError, match="no head 'x' to classify with, only topic, mood"):

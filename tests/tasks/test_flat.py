@@ -60,7 +60,7 @@ def test_as_texts_in_rows(preset, size):
     net = model.eval()
     assert can_pack(net)
     inputs = inputs_of(model, *size)
-    (name,) = (head.name for head in model.spec.heads if head.outputs)
+    (name,) = (head.name for head in model.spec.heads if head.num_outputs)
     with torch.inference_mode():
         wanted = net(**inputs, heads=(name,))
         states, said = states_of_texts(net, inputs), head_logits(net, inputs, name)

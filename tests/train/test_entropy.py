@@ -139,9 +139,9 @@ HEADS = {
     "fixed bias": {"bias": "fixed"},
     "transform": {"transform": TRANSFORM, "bias": "learned"},
     "scaled and capped": {"scale": 0.5, "softcap": 3.0},
-    "mixed": {"mixes": 3},
-    "adaptive": {"adaptive": spec.AdaptiveSpec(cutoffs=(10, 30), width=32, shrink=2)},
-    "one cluster": {"adaptive": spec.AdaptiveSpec(cutoffs=(), width=32, shrink=1)},
+    "mixed": {"num_weighted_layers": 3},
+    "adaptive": {"adaptive": spec.AdaptiveSpec(cutoffs=(10, 30), width=32, div_value=2)},
+    "one cluster": {"adaptive": spec.AdaptiveSpec(cutoffs=(), width=32, div_value=1)},
     "activation": {"activation": "tanh"},
 }
 

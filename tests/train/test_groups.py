@@ -96,7 +96,7 @@ def test_every_parameter_of_every_family_has_a_place(model_type):
                 for name, depth in found.items()
                 if re.search(r"(encoder|decoder)\.embed\.", name) and depth > 0
             }
-            tied = {name for pair in made.spec.tie for name in pair}
+            tied = {name for pair in made.spec.tied_weights for name in pair}
             assert all(any(name.startswith(one) for one in tied) for name in shared)
 
 

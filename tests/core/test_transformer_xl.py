@@ -11,7 +11,7 @@ import torch
 
 from glassformer import spec
 from glassformer.core import ActivationCapture, Cache, Permutation
-from glassformer.core.positions.transformer_xl import BLOCK, shifted
+from glassformer.core.positions.transformer_xl import BLOCK, shift_rows
 from glassformer.errors import GlassformerError
 
 SOME = ("*.resid_pre", "*.scores")
@@ -19,8 +19,8 @@ SOME = ("*.resid_pre", "*.scores")
 
 def test_every_row_is_moved_one_place_further():
     scores = torch.arange(12).view(3, 4)
-    assert shifted(scores, 2).tolist() == [[2, 3], [5, 6], [8, 9]]
-    assert shifted(scores[:1], 4).tolist() == [[0, 1, 2, 3]]
+    assert shift_rows(scores, 2).tolist() == [[2, 3], [5, 6], [8, 9]]
+    assert shift_rows(scores[:1], 4).tolist() == [[0, 1, 2, 3]]
 
 
 @pytest.mark.parametrize("past", [0, 7])
@@ -28,10 +28,13 @@ def test_every_row_is_moved_one_place_further():
     ("position", "pattern"),
     [
         (spec.RelativePositionSpec(), spec.CAUSAL),
-        (spec.RelativePositionSpec(clamp=3, shared=True), spec.AttentionPattern(left=4, right=0)),
-        (spec.RelativePositionSpec(both_ways=True, segments=True), spec.FULL),
         (
-            spec.RelativePositionSpec(both_ways=True, clamp=2),
+            spec.RelativePositionSpec(clamp_length=3, shared_biases=True),
+            spec.AttentionPattern(left=4, right=0),
+        ),
+        (spec.RelativePositionSpec(bidirectional=True, segments=True), spec.FULL),
+        (
+            spec.RelativePositionSpec(bidirectional=True, clamp_length=2),
             spec.AttentionPattern(left=5, right=3),
         ),
     ],
@@ -62,8 +65,8 @@ def test_scores_pair_by_pair(position, pattern, past):
             if not inside:
                 continue
             far = distance
-            if position.clamp is not None:
-                far = max(-position.clamp, min(position.clamp, distance))
+            if position.clamp_length is not None:
+                far = max(-position.clamp_length, min(position.clamp_length, distance))
             angles = [far / 10_000 ** (2 * j / 32) for j in range(16)]
             wave = torch.tensor([*map(math.sin, angles), *map(math.cos, angles)])
             r = (block.position_key.weight @ wave).view(4, 8)
@@ -82,9 +85,9 @@ def test_scores_pair_by_pair(position, pattern, past):
     ("position", "pattern"),
     [
         (spec.RelativePositionSpec(), spec.CAUSAL),
-        (spec.RelativePositionSpec(clamp=100), spec.AttentionPattern(left=50, right=0)),
-        (spec.RelativePositionSpec(both_ways=True), spec.FULL),
-        (spec.RelativePositionSpec(both_ways=True), spec.AttentionPattern(left=30, right=40)),
+        (spec.RelativePositionSpec(clamp_length=100), spec.AttentionPattern(left=50, right=0)),
+        (spec.RelativePositionSpec(bidirectional=True), spec.FULL),
+        (spec.RelativePositionSpec(bidirectional=True), spec.AttentionPattern(left=30, right=40)),
     ],
     ids=str,
 )
@@ -103,10 +106,10 @@ def test_blocks_of_queries_as_all_at_once(position, pattern):
 
 
 def test_gradients_are_those_of_the_plain_computation():
-    position = spec.RelativePositionSpec(both_ways=True, segments=True)
-    net = tiny.net(tiny.encoder(2, embed={"asks": True}, position=position))
+    position = spec.RelativePositionSpec(bidirectional=True, segments=True)
+    net = tiny.net(tiny.encoder(2, embed={"has_query_stream": True}, position=position))
     tokens, segments = tiny.tokens(2, 9), torch.arange(9)[None].expand(2, -1) // 5
-    asked = Permutation.of(torch.randperm(9).expand(2, -1), torch.tensor([[1, 4], [0, 8]]))
+    asked = Permutation.from_order(torch.randperm(9).expand(2, -1), torch.tensor([[1, 4], [0, 8]]))
     found = []
     for eager in (False, True):
         net.zero_grad()
@@ -124,16 +127,16 @@ def test_gradients_are_those_of_the_plain_computation():
 
 
 def test_what_cannot_be_is_said():
-    with pytest.raises(GlassformerError, match="both_ways"):
+    with pytest.raises(GlassformerError, match="bidirectional"):
         tiny.encoder(1, position=spec.RelativePositionSpec())
-    with pytest.raises(GlassformerError, match="blank"):
-        replace(tiny.stack(1), memory=spec.MemorySpec(length=3, blank=True))
-    with pytest.raises(GlassformerError, match="asks"):
-        tiny.stack(1, embed={"asks": True})
+    with pytest.raises(GlassformerError, match="empty memory"):
+        replace(tiny.stack(1), memory=spec.MemorySpec(length=3, zero_initialized=True))
+    with pytest.raises(GlassformerError, match="query stream"):
+        tiny.stack(1, embed={"has_query_stream": True})
     net = tiny.net(tiny.decoder(1, position=spec.RelativePositionSpec()))
     with pytest.raises(GlassformerError, match="prefix"):
         net(tiny.tokens(1, 4), prefix_length=torch.tensor([2]))
-    order = Permutation.of(torch.arange(4)[None])
+    order = Permutation.from_order(torch.arange(4)[None])
     for other in (
         {"document_ids": torch.tensor([[0, 0, 1, 1]])},
         {"prefix_length": torch.tensor([2])},
@@ -147,7 +150,7 @@ def test_what_cannot_be_is_said():
 def test_a_blank_memory_stands_before_padding_too(residual, side):
     """Where the norm comes first, zeros are read as its bias: blank, and not nothing."""
     model = tiny.decoder(2, position=spec.RelativePositionSpec(), residual=residual)
-    stack = replace(model.decoder, memory=spec.MemorySpec(length=5, blank=True))
+    stack = replace(model.decoder, memory=spec.MemorySpec(length=5, zero_initialized=True))
     net = tiny.net(replace(model, decoder=stack))
     with torch.no_grad():
         for block in net.decoder.blocks:
@@ -163,7 +166,9 @@ def test_a_blank_memory_is_seen_and_weighs_nothing():
     """Zeros before a text: they take their share of the attention, and give nothing."""
     model = tiny.decoder(1, position=spec.RelativePositionSpec(), placement="post")
     block = replace(model.decoder.blocks[0], attention=replace(tiny.ATTENTION, bias=False))
-    stack = replace(model.decoder, blocks=(block,), memory=spec.MemorySpec(length=5, blank=True))
+    stack = replace(
+        model.decoder, blocks=(block,), memory=spec.MemorySpec(length=5, zero_initialized=True)
+    )
     net = tiny.net(replace(model, decoder=stack))
     tokens, seen = tiny.tokens(1, 3), ActivationCapture("*.pattern", "*.v", "*.z")
     with torch.no_grad():

@@ -11,7 +11,7 @@ from glassformer import spec
 
 POSITIONS = {
     "shared": spec.DisentangledSpec(span=4, norm=spec.NormSpec()),
-    "separate": spec.DisentangledSpec(span=4, shared=False),
+    "separate": spec.DisentangledSpec(span=4, shared_projections=False),
     "none": None,
 }
 TOKENS = tiny.tokens(2, 9)

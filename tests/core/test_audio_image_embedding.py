@@ -12,12 +12,14 @@ import torch
 import glassformer as gf
 from glassformer import spec
 from glassformer.core import ActivationCapture
-from glassformer.core.audio_image_embedding import picture
+from glassformer.core.audio_image_embedding import unpatchify
 
 FRAMES = spec.AudioFramesSpec(
-    bands=3, position=spec.PositionTableSpec(length=6, layout="inclusive")
+    num_mel_bins=3, position=spec.PositionTableSpec(length=6, layout="inclusive")
 )
-PATCHES = spec.PatchEmbeddingSpec(channels=2, image=(6, 8), patch=(3, 2), blank=True)
+PATCHES = spec.PatchEmbeddingSpec(
+    channels=2, image_size=(6, 8), patch_size=(3, 2), has_mask_token=True
+)
 
 
 def model(embed, *heads):
@@ -76,12 +78,12 @@ def test_a_picture_is_put_together_from_its_tiles():
     image = torch.arange(2 * 6 * 9.0).view(1, 2, 6, 9)
     tiles = [image[..., r : r + 3, c : c + 3].flatten(1) for r in (0, 3) for c in (0, 3, 6)]
     patches = torch.stack([torch.zeros_like(tiles[0]), *tiles], 1)
-    assert torch.equal(picture(patches, (2, 3), 3), image)
+    assert torch.equal(unpatchify(patches, (2, 3), 3), image)
 
 
 @torch.no_grad()
 def test_a_head_may_read_a_mix_of_all_layers():
-    head = spec.HeadSpec(name="classify", pick="mean", mixes=3, outputs=4)
+    head = spec.HeadSpec(name="classify", pooling="mean", num_weighted_layers=3, num_outputs=4)
     net = model(FRAMES, head)
     module = net.heads["classify"]
     module.mix.copy_(torch.tensor([0.5, -1.0, 2.0]))
@@ -108,7 +110,7 @@ def test_what_does_not_fit_a_signal_is_named():
 
 @pytest.mark.parametrize("embed", [FRAMES, PATCHES], ids=["sound", "image"])
 def test_a_model_of_ones_own_that_reads_signals_is_saved_and_loaded(embed, tmp_path):
-    made = model(embed, spec.HeadSpec(name="classify", pick="first", outputs=2))
+    made = model(embed, spec.HeadSpec(name="classify", pooling="first", num_outputs=2))
     made.save(tmp_path)
     again = gf.load(tmp_path)
     assert again.spec == made.spec

@@ -11,7 +11,7 @@ import torch
 from glassformer import GlassformerError, spec
 from glassformer.core import ActivationCapture, Cache
 
-ATTENTION = replace(tiny.ATTENTION, compress=3)
+ATTENTION = replace(tiny.ATTENTION, compression_factor=3)
 
 
 def make(layers: int = 1):

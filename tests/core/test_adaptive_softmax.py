@@ -22,7 +22,9 @@ def filled(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def test_the_softmax_is_torchs():
-    ours = filled(AdaptiveSoftmax(12, 30, spec.AdaptiveSpec(cutoffs=(8, 15), width=12, shrink=2)))
+    ours = filled(
+        AdaptiveSoftmax(12, 30, spec.AdaptiveSpec(cutoffs=(8, 15), width=12, div_value=2))
+    )
     theirs = torch.nn.AdaptiveLogSoftmaxWithLoss(12, 30, [8, 15], div_value=2.0, head_bias=True)
     with torch.no_grad():
         for i in (1, 2):  # torch's tails have no bias
@@ -42,7 +44,7 @@ def test_the_softmax_is_torchs():
 @pytest.mark.parametrize("width", [12, 16])
 @pytest.mark.parametrize("cutoffs", [(), (8, 15)])
 def test_probabilities_add_up_to_one(shrink, width, cutoffs):
-    clusters = spec.AdaptiveSpec(cutoffs=cutoffs, width=width, shrink=shrink)
+    clusters = spec.AdaptiveSpec(cutoffs=cutoffs, width=width, div_value=shrink)
     head = filled(AdaptiveSoftmax(12, 30, clusters))
     said = head(torch.randn(3, 2, 12, generator=torch.Generator().manual_seed(1)))
     assert said.shape == (3, 2, 30)
@@ -50,7 +52,9 @@ def test_probabilities_add_up_to_one(shrink, width, cutoffs):
 
 
 def test_a_word_is_looked_up_in_its_cluster():
-    lookup = filled(AdaptiveLookup(30, 12, spec.AdaptiveSpec(cutoffs=(8, 15), width=8, shrink=2)))
+    lookup = filled(
+        AdaptiveLookup(30, 12, spec.AdaptiveSpec(cutoffs=(8, 15), width=8, div_value=2))
+    )
     words = torch.arange(30)[None]
     for word, vector in enumerate(lookup(words)[0]):
         i = (word >= 8) + (word >= 15)
@@ -63,7 +67,7 @@ def test_what_cannot_be_is_said():
     with pytest.raises(GlassformerError, match="ascending"):
         spec.AdaptiveSpec(cutoffs=(9, 9), width=8)
     with pytest.raises(GlassformerError, match="shrink"):
-        spec.AdaptiveSpec(cutoffs=(9, 12), width=8, shrink=4)
+        spec.AdaptiveSpec(cutoffs=(9, 12), width=8, div_value=4)
     clusters = spec.AdaptiveSpec(cutoffs=(9, 80), width=8)
     with pytest.raises(GlassformerError, match="beyond the vocabulary"):
         tiny.net(replace(tiny.decoder(1), heads=(replace(tiny.LM, adaptive=clusters),)))

@@ -15,14 +15,10 @@ from glassformer import spec
 from glassformer.core import ActivationCapture
 from glassformer.core.embedding import sinusoids
 from glassformer.core.pass_context import PassContext
-from glassformer.core.positions.modules import (
-    RotaryPosition,
-    ShawPosition,
-    T5Bias,
-    alibi_slopes,
-    rotary_frequencies,
-    skew,
-)
+from glassformer.core.positions.alibi import alibi_slopes
+from glassformer.core.positions.rotary import RotaryPosition, rotary_frequencies
+from glassformer.core.positions.shaw import ShawPosition, skew
+from glassformer.core.positions.t5_bias import T5Bias
 
 
 @pytest.mark.parametrize("width", [8, 9])
@@ -43,7 +39,9 @@ def test_sinusoids(layout, width):
 
 
 def test_fairseq_leaves_the_row_of_padding_zero():
-    table = sinusoids(spec.PositionTableSpec(length=9, layout="inclusive", offset=2, pad=1), 11, 8)
+    table = sinusoids(
+        spec.PositionTableSpec(length=9, layout="inclusive", offset=2, padding_idx=1), 11, 8
+    )
     assert torch.all(table[1] == 0) and not torch.any(torch.all(table[2:] == 0, -1))
 
 
@@ -53,7 +51,7 @@ def test_rotary_is_a_complex_rotation(pairing, dim):
     rotary = spec.RotarySpec(dim=dim, theta=100.0, pairing=pairing)
     module = RotaryPosition(rotary, tiny.ATTENTION, 32)
     x = torch.randn(1, 2, 5, 8, generator=torch.Generator().manual_seed(0))
-    turned = module.turn(x, *module.angles(torch.arange(5)[None], torch.float32))
+    turned = module.rotate(x, *module.angles(torch.arange(5)[None], torch.float32))
     for position in range(5):
         for j in range(dim // 2):
             a, b = (j, j + dim // 2) if pairing == "halves" else (2 * j, 2 * j + 1)
@@ -116,7 +114,7 @@ def test_buckets_as_the_reference(bidirectional):
     from transformers.models.t5.modeling_t5 import T5Attention
 
     module = T5Bias(
-        spec.T5BiasSpec(buckets=16, max_distance=40, bidirectional=bidirectional),
+        spec.T5BiasSpec(num_buckets=16, max_distance=40, bidirectional=bidirectional),
         tiny.ATTENTION,
         32,
     )
@@ -251,9 +249,9 @@ def test_disentangled_scores_by_hand(shared, terms, max_distance):
     position = spec.DisentangledSpec(
         span=4,
         max_distance=max_distance,
-        to_position=terms[0],
-        to_content=terms[1],
-        shared=shared,
+        content_to_position=terms[0],
+        position_to_content=terms[1],
+        shared_projections=shared,
         norm=spec.NormSpec(),
     )
     net = tiny.net(tiny.encoder(1, position=position))

@@ -29,7 +29,7 @@ def test_without_a_tap_the_graph_is_as_if_the_taps_were_not_there(monkeypatch):
     net = tiny.net(tiny.decoder(2, position=spec.RotarySpec(dim=8)))
     with_taps = graphs(net, tiny.tokens(2, 5))
     monkeypatch.setattr(PassContext, "hook_point", lambda self, tensor, value: value)
-    monkeypatch.setattr(PassContext, "asked", lambda self, *tensors: False)
+    monkeypatch.setattr(PassContext, "tap_wants", lambda self, *tensors: False)
     assert graphs(net, tiny.tokens(2, 5)) == with_taps
 
 

@@ -43,7 +43,7 @@ def test_the_sum_of_all_tables_scaled_and_normed():
 
 
 def test_factorized_tables_are_projected_to_the_models_width():
-    embed, x = embedded({"factor": 6, "position": spec.PositionTableSpec(length=8)})
+    embed, x = embedded({"embedding_size": 6, "position": spec.PositionTableSpec(length=8)})
     assert embed.token.weight.shape == (50, 6)
     inner = embed.token.weight[tiny.tokens(2, 5)] + embed.position.weight[:5]
     assert torch.allclose(x, inner @ embed.project.weight.T + embed.project.bias, atol=1e-6)
@@ -51,7 +51,7 @@ def test_factorized_tables_are_projected_to_the_models_width():
 
 def test_a_narrow_token_is_projected_before_the_position_is_added():
     embed, x = embedded(
-        {"factor": 6, "project": "token", "position": spec.PositionTableSpec(length=8)}
+        {"embedding_size": 6, "project": "token", "position": spec.PositionTableSpec(length=8)}
     )
     assert embed.position.weight.shape == (8, 32) and embed.project.bias is None
     wide = embed.token.weight[tiny.tokens(2, 5)] @ embed.project.weight.T
