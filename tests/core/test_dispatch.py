@@ -95,11 +95,13 @@ def test_a_kernel_computes_what_it_supports(chosen, model, given, name):
 def test_a_tree_of_few_queries_is_two_products_unless_keys_count_several_times(chosen):
     own = torch.eye(6, dtype=torch.bool).expand(2, 6, 6)
     tree = TreeMask(own, torch.zeros(6, dtype=torch.long))
-    run(tiny.decoder(1), branches=tree)
+    run(tiny.decoder(1), tree_mask=tree)
     sparse = tiny.encoder(1, pattern=spec.BlockSparsePattern(block_size=1, num_random_blocks=0))
-    found = run(sparse, branches=tree)
+    found = run(sparse, tree_mask=tree)
     assert chosen == ["matmul", "sdpa"]
-    assert torch.allclose(found, run(sparse, branches=tree, eager=True), atol=1e-5)
+    assert torch.allclose(
+        found, run(sparse, tree_mask=tree, attn_implementation="eager"), atol=1e-5
+    )
 
 
 def test_the_last_kernel_takes_every_call_and_the_others_have_names_of_their_own():

@@ -14,6 +14,7 @@ from glassformer.baselines.recurrent import RecurrentLayer
 from glassformer.core.block import Block
 from glassformer.core.embedding import Embedding
 from glassformer.core.input_rules import text_ids
+from glassformer.core.pass_context import count_positions
 from glassformer.core.stack import Stack
 from glassformer.inside.attribute.linearize import Back, exact, linear_back, linear_of, norm_of
 from glassformer.inside.capture.names import names_of

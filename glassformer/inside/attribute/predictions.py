@@ -201,7 +201,7 @@ class Predicted:
         return where.tolist() if where is not None and one else [*range(len(self.view.tokens))]
 
     def where(self) -> Tensor | None:
-        """Returns the positions that the head picks, in the form of `core.heads.pooling_positions`."""
+        """Returns the positions that the head reads; see `core.heads.pooling_positions`."""
         hidden, text = self.view.output.last_hidden_state, text_ids(self.view.reading.inputs)
         return pooling_positions(self.head, hidden, text, None, self.view.model.spec.tokens)
 
