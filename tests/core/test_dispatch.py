@@ -55,7 +55,7 @@ def test_with_a_tap_every_layer_chooses(chosen):
 @pytest.mark.parametrize(
     ("model", "given", "name"),
     [
-        (tiny.decoder(1), {"eager": True}, "eager"),
+        (tiny.decoder(1), {"attn_implementation": "eager"}, "eager"),
         (tiny.decoder(1, attention=replace(tiny.ATTENTION, softcap=5.0)), {}, "eager"),
         (tiny.decoder(1, attention=replace(tiny.ATTENTION, score="additive")), {}, "eager"),
         (tiny.decoder(1, position=spec.ShawSpec(max_distance=3)), {}, "eager"),
@@ -88,7 +88,7 @@ def test_with_a_tap_every_layer_chooses(chosen):
 def test_a_kernel_computes_what_it_supports(chosen, model, given, name):
     found = run(model, **given)
     assert chosen == [name]
-    plain = run(model, **{**given, "eager": True})
+    plain = run(model, **{**given, "attn_implementation": "eager"})
     assert torch.allclose(found, plain, atol=1e-5)
 
 
