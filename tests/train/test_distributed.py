@@ -27,7 +27,6 @@ from glassformer.families import find_preset, spec_from_config
 from glassformer.train import toml
 from glassformer.train.tensor_parallel import check_shares, row_order
 
-pytestmark = pytest.mark.xdist_group("together")
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent.parent)}
 STEPS, STOP = 6, 2  # asked to stop while step 2 is logged, a run stops behind step 3

@@ -160,7 +160,6 @@ def killed(tmp_path_factory, pytestconfig) -> Path:
 
 
 @pytest.mark.parametrize("kind", quick(RUNS))
-@pytest.mark.xdist_group("killed")
 def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_bits(killed, kind):
     whole = killed / f"whole-{kind}"
     gf.train(recipe(whole, kind))
