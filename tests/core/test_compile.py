@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import tiny
 import torch
+from quick import quick
 
 from glassformer import spec
 
@@ -31,7 +32,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", quick(KINDS, "both"))
 def test_compiled_as_eager(kind):
     model, given = KINDS[kind]
     net = tiny.net(model)

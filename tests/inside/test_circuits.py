@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import small
 import torch
-from models import FAMILIES, case_of
+from family_models import FAMILIES, case_of
 
 from glassformer import GlassformerError, inside
 from glassformer.core.block import Block

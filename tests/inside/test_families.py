@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from cases import in_transformers
-from models import CONFIGS, FAMILIES, HEADS, case_of, look, text_of
+from family_models import CONFIGS, FAMILIES, HEADS, case_of, look, text_of
 from reference import named
 
 import glassformer as gf

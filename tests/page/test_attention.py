@@ -198,6 +198,6 @@ def test_cross_attention(encoder_decoder, page):
 
 
 @pytest.mark.parametrize("view", ["head", "model", "neuron", "matrix"])
-def test_labels_and_contrast(served, page, axe, view):
-    visit(page, served, panel="attention", attention_view=view)
+def test_labels_and_contrast(shown, page, axe, view):
+    visit(page, shown, panel="attention", attention_view=view)
     assert axe(page) == []

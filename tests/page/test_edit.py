@@ -181,6 +181,6 @@ def test_nothing_changed_moves_nothing(served, page):
     assert all(first == second for first, second in changes(page).values())
 
 
-def test_labels_and_contrast(served, page, axe):
-    visit(page, served, panel="edit")
+def test_labels_and_contrast(shown, page, axe):
+    visit(page, shown, panel="edit")
     assert axe(page) == []

@@ -13,8 +13,9 @@ import numpy as np
 import page_models
 import pytest
 import torch
-from bare import MINUS, addressed, figure, percent, settle, visit
+from bare import CHANGED, MINUS, addressed, figure, percent, settle, visit
 from bare import shares as shares_of
+from quick import quick
 from serving import Served, serve
 from torch import Tensor
 
@@ -267,7 +268,7 @@ PANELS = ("walk", "attention", "next", "lens", "positions", "edit", "compare", "
 SEEN = ("classifier", "tagger", "reader")
 
 
-@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("name", quick(SEEN))
 @pytest.mark.parametrize("panel", PANELS)
 def test_every_panel(labeling, page, axe, panel, name):
     """Nothing on the console (the fixture), nothing that axe finds, no error said."""
@@ -278,7 +279,7 @@ def test_every_panel(labeling, page, axe, panel, name):
     assert page.get_by_role("alert").count() == 0
     assert axe(page) == []
     page.set_viewport_size({"width": 420, "height": 900})
-    page.wait_for_timeout(100)
+    page.evaluate(CHANGED)
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
 
 

@@ -207,6 +207,6 @@ def test_what_really_comes_has_its_rank(decoder, folders, page):
 
 
 @pytest.mark.parametrize("view", ["choice", "beams", "steps"])
-def test_labels_and_contrast(served, page, axe, view):
-    visit(page, served, panel="next", next_view=view)
+def test_labels_and_contrast(shown, page, axe, view):
+    visit(page, shown, panel="next", next_view=view)
     assert axe(page) == []

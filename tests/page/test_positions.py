@@ -83,6 +83,6 @@ def test_more_positions_are_asked_for_and_kept_in_the_address(decoder, page):
     assert page.get_by_role("application", name="visible, 64 × 64").count() == 1
 
 
-def test_labels_and_contrast(served, page, axe):
-    visit(page, served, panel="positions")
+def test_labels_and_contrast(shown, page, axe):
+    visit(page, shown, panel="positions")
     assert axe(page) == []

@@ -8,6 +8,7 @@ import page_models
 import pytest
 from bare import addressed
 from playwright.sync_api import expect
+from quick import quick
 from serving import serve
 
 SEEN = "localStorage.setItem('glassformer.tour', 'seen')"
@@ -24,9 +25,9 @@ def odd(tmp_path_factory):
 
 def walk(page, served, query: str = ""):
     """Opens the walk with the tour behind it."""
-    page.add_init_script(SEEN)
     page.emulate_media(reduced_motion="reduce")
-    page.goto(served.address + query)
+    with page.add_init_script(SEEN):
+        page.goto(served.address + query)
     page.get_by_role("navigation", name="Steps", exact=True).wait_for()
     return page
 
@@ -94,6 +95,9 @@ def test_a_number_is_the_servers(page, decoder):
     assert sum(map(number, products)) == pytest.approx(expected, abs=0.05)
 
 
+@pytest.mark.parametrize(
+    "served", quick(["decoder", "encoder", "encoder_decoder"], "encoder_decoder"), indirect=True
+)
 def test_every_step_of_every_kind_of_model(page, served):
     """Next leads through all steps to the last; each has its picture, and none an error."""
     walk(page, served)
@@ -239,7 +243,7 @@ def test_in_chinese(page, decoder):
 
 
 @pytest.mark.parametrize("at", ["model", "block", "dot", "probabilities"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", quick(["light", "dark"]))
 def test_axe(page, decoder, axe, at, scheme):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     walk(page, decoder, f"?walk.at={at}&walk.column=1")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from quick import quick
 from torch.utils.checkpoint import checkpoint
 
 from glassformer.native.attention import library
@@ -165,9 +166,10 @@ def test_computed_again():
     assert all(torch.equal(x, y) for x, y in zip(plain, again, strict=True))
 
 
-def test_compiled():
+@pytest.mark.parametrize("backend", quick(["aot_eager", "inductor"]))
+def test_compiled(backend):
     inputs = heads(8, 64, 4, 4, 32)
-    fast = torch.compile(layer, fullgraph=True)
+    fast = torch.compile(layer, fullgraph=True, backend=backend)
     with own_kernels(CPU):
         compiled = with_gradients(fast, *inputs)
     assert_close(compiled, with_gradients(layer, *(x.double() for x in inputs)))
