@@ -21,11 +21,12 @@ from glassformer.cli.path_arguments import file_named
 from glassformer.cli.printing import say
 from glassformer.cli.shared_options import OnError
 from glassformer.cli.text_column import TextColumn
+from glassformer.data.data_config import DataSettings
+from glassformer.data.files import TextFileReader, find_files
+from glassformer.data.readers import READERS, form_of
+from glassformer.data.record import RecordError, path_and_line
 from glassformer.errors import ConfigError, DataError, GlassformerError, InputError
 from glassformer.tasks.batching import PAUSE, Pause
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import RecordError, TextFileReader, find_files, path_and_line
-from glassformer.train.data.readers import READERS, form_of
 
 Record = Mapping[str, Any]
 Question = TypeVar("Question")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from glassformer.cli.input_records import InputLine, InputRecords, Record, field_of
 from glassformer.cli.printing import print_json, say
+from glassformer.data.readers import form_of
 from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.translation import SignedMetric
-from glassformer.train.data.readers import form_of
 
 
 def text_in(record: Record, field: str) -> str:

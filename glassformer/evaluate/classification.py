@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field, near
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap_sums
@@ -18,7 +19,6 @@ from glassformer.tasks.classify import Classification, Classifier
 from glassformer.text.backend import Text
 from glassformer.train.objectives.classification import named
 from glassformer.train.objectives.labels import written
-from glassformer.train.objectives.objective import Record
 
 
 class Labeled(NamedTuple):

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from glassformer.data.data_config import DataSettings, Format
+from glassformer.data.readers import form_of
+from glassformer.data.record import Record, RecordError, path_and_line
+from glassformer.data.records import Records, renamed
 from glassformer.errors import ConfigError, DataError
-from glassformer.train.data.data_config import DataSettings, Format
-from glassformer.train.data.files import RecordError, path_and_line
-from glassformer.train.data.readers import form_of
-from glassformer.train.data.records import Records, renamed
-from glassformer.train.objectives.objective import Record
 
 Source = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any] | RecordError]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples
 from glassformer.metrics.report_table import ScoreTable
-from glassformer.train.objectives.objective import Record
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError, UnsupportedError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, OfSums, Resamples, bootstrap_sums
@@ -16,7 +17,6 @@ from glassformer.model import Model
 from glassformer.tasks.batching import batched, device_of
 from glassformer.tasks.model_protocol import purpose, require_head, require_tokenizer
 from glassformer.train.objectives.masking import Masking, Masks
-from glassformer.train.objectives.objective import Record
 from glassformer.train.objectives.text_inputs import IGNORED, Ids, TextFrame, length_of, read_inputs
 
 HIDDEN = Masks(probability=0.15, masked=1.0, random=0.0, whole_words=True, static=1)

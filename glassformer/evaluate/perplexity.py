@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.evaluate.lm_harness.run import context_of, perplexities, require_language_model
 from glassformer.generate import Score
 from glassformer.metrics.bootstrap import MetricWithCI, Numbers, Resamples, bootstrap_sums
 from glassformer.model import Model
-from glassformer.train.objectives.objective import Record
 
 BLOCK = 512  # tokens
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap, bootstrap_means
@@ -17,7 +18,6 @@ from glassformer.metrics.translation import (
 from glassformer.model import Model
 from glassformer.tasks.summarize import Summarizer, Summary
 from glassformer.tasks.translate import Translation, Translator
-from glassformer.train.objectives.objective import Record
 
 Written = Translation | Summary
 

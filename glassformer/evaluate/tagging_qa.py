@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap_means, bootstrap_sums
@@ -18,7 +19,6 @@ from glassformer.metrics.squad import exact_match, right_answers, word_f1
 from glassformer.model import Model
 from glassformer.tasks.answer import Answer, Answerer
 from glassformer.tasks.tag import Tagged, Tagger
-from glassformer.train.objectives.objective import Record
 
 
 class TaggedWords(NamedTuple):

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from glassformer import adapters
+from glassformer.data import Records
 from glassformer.errors import ConfigError
 from glassformer.model import Model
+from glassformer.train.batches import Loader, make_loader
+from glassformer.train.batches import prepare as prepare_data
 from glassformer.train.build_model import build
-from glassformer.train.data import Loader, Records, make_loader
-from glassformer.train.data import prepare as prepare_data
 from glassformer.train.data_feed import DataFeed
 from glassformer.train.distributed import Worker
 from glassformer.train.loop import Loop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from itertools import islice
 
-from glassformer.train.data import Loader
+from glassformer.train.batches import Loader
 from glassformer.train.distributed import Worker
 from glassformer.train.objectives import TrainingBatch
 

@@ -19,7 +19,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from glassformer.errors import ConfigError, DeviceError, GlassformerError
 from glassformer.loading import as_device
-from glassformer.train.data.collate import runs_of
+from glassformer.train.batches.collate import runs_of
 from glassformer.train.objectives import TrainingBatch
 from glassformer.train.recipe import ScaleSettings
 

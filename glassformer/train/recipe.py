@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from glassformer.data.data_config import DataSettings
 from glassformer.errors import ConfigError, LoadError
 from glassformer.train import toml
 from glassformer.train.coerce import fill, number, unknown
-from glassformer.train.data.data_config import DataSettings
 
 Table = Mapping[str, Any]
 

@@ -21,7 +21,10 @@ from glassformer.train.trainer import dry_run
 
 TEXT = "the cat sat on the mat and the dog sat on the log while the sun went down.\n" * 20
 MOMENTS = [
-    ("glassformer.train.data.memmap_dataset.MemmapWriter.close", 0),  # while the data is prepared
+    (
+        "glassformer.train.batches.memmap_dataset.MemmapWriter.close",
+        0,
+    ),  # while the data is prepared
     ("glassformer.train.loop.Loop.take_step", 0),  # before the first step
     ("glassformer.train.loop.Loop.take_step", 2),  # before the first checkpoint
     # while the first is written

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.core import Cache
+from glassformer.data.record import Record
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.model import Model
 from glassformer.spec import HeadSpec, ModelSpec, RecurrentSpec
-from glassformer.train.data.collate import pad_rows
+from glassformer.train.batches.collate import pad_rows
 from glassformer.train.fused_cross_entropy import exact, head_loss, head_of
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,

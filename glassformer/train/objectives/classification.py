@@ -10,14 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError
 from glassformer.metrics.classification import accuracy, f1, matthews
 from glassformer.model import Model
 from glassformer.tasks.classify import SEVERAL, SINGLE
 from glassformer.tasks.model_protocol import keep_settings
-from glassformer.train.data.collate import pad_rows
+from glassformer.train.batches.collate import pad_rows
 from glassformer.train.objectives.labels import Labels, written
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     TEXT,

@@ -9,14 +9,15 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError, UnsupportedError
 from glassformer.metrics.regression import perplexity
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
 from glassformer.text.prefetch import PrefetchEncoder
-from glassformer.train.data import collate
-from glassformer.train.data.collate import pad
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.batches import collate
+from glassformer.train.batches.collate import pad
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     Answer,

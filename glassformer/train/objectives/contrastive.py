@@ -11,11 +11,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.tasks.embed import require_text, states_of
 from glassformer.tasks.pooling import Pooling
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     LOW,

@@ -15,12 +15,13 @@ from torch import Tensor, nn
 
 from glassformer.core import ModelOutput, Transformer
 from glassformer.core.hooks import Tap
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError
 from glassformer.loading import load
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import by_rows, exact, head_of, output
 from glassformer.train.losses import soft_targets
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
 from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import IGNORED

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.metrics.squad import exact_match, right_answers, word_f1
 from glassformer.model import Model
@@ -23,8 +24,8 @@ from glassformer.tasks.answer import best_spans
 from glassformer.tasks.model_protocol import keep_settings
 from glassformer.tasks.windows import parts
 from glassformer.text.encoding import TextEncoding
-from glassformer.train.data.collate import pad, pad_rows
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.batches.collate import pad, pad_rows
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     LOW,

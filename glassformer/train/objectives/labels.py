@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.tasks.model_protocol import keep_settings
-from glassformer.train.objectives.objective import Record
 from glassformer.train.objectives.registry import objectives
 
 

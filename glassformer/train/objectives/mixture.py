@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.train.objectives.mixture_parts import part_names
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
 from glassformer.train.objectives.sequence_level import SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import length_of

@@ -10,11 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError
 from glassformer.metrics.classification import accuracy
 from glassformer.model import Model
-from glassformer.train.data import collate
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.batches import collate
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     LOW,

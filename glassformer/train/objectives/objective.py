@@ -11,15 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 
-Record = Mapping[str, Any]
-"""A line of a data file by column name; `where` locates the line.
-
-A long text is split into several records: `begins` is False in all but the first (they get no start
-token), `ends` in all but the last (no end token). Without these keys a record is a whole text.
-"""
 Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
 
 

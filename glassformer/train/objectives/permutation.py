@@ -14,12 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import Permutation
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
-from glassformer.train.data.collate import pad_rows
+from glassformer.train.batches.collate import pad_rows
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.causal import remembered
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,

@@ -22,7 +22,7 @@ from glassformer.families._shared import heads
 from glassformer.loading import create
 from glassformer.model import Model
 from glassformer.spec import BlockSpec, ModelSpec
-from glassformer.train.data.collate import pad, pad_rows
+from glassformer.train.batches.collate import pad, pad_rows
 from glassformer.train.fused_cross_entropy import exact, head_loss, head_of, output, rows_at_once
 from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import Masks

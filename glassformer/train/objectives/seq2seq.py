@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.metrics.regression import perplexity
 from glassformer.model import Model
@@ -22,7 +23,7 @@ from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.losses import smoothed_entropy
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
 from glassformer.train.objectives.sequence_level import (

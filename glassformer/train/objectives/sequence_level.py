@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError
 from glassformer.model import Model
 from glassformer.text.prefetch import PrefetchEncoder
-from glassformer.train.data.collate import even, pad
+from glassformer.train.batches.collate import even, pad
 from glassformer.train.fused_cross_entropy import exact, features, head_loss, head_of
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.text_inputs import column, length_of, tokenizer_of
 
 TEXT: dict[str, type[np.generic]] = {

@@ -10,13 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.model import Model
 from glassformer.tasks import windows
 from glassformer.text import Tokenizer
-from glassformer.train.data.collate import pad_rows
+from glassformer.train.batches.collate import pad_rows
 from glassformer.train.fused_cross_entropy import IGNORE
-from glassformer.train.objectives.objective import Example, Record
+from glassformer.train.objectives.objective import Example
 
 Ids = NDArray[np.int64]
 IGNORED = IGNORE  # a position without a target

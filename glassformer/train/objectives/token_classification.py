@@ -10,6 +10,7 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.classification import accuracy
 from glassformer.metrics.ner import entity_scores, names_entities
@@ -19,9 +20,9 @@ from glassformer.tasks.windows import encode_words
 from glassformer.tasks.words import SPLITS, Split
 from glassformer.text import Tokenizer
 from glassformer.text.prefetch import PrefetchEncoder
-from glassformer.train.data.collate import pad
+from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.labels import Labels, written
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     TEXT,

@@ -11,12 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
-from glassformer.train.data.collate import pad
+from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import MASKS, Masks
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,

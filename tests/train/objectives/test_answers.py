@@ -14,7 +14,8 @@ import readers
 import torch
 
 import glassformer as gf
-from glassformer.train.data import DataSettings, make_loader, prepare
+from glassformer.data import DataSettings
+from glassformer.train.batches import make_loader, prepare
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture_parts import with_heads
 from glassformer.train.objectives.registry import options_of

@@ -16,8 +16,8 @@ import torch
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.train.activation_checkpointing import Compiled
+from glassformer.train.batches.mixing import Shared, apportioned
 from glassformer.train.build_data import with_labels
-from glassformer.train.data.mixing import Shared, apportioned
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture_parts import with_heads, with_part_labels
 from glassformer.train.recipe import read_recipe

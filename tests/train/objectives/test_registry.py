@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.data import DataSettings
 from glassformer.errors import GlassformerError
-from glassformer.train.data import DataSettings, make_loader, prepare
-from glassformer.train.data.tokenize_workers import packed
+from glassformer.train.batches import make_loader, prepare
+from glassformer.train.batches.tokenize_workers import packed
 from glassformer.train.objectives import make_objective, objectives
 from glassformer.train.objectives.registry import options_of
 

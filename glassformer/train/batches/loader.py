@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.data.data_config import DataSettings
 from glassformer.errors import ConfigError, DataError
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.memmap_dataset import MemmapDataset
-from glassformer.train.data.mixing import Shared
-from glassformer.train.data.packing import (
+from glassformer.train.batches.memmap_dataset import MemmapDataset
+from glassformer.train.batches.mixing import Shared
+from glassformer.train.batches.packing import (
     PackedRows,
     RowSource,
     SingleRows,
     StreamRows,
     VaryingRows,
 )
-from glassformer.train.data.sampler import Bucketed, Even, InTurn, Order, Shuffled
+from glassformer.train.batches.sampler import Bucketed, Even, InTurn, Order, Shuffled
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 
 

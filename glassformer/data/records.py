@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from glassformer.data.data_config import DataSettings
+from glassformer.data.files import TextFileReader, find_files
+from glassformer.data.readers import READERS, Found, read_parallel
+from glassformer.data.record import Record, RecordError
 from glassformer.errors import ConfigError, DataError
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import RecordError, TextFileReader, find_files
-from glassformer.train.data.readers import READERS, Found, read_parallel
-from glassformer.train.objectives.objective import Record
 
 
 class Records:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.train.data.memmap_dataset import MemmapDataset
-from glassformer.train.data.sampler import Numbers, Shuffle
+from glassformer.train.batches.memmap_dataset import MemmapDataset
+from glassformer.train.batches.sampler import Numbers, Shuffle
 from glassformer.train.objectives.objective import Example
 
 USUAL, SPREAD, SHORTEST = 0.95, 5.0, 5  # windows of varying length, as in AWD-LSTM

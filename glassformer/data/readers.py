@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.data.data_config import DataSettings
+from glassformer.data.files import PIECE, TextFileReader
+from glassformer.data.record import Record, RecordError
+from glassformer.data.tables import read_csv, read_parquet, read_tsv
 from glassformer.errors import ConfigError, DataError
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import PIECE, RecordError, TextFileReader
-from glassformer.train.data.tables import read_csv, read_parquet, read_tsv
-from glassformer.train.objectives.objective import Record
 
 Found = Iterator[Record | RecordError]
 

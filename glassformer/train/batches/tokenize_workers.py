@@ -19,10 +19,10 @@ from typing import Any
 import torch
 
 from glassformer.core import Transformer
+from glassformer.data.record import Record, RecordError, path_and_line
 from glassformer.errors import DataError, GlassformerError
-from glassformer.train.data.files import RecordError, path_and_line
-from glassformer.train.data.memmap_dataset import ExampleBlock, block_of
-from glassformer.train.objectives.objective import Example, Objective, Record
+from glassformer.train.batches.memmap_dataset import ExampleBlock, block_of
+from glassformer.train.objectives.objective import Example, Objective
 
 
 def prepared(

@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.data_config import DataSettings
+from glassformer.data.files import TextFileReader
+from glassformer.data.record import Record, RecordError
 from glassformer.errors import DataError, GlassformerError
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import RecordError, TextFileReader
-from glassformer.train.objectives.objective import Record
 
 Line = tuple[int, str | RecordError]  # its number and content
 LONGEST_FIELD = 2**26

@@ -8,17 +8,12 @@ import json
 import numpy as np
 import pytest
 
+from glassformer.data.data_config import DataSettings
+from glassformer.data.files import PIECE, TextFileReader, find_files, place_to_cut
+from glassformer.data.readers import _between_blanks
+from glassformer.data.record import RecordError
+from glassformer.data.records import Records
 from glassformer.errors import GlassformerError
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import (
-    PIECE,
-    RecordError,
-    TextFileReader,
-    find_files,
-    place_to_cut,
-)
-from glassformer.train.data.readers import _between_blanks
-from glassformer.train.data.records import Records
 
 
 @pytest.fixture
