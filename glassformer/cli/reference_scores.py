@@ -41,7 +41,7 @@ class ReferenceScores:
         self.lines: dict[str, Record] = {}
         if file is None:
             return
-        paths = inputs.shelf.paths
+        paths = inputs.file_reader.paths
         if len(paths) > 1 or any(form_of(path) in ("csv", "tsv") for path in paths):
             raise ConfigError(
                 "--reference belongs to the lines of one text or JSON file; of others name the "

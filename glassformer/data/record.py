@@ -32,14 +32,10 @@ class RecordError(DataError):
     def __str__(self) -> str:
         return f"{self.where}: {self.wrong}{self.advice}."
 
-    def refused(self) -> DataError:
+    def refused(self, remedy: str = 'leave it out with data.on_error = "skip"') -> DataError:
         """Returns the error to raise if malformed records are not skipped."""
         why = str(self).rstrip(".")
-        return DataError(
-            f'{why}; mend it, or leave it out with data.on_error = "skip".',
-            path=self.path,
-            line=self.line,
-        )
+        return DataError(f"{why}; mend it, or {remedy}.", path=self.path, line=self.line)
 
 
 def path_and_line(where: str) -> tuple[str | None, int | None]:

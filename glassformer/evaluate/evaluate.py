@@ -8,9 +8,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.sources import OnError, RecordSource, Source
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.evaluate.classification import ClassificationEvaluator
-from glassformer.evaluate.data import Data, OnError, Source
 from glassformer.evaluate.evaluator import Evaluation, Evaluator, near
 from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
 from glassformer.evaluate.lm_harness.run import BenchmarkEvaluator
@@ -104,7 +104,12 @@ def evaluate(
     name = task or task_of(loaded, head)
     judge = make_evaluator(loaded, name, head, options)
     read = partial(
-        Data, usual=judge.form, form=format, columns=columns, encoding=encoding, on_error=on_error
+        RecordSource,
+        format=format,
+        default_format=judge.form,
+        columns=columns,
+        encoding=encoding,
+        on_error=on_error,
     )
     if isinstance(judge, BenchmarkEvaluator):
         judge.shots = shots
@@ -179,17 +184,17 @@ def make_evaluator(
     return make(model, require_head(model, kind, f"evaluate by {task}", head).name)
 
 
-def questions(judge: Evaluator[Any, Any], records: Data) -> Iterator[tuple[str, Any]]:
+def questions(judge: Evaluator[Any, Any], records: RecordSource) -> Iterator[tuple[str, Any]]:
     """Yields (location, question) for each valid record."""
     for record in chain.from_iterable(map(judge.records, records)):
         try:
             yield record["where"], judge.ask(record)
         except GlassformerError as error:
-            records.bad(record["where"], str(error))
+            records.reject(record["where"], str(error))
 
 
 def answered(
-    judge: Evaluator[Any, Any], records: Data, limit: int | None, progress: Progress | None
+    judge: Evaluator[Any, Any], records: RecordSource, limit: int | None, progress: Progress | None
 ) -> tuple[list[Any], list[Any]]:
     """Returns questions and answers, without those that could not be answered."""
     asked = list(islice(questions(judge, records), limit))
@@ -198,7 +203,7 @@ def answered(
     answers = answers if progress is None else progress(answers, len(asked))
     for (where, question), answer in zip(asked, answers, strict=True):
         if isinstance(answer, GlassformerError):
-            records.bad(where, str(answer))
+            records.reject(where, str(answer))
         else:
             kept[0].append(question)
             kept[1].append(answer)
