@@ -26,6 +26,7 @@ from glassformer.cli.inspect import inspect
 from glassformer.cli.lens import lens
 from glassformer.cli.open import open_page
 from glassformer.cli.output_paths import guarded
+from glassformer.cli.printing import is_main_process
 from glassformer.cli.runs import runs
 from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
@@ -38,8 +39,7 @@ from glassformer.cli.translate import translate
 from glassformer.cli.vectors import vectors
 from glassformer.cli.watch import watch
 from glassformer.cli.zoo import zoo
-from glassformer.errors import GlassformerError
-from glassformer.train.launch import LostError, is_main
+from glassformer.errors import GlassformerError, LostProcessError
 
 VERBS: dict[str, dict[str, Callable[..., None]]] = {
     "Look inside": {
@@ -123,7 +123,8 @@ def ended() -> int:
         sys.stdout.flush()
         return code
     except GlassformerError as error:
-        say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # others stay silent
+        speaks = is_main_process() or isinstance(error, LostProcessError)
+        say(str(error), quiet=not speaks)
         return 1
     except Misused as error:
         said = mistake(error)

@@ -18,7 +18,7 @@ from glassformer.core.adaptive_softmax import AdaptiveSoftmax
 from glassformer.core.heads import Head, Projection
 from glassformer.core.linear import Linear
 from glassformer.errors import UnsupportedError
-from glassformer.train.adaptive_loss import adaptive_loss
+from glassformer.train.losses import adaptive_loss
 
 IGNORE = -100  # a target that is left out of the loss
 EVEN = 64  # logits should have a multiple of so many columns, or matrix products are slow

@@ -30,11 +30,11 @@ from typing import Any
 from glassformer.errors import ConfigError, GlassformerError, LoadError
 from glassformer.storage.files import write_synced
 from glassformer.text.loading.load import holds_tokenizer
+from glassformer.train.checkpointing import checkpoints, step_number
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
 from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat, read_recipe
 from glassformer.train.reporter import Entry
 from glassformer.train.run_folder_v01 import files_of_older_run
-from glassformer.train.state import checkpoints, step_of
 
 LOCK = ".lock"
 FILES = ("metrics.jsonl", "about.json", "README.md")
@@ -86,7 +86,7 @@ class Run:
     def step(self) -> int:
         """Step of the last checkpoint; 0 if there is none."""
         saved = checkpoints(self.state)
-        return step_of(saved[-1]) if saved else 0
+        return step_number(saved[-1]) if saved else 0
 
     @property
     def finished(self) -> dict[str, Any] | None:
@@ -153,7 +153,7 @@ class NonMainRun(Run):
     def sync(self) -> None: ...
 
 
-def onlooker(recipe: Recipe) -> Run:
+def non_main_run(recipe: Recipe) -> Run:
     """Returns a run that the main process has opened."""
     folder = Path(recipe.run.folder)
     return NonMainRun(folder, recipe, Manifest.read(folder))

@@ -72,7 +72,7 @@ class ShardPlan:
         full = self.plain(name, tensor)
         return distribute_tensor(full, self.flat, [Shard(0)], src_data_rank=None)
 
-    def taken(self, name: str, tensor: Tensor, saved: Tensor) -> None:
+    def restore(self, name: str, tensor: Tensor, saved: Tensor) -> None:
         """Copies a tensor loaded from a checkpoint into the sharded tensor."""
         if name not in self.orders or not isinstance(tensor, DTensor):
             return

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from glassformer.train.evaluate import is_better
+from glassformer.train.early_stopping import is_better
 from glassformer.train.optimizers.shards import local
 
 

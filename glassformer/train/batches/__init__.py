@@ -5,8 +5,8 @@
 >>> loader.batches(step)
 """
 
-from glassformer.train.batches.loader import Loader, make_loader
+from glassformer.train.batches.loader import DataModule, Loader, make_loader
 from glassformer.train.batches.memmap_dataset import MemmapDataset
 from glassformer.train.batches.tokenize_dataset import prepare
 
-__all__ = ["Loader", "MemmapDataset", "make_loader", "prepare"]
+__all__ = ["DataModule", "Loader", "MemmapDataset", "make_loader", "prepare"]

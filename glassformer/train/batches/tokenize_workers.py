@@ -39,7 +39,9 @@ def prepared(
     begins: list[bool] = []
     skipped: list[str] = []
     records = list(records)
-    objective.foresee([record for record in records if not isinstance(record, RecordError)])
+    objective.lookahead_tokenize(
+        [record for record in records if not isinstance(record, RecordError)]
+    )
     for record in records:
         try:
             if isinstance(record, RecordError):

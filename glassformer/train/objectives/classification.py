@@ -68,8 +68,8 @@ class ClassificationObjective(SequenceLevelObjective):
     def labels_of(record: Record) -> list[str]:
         return named(record)
 
-    def foresee(self, records: Sequence[Record]) -> None:
-        self.texts.foresee(records)
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
+        self.texts.lookahead_tokenize(records)
 
     def prepare(self, record: Record) -> Iterable[Example]:
         names = named(record)

@@ -86,7 +86,7 @@ class Continuation(SequenceLevelObjective):
             eos_token_id=end,
         )
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         texts: list[str] = []
         for record in records:
             with suppress(GlassformerError):  # `prepare` reports the error

@@ -66,7 +66,7 @@ class Contrastive(SequenceLevelObjective):
         self.weights = {PART: 1.0}
         model.pooling = self.pooling
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         self.texts.ahead.read(text for record in records for text in _texts(record))
 
     def prepare(self, record: Record) -> Iterable[Example]:

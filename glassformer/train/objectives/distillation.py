@@ -103,8 +103,8 @@ class Distillation(SequenceLevelObjective):
     def prepare(self, record: Record) -> Iterable[Example]:
         return self.task.prepare(record)
 
-    def foresee(self, records: Sequence[Record]) -> None:
-        self.task.foresee(records)
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
+        self.task.lookahead_tokenize(records)
 
     def draws(self, example: Example) -> bool:
         return self.task.draws(example)
@@ -132,7 +132,7 @@ class Distillation(SequenceLevelObjective):
             batch.targets,
             {**counts, **{part: own[part] for part in own if part in self._weights}},
             batch.tokens,
-            batch.aside,
+            batch.extra,
         )
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

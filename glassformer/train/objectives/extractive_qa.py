@@ -96,7 +96,7 @@ class ExtractiveQA(SequenceLevelObjective):
         if impossible:
             keep_settings(model, head, threshold=0.0)
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         asked: list[Any] = [(record.get("question"), record.get("context")) for record in records]
         self.texts.ahead.read((q.strip(), c) for q, c in asked if isinstance(q, str))
 
@@ -175,7 +175,7 @@ class ExtractiveQA(SequenceLevelObjective):
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         """Returns the best span of every window, with the answers to its question."""
-        examples: Sequence[Example] = batch.aside["examples"]
+        examples: Sequence[Example] = batch.extra["examples"]
         scores = said(net, batch, self.head).cpu()  # [window, slot, 2]
         offsets = [example["offsets"].reshape(-1, 2) for example in examples]
         real = [one[:, 1] > 0 for one in offsets]

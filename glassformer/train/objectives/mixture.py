@@ -81,10 +81,10 @@ class Mixture(SequenceLevelObjective):
             for field, kind in self.parts[name].fields.items()
         }
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         for name in self.names:
             own = [record for record in records if record.get("objective", name) == name]
-            self.parts[name].foresee(own)
+            self.parts[name].lookahead_tokenize(own)
 
     def prepare(self, record: Record) -> Iterable[Example]:
         """Yields combined examples with one of every part; a part with fewer repeats them."""
@@ -168,10 +168,10 @@ class Mixture(SequenceLevelObjective):
             whole.targets |= {f"{name}{AT}{key}": value for key, value in batch.targets.items()}
             whole.counts |= {f"{name}{AT}{key}": value for key, value in counts.items()}
             whole.tokens += batch.tokens if rows else 0
-            whole.aside[name] = batch.aside
+            whole.extra[name] = batch.extra
         return whole
 
-    def apart(self, batch: TrainingBatch) -> list[TrainingBatch]:
+    def split_parts(self, batch: TrainingBatch) -> list[TrainingBatch]:
         there = _by_part(batch.inputs)
         return [_of_part(batch, name) for name in self.names if name in there]
 
@@ -221,8 +221,8 @@ class Mixture(SequenceLevelObjective):
         for name in self.names:
             if name in inputs:
                 own = inputs[name], targets.get(name, {}), counts.get(name, {})
-                aside = batch.aside.get(name, {})
-                yield name, TrainingBatch(*own, batch.tokens, aside, batch.heard)
+                extra = batch.extra.get(name, {})
+                yield name, TrainingBatch(*own, batch.tokens, extra, batch.head_outputs)
 
     def _ends(self, *there: str) -> NDArray[np.float64]:
         """Returns the cumulative shares of the parts, for a row that could serve these.

@@ -27,17 +27,17 @@ class TrainingBatch:
         targets: Targets of the loss.
         counts: For each part of the loss, the number of tokens (or texts) that its sum is over.
         tokens: Number of tokens that are read.
-        aside: Other data that an evaluation needs.
-        heard: Cached outputs of heads in an evaluation, which needs them for the loss and for the
-            predictions; None in training.
+        extra: Other data that an evaluation needs.
+        head_outputs: Cached outputs of heads in an evaluation, which needs them for the loss and
+            for the predictions; None in training.
     """
 
     inputs: dict[str, Tensor]
     targets: dict[str, Tensor]
     counts: dict[str, float]
     tokens: int
-    aside: dict[str, Any] = field(default_factory=dict)
-    heard: dict[tuple[str, int], Tensor] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    head_outputs: dict[tuple[str, int], Tensor] | None = None
 
 
 class Objective(nn.Module, ABC):
@@ -59,7 +59,7 @@ class Objective(nn.Module, ABC):
     few_shapes: bool = False  # whether to pad rows to one of a few lengths, for CUDA graphs
     others: int = 0  # number of random other rows that are added, with their fields as "other.0.x"
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         """Announces the records that are prepared next, so that they can be tokenized together."""
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Objective(nn.Module, ABC):
         """
         return []
 
-    def apart(self, batch: TrainingBatch) -> list[TrainingBatch]:
+    def split_parts(self, batch: TrainingBatch) -> list[TrainingBatch]:
         """Splits a batch into batches that can be trained on separately with the same result."""
         return [batch]
 

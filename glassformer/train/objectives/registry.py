@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
@@ -9,14 +10,15 @@ from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.train.objectives.objective import Objective
 
+DECORATOR = re.compile(r'^@objective\("([\w-]+)"\)', re.MULTILINE)
 OBJECTIVES: dict[str, type[Objective]] = {}
+"""The objectives that are imported, by name."""
 Kind = TypeVar("Kind", bound=type[Objective])
 
 
@@ -31,11 +33,34 @@ def objective(name: str) -> Callable[[Kind], Kind]:
 
 
 @cache
-def objectives() -> Mapping[str, type[Objective]]:
-    """Returns all objectives by name; imports the modules of this folder."""
-    for found in iter_modules([str(Path(__file__).parent)]):
-        import_module(f"{__package__}.{found.name}")
-    return OBJECTIVES
+def _modules() -> Mapping[str, str]:
+    """Returns the modules of this folder by the names of their objectives.
+
+    The names are read from the source, so that only the objective of a recipe is imported.
+    """
+    return {
+        name: f"{__package__}.{path.stem}"
+        for path in sorted(Path(__file__).parent.glob("*.py"))
+        for name in DECORATOR.findall(path.read_text("utf-8"))
+    }
+
+
+def objective_names() -> list[str]:
+    """Returns the names of all objectives, without importing them."""
+    return sorted({*OBJECTIVES, *_modules()})
+
+
+def find_objective(name: str) -> type[Objective]:
+    """Returns the class of an objective, and imports its module if it is not imported yet."""
+    if name not in OBJECTIVES:
+        if name not in _modules():
+            known = objective_names()
+            raise ConfigError(
+                f"There is no objective {name!r}; {_nearest(name, known)} There are: "
+                f"{', '.join(known)}."
+            )
+        import_module(_modules()[name])
+    return OBJECTIVES[name]
 
 
 class Option(NamedTuple):
@@ -51,12 +76,7 @@ def options_of(name: str) -> dict[str, Option]:
     If a default is a dataclass, its fields are options, too, so that several objectives can share
     options.
     """
-    if name not in objectives():
-        raise ConfigError(
-            f"There is no objective {name!r}; {_nearest(name, objectives())} There are: "
-            f"{', '.join(sorted(objectives()))}."
-        )
-    hints = get_type_hints(objectives()[name].__init__)
+    hints = get_type_hints(find_objective(name).__init__)
     found: dict[str, Option] = {}
     for key, default in _defaults(name).items():
         if is_dataclass(default) and not isinstance(default, type):
@@ -71,7 +91,7 @@ def options_of(name: str) -> dict[str, Option]:
 
 
 def _defaults(name: str) -> dict[str, Any]:
-    arguments = signature(objectives()[name]).parameters.items()
+    arguments = signature(find_objective(name)).parameters.items()
     return {key: a.default for key, a in arguments if a.kind is Parameter.KEYWORD_ONLY}
 
 
@@ -110,10 +130,10 @@ def make_objective(
         if is_dataclass(default) and not isinstance(default, type):
             shared = {e.name: words.pop(e.name) for e in fields(default) if e.name in words}
             words[key] = replace(default, **shared)
-    make: Callable[..., Objective] = objectives()[name]
+    make: Callable[..., Objective] = find_objective(name)
     return make(model, **words)
 
 
-def _nearest(name: str, known: Mapping[str, object]) -> str:
-    near = get_close_matches(name, known, 1)
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), 1)
     return f"did you mean {near[0]!r}?" if near else "it is like none that there is."

@@ -54,8 +54,8 @@ class Regression(SequenceLevelObjective):
         count = np.size(column(record, "value"))
         return ["value"] if count == 1 else [f"value {i}" for i in range(count)]
 
-    def foresee(self, records: Sequence[Record]) -> None:
-        self.texts.foresee(records)
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
+        self.texts.lookahead_tokenize(records)
 
     def prepare(self, record: Record) -> Iterable[Example]:
         value = self._numbers(column(record, "value"), record)

@@ -115,7 +115,7 @@ class SequenceToSequence(SequenceLevelObjective):
             self.tokenizers[languages] = self.tokenizer.for_translation(*languages)
         return self.tokenizers[languages]
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         read: defaultdict[Tokenizer, list[str]] = defaultdict(list)
         for record in records:
             tokenizer, address = self.tokenizer_for(record)

@@ -75,7 +75,7 @@ class TextEncoder:
         self.segmented = stack.embed.segments > 1 or stack.scores_segments
         self.pad = model.spec.tokens.pad or 0
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         """Tokenizes the columns `text` and, for pairs, `pair` of these records in advance."""
         texts: list[Any] = [(record.get("text"), record.get("pair")) for record in records]
         self.ahead.read(text if pair is None else (text, pair) for text, pair in texts)
@@ -130,9 +130,9 @@ def sequence_loss(net: nn.Module, batch: TrainingBatch, smoothing: float, head: 
 
 def _asked(batch: TrainingBatch, head: str, ask: Callable[[], Tensor]) -> Tensor:
     """Returns `ask()`; in an evaluation it is cached for the loss and the predictions."""
-    if batch.heard is None:
+    if batch.head_outputs is None:
         return ask()
     of = head, id(next(iter(batch.inputs.values())))  # each part of a mixture has its own texts
-    if of not in batch.heard:
-        batch.heard[of] = ask()
-    return batch.heard[of]
+    if of not in batch.head_outputs:
+        batch.head_outputs[of] = ask()
+    return batch.head_outputs[of]

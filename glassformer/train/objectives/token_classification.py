@@ -77,7 +77,7 @@ class Tagging(SequenceLevelObjective):
     def labels_of(record: Record) -> list[str]:
         return [written(tag) for tag in column(record, "tags")]
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         words = [record.get("words") for record in records]
         texts = [" ".join(each) for each in words if each and all(isinstance(w, str) for w in each)]
         self.texts.ahead.read(texts, special=False)
