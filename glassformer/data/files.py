@@ -131,7 +131,7 @@ def place_to_cut(text: str, size: int) -> int:
         text.rfind("\n", 0, size) + 1,
         text.rfind(" ", 0, size),
     )
-    return next((place for place in places if place > 0), size)
+    return next((position for position in places if position > 0), size)
 
 
 def undecodable(where: str, error: UnicodeDecodeError) -> RecordError:

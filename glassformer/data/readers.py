@@ -164,14 +164,14 @@ def read_squad(file_reader: TextFileReader, path: Path, settings: DataSettings) 
                 f"{type(error).__name__} {error}.",
                 path=path,
             ) from None
-    for place, paragraph in paragraphs:
+    for location, paragraph in paragraphs:
         try:
-            asked = list(enumerate(paragraph["qas"]))
+            questions = list(enumerate(paragraph["qas"]))
         except (LookupError, TypeError) as error:
-            yield RecordError(place, f"there is no {error}")
+            yield RecordError(location, f"there is no {error}")
             continue
-        for k, question in asked:
-            where = f"{place}.qas[{k}]"
+        for k, question in questions:
+            where = f"{location}.qas[{k}]"
             try:
                 yield _squad_record(paragraph, question, where)
             except (LookupError, TypeError, ValueError) as error:

@@ -102,26 +102,26 @@ def evaluate(
     loaded = load(model) if isinstance(model, str | Path) else model
     drawing = Resamples(draws, seed, confidence)
     name = task or task_of(loaded, head)
-    judge = make_evaluator(loaded, name, head, options)
+    evaluator = make_evaluator(loaded, name, head, options)
     read = partial(
         RecordSource,
         format=format,
-        default_format=judge.form,
+        default_format=evaluator.form,
         columns=columns,
         encoding=encoding,
         on_error=on_error,
     )
-    if isinstance(judge, BenchmarkEvaluator):
-        judge.shots = shots
+    if isinstance(evaluator, BenchmarkEvaluator):
+        evaluator.shots = shots
         if examples is not None:
-            judge.examples = [asked for _, asked in questions(judge, read(examples))]
+            evaluator.examples = [question for _, question in questions(evaluator, read(examples))]
     elif shots or examples is not None:
         raise ConfigError(
             f"Examples go before the questions of a benchmark, and {name} is none; there are "
             f"{', '.join(BENCHMARKS)}."
         )
     records = read(data)
-    given, answers = answered(judge, records, limit, progress)
+    given, answers = answered(evaluator, records, limit, progress)
     if not given:
         why = (
             f" The first of {len(records.skipped)}: {records.skipped[0]}" if records.skipped else ""
@@ -130,8 +130,8 @@ def evaluate(
     return Evaluation(
         task=name,
         records=len(given),
-        figures=judge.figures(given, answers, drawing),
-        classes=judge.classes(given, answers),
+        figures=evaluator.figures(given, answers, drawing),
+        classes=evaluator.classes(given, answers),
         skipped=tuple(records.skipped),
     )
 
@@ -184,24 +184,27 @@ def make_evaluator(
     return make(model, require_head(model, kind, f"evaluate by {task}", head).name)
 
 
-def questions(judge: Evaluator[Any, Any], records: RecordSource) -> Iterator[tuple[str, Any]]:
+def questions(evaluator: Evaluator[Any, Any], records: RecordSource) -> Iterator[tuple[str, Any]]:
     """Yields (location, question) for each valid record."""
-    for record in chain.from_iterable(map(judge.records, records)):
+    for record in chain.from_iterable(map(evaluator.records, records)):
         try:
-            yield record["where"], judge.ask(record)
+            yield record["where"], evaluator.ask(record)
         except GlassformerError as error:
             records.reject(record["where"], str(error))
 
 
 def answered(
-    judge: Evaluator[Any, Any], records: RecordSource, limit: int | None, progress: Progress | None
+    evaluator: Evaluator[Any, Any],
+    records: RecordSource,
+    limit: int | None,
+    progress: Progress | None,
 ) -> tuple[list[Any], list[Any]]:
     """Returns questions and answers, without those that could not be answered."""
-    asked = list(islice(questions(judge, records), limit))
+    located_questions = list(islice(questions(evaluator, records), limit))
     kept: tuple[list[Any], list[Any]] = [], []
-    answers: Iterable[Any] = judge.answers(question for _, question in asked)
-    answers = answers if progress is None else progress(answers, len(asked))
-    for (where, question), answer in zip(asked, answers, strict=True):
+    answers: Iterable[Any] = evaluator.answers(question for _, question in located_questions)
+    answers = answers if progress is None else progress(answers, len(located_questions))
+    for (where, question), answer in zip(located_questions, answers, strict=True):
         if isinstance(answer, GlassformerError):
             records.reject(where, str(answer))
         else:

@@ -67,14 +67,14 @@ class Evaluator(ABC, Generic[Asked, Answer]):
     def ask(self, record: Record) -> Asked: ...
 
     @abstractmethod
-    def answers(self, asked: Iterable[Asked]) -> Iterator[Answer | GlassformerError]: ...
+    def answers(self, inputs: Iterable[Asked]) -> Iterator[Answer | GlassformerError]: ...
 
     @abstractmethod
     def figures(
-        self, asked: Sequence[Asked], answers: Sequence[Answer], draws: Resamples
+        self, inputs: Sequence[Asked], answers: Sequence[Answer], draws: Resamples
     ) -> dict[str, MetricWithCI]: ...
 
-    def classes(self, asked: Sequence[Asked], answers: Sequence[Answer]) -> ScoreTable | None:
+    def classes(self, inputs: Sequence[Asked], answers: Sequence[Answer]) -> ScoreTable | None:
         return None
 
 

@@ -35,16 +35,16 @@ class PerplexityEvaluator(Evaluator[str, Score]):
             raise DataError("the text is empty")
         return text
 
-    def answers(self, asked: Iterable[str]) -> Iterator[Score | GlassformerError]:
+    def answers(self, inputs: Iterable[str]) -> Iterator[Score | GlassformerError]:
         context = context_of(self.model)
-        for text in asked:
+        for text in inputs:
             try:
                 yield self.model.score(text, window=context)
             except GlassformerError as error:
                 yield error
 
     def figures(
-        self, asked: Sequence[str], answers: Sequence[Score], draws: Resamples
+        self, inputs: Sequence[str], answers: Sequence[Score], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         """Computes the metrics.
 
@@ -52,7 +52,7 @@ class PerplexityEvaluator(Evaluator[str, Score]):
         text are distributed over its blocks in proportion to their tokens.
         """
         sums = []
-        for text, score in zip(asked, answers, strict=True):
+        for text, score in zip(inputs, answers, strict=True):
             each = self.foreseen(text) / len(score.logprobs)
             for start in range(0, len(score.logprobs), BLOCK):
                 block = score.logprobs[start : start + BLOCK]

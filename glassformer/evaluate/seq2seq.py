@@ -49,8 +49,8 @@ class Seq2SeqEvaluator(Evaluator[Seq2SeqRecord, Written]):
             raise DataError("target must be a text, or a list of them")
         return Seq2SeqRecord(source, references)
 
-    def answers(self, asked: Iterable[Seq2SeqRecord]) -> Iterator[Written | GlassformerError]:
-        return self.writer.stream(one.source for one in asked)
+    def answers(self, inputs: Iterable[Seq2SeqRecord]) -> Iterator[Written | GlassformerError]:
+        return self.writer.stream(one.source for one in inputs)
 
 
 class TranslationEvaluator(Seq2SeqEvaluator):
@@ -61,13 +61,13 @@ class TranslationEvaluator(Seq2SeqEvaluator):
         super().__init__(Translator(model, **options))
 
     def figures(
-        self, asked: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
+        self, inputs: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         """Computes the metrics.
 
         The statistics of each text are computed once by sacrebleu, and added up for every resample.
         """
-        references = [one.references for one in asked]
+        references = [one.references for one in inputs]
         texts, streams = [answer.text for answer in answers], streams_of(references)
         found: dict[str, MetricWithCI] = {}
         for name, metric in zip(("bleu", "chrf"), translation_metrics(references), strict=True):
@@ -87,11 +87,11 @@ class SummarizationEvaluator(Seq2SeqEvaluator):
         super().__init__(Summarizer(model, **options))
 
     def figures(
-        self, asked: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
+        self, inputs: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         each = [
             summary_figures([answer.text], [one.references])
-            for answer, one in zip(answers, asked, strict=True)
+            for answer, one in zip(answers, inputs, strict=True)
         ]
         names = [figure.name.replace("ROUGE-", "rouge") for figure in each[0]]
         return bootstrap_means(

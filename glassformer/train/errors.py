@@ -86,14 +86,16 @@ def _lost(error: BaseException) -> bool:
 
 def out_of_memory(settings: TrainSettings) -> DeviceError:
     """Returns an error that lists the settings that would save memory, the cheapest first."""
-    ways = []
+    remedies = []
     if settings.batch > 1:
         fewer = max(1, settings.batch // 2)
         more = settings.accumulate * settings.batch // fewer
-        ways.append(f"train.batch={fewer} train.accumulate={more} (the same step in more parts)")
+        remedies.append(
+            f"train.batch={fewer} train.accumulate={more} (the same step in more parts)"
+        )
     if settings.precision == "float32":
-        ways.append("train.precision=bfloat16")
+        remedies.append("train.precision=bfloat16")
     if not settings.checkpoint:
-        ways.append("train.checkpoint=true (a third slower)")
-    ways.append("shorter rows (data.length)")
-    return DeviceError(f"There is not enough memory for a step; try {', or '.join(ways)}.")
+        remedies.append("train.checkpoint=true (a third slower)")
+    remedies.append("shorter rows (data.length)")
+    return DeviceError(f"There is not enough memory for a step; try {', or '.join(remedies)}.")

@@ -231,9 +231,9 @@ def free_folder(folder: Path) -> Path:
 
     If this is the working directory or one of its parents, the path lies inside it.
     """
-    whole = folder.resolve()
-    around = Path.cwd().is_relative_to(whole)
-    first = folder / "runs" / (whole.name or "run") if around else folder
+    resolved = folder.resolve()
+    around = Path.cwd().is_relative_to(resolved)
+    first = folder / "runs" / (resolved.name or "run") if around else folder
     tries = (first.with_name(f"{first.name}-{number}") for number in count(2))
     return next(path for path in (first, *islice(tries, 1000)) if not os.path.lexists(path))
 

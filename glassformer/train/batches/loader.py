@@ -237,7 +237,7 @@ def make_loader(
         ahead: Number of steps to prepare in advance.
     """
     arrange = settings.arrange or objective.arrange
-    rows = arranged(settings, store, objective, arrange, context, seed, batch)
+    rows = make_rows(settings, store, objective, arrange, context, seed, batch)
     order: Order
     if arrange == "buckets":
         assert settings.tokens is not None
@@ -261,7 +261,7 @@ def make_loader(
     return Loader(rows, order, objective, seed=seed, accumulate=accumulate, ahead=ahead)
 
 
-def arranged(
+def make_rows(
     settings: DataSettings,
     store: MemmapDataset,
     objective: Objective,

@@ -78,13 +78,13 @@ def prepare(
         progress: Called with the bytes done and the total.
     """
     records = Records(settings, split)
-    said = _about(records, objective, about)
-    key = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    contents = _about(records, objective, about)
+    key = hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
     folder = Path(cache) / f"{split}-{key}"
     with _alone(folder):
         if not (folder / HEADER).is_file():
             with atomic_folder(folder) as draft:
-                _write(draft, records, objective, said, progress)
+                _write(draft, records, objective, contents, progress)
     store = MemmapDataset(folder)
     if not len(store):
         raise records.useless(store.skipped, store.reasons)

@@ -106,8 +106,8 @@ class Denoising(Objective):
         stops = self.vocabulary.stops[text]
         begins = np.append(False, stops[:-1] & ~stops[1:])  # "?!" and "..." end one sentence
         sentence = begins.cumsum()
-        place = rng.permutation(sentence[-1] + 1)
-        return text[np.argsort(place[sentence], kind="stable")]
+        order = rng.permutation(sentence[-1] + 1)
+        return text[np.argsort(order[sentence], kind="stable")]
 
     def infilled(self, text: Ids, rng: np.random.Generator) -> Ids:
         starts = np.arange(len(text))

@@ -147,17 +147,17 @@ class CausalLM(Objective):
 
         if self.calm and self.training:
             inputs["tap"] = keep
-        said = net(**inputs, cache=cache, heads=self.counting, project=False)
+        out = net(**inputs, cache=cache, heads=self.counting, project=False)
         sums = {
             name: head_loss(
                 head_of(net, name),
-                said.heads[name].flatten(0, -2),
+                out.heads[name].flatten(0, -2),
                 batch.targets[str(self.heads[name].ahead)].flatten(),
             )
             for name in self.counting
         }
         if seen:
-            found = activation_regularizer(said.hidden, seen[0], inputs.get("mask"))
+            found = activation_regularizer(out.hidden, seen[0], inputs.get("mask"))
             sums |= {part: found[part] for part in self.calm}
         return sums
 

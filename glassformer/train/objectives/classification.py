@@ -25,7 +25,7 @@ from glassformer.train.objectives.sequence_level import (
     Answer,
     SequenceLevelObjective,
     TextEncoder,
-    said,
+    head_scores,
     text_and_pair,
 )
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
@@ -94,7 +94,7 @@ class ClassificationObjective(SequenceLevelObjective):
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """Returns the loss; with several labels, the mean over the labels of each text."""
-        logits, label = said(net, batch, self.head), batch.targets["label"]
+        logits, label = head_scores(net, batch, self.head), batch.targets["label"]
         if not self.several:
             loss = F.cross_entropy(logits, label, label_smoothing=self.smoothing, reduction="sum")
             return {self.head: loss}
@@ -109,7 +109,7 @@ class ClassificationObjective(SequenceLevelObjective):
         return rows, scores.new_full((len(rows),), 1 / len(self.labels))
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        logits = said(net, batch, self.head)
+        logits = head_scores(net, batch, self.head)
         found = logits > 0 if self.several else logits.argmax(-1)
         return list(zip(found.tolist(), batch.targets["label"].tolist(), strict=True))
 

@@ -26,11 +26,11 @@ from glassformer.train.objectives.sequence_level import (
 )
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    asked,
     count,
     length_of,
     require_head,
     source_of,
+    target_positions,
     targets_of,
     tokenizer_of,
 )
@@ -131,7 +131,7 @@ class Continuation(SequenceLevelObjective):
         targets = tokens.masked_fill(~mask, IGNORED)
         for row, before in zip(targets, prefix.tolist(), strict=True):
             row[:before] = IGNORED
-        found = asked(targets[:, 1:], few=slots is not None)
+        found = target_positions(targets[:, 1:], few=slots is not None)
         return TrainingBatch(inputs, found, {self.head: count(found)}, int(mask[:, 1:].sum()))
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

@@ -151,23 +151,23 @@ class Distillation(SequenceLevelObjective):
         return parts
 
     def _soft(self, student: TeacherHooks, teacher: TeacherHooks, batch: TrainingBatch) -> Tensor:
-        def judge(found: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
+        def distance(found: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
             rows = soft_targets(found, wanted, self.temperature, self.loss)
             return (rows * weights).sum()
 
-        mine, theirs = student.said.heads[self.head], teacher.said.heads[self.head]
+        mine, theirs = student.result.heads[self.head], teacher.result.heads[self.head]
         if student.inputs.get("project", True):
             assert isinstance(self.task, SequenceLevelObjective)
             rows, weights = self.task.rivals(exact(mine), batch)
-            return judge(rows, self.task.rivals(exact(theirs), batch)[0], weights)
+            return distance(rows, self.task.rivals(exact(theirs), batch)[0], weights)
         heads = head_of(student.net, self.head), head_of(teacher.net, self.head)
-        at, weights = _asked(batch, mine)
+        at, weights = _target_rows(batch, mine)
         mine, theirs = (states.flatten(0, -2) for states in (mine, theirs))
         if at is not None:
             mine, theirs = mine[at], theirs[at]
 
         def judge_states(mine: Tensor, theirs: Tensor, weights: Tensor) -> Tensor:
-            return judge(output(heads[0], mine), output(heads[1], theirs), weights)
+            return distance(output(heads[0], mine), output(heads[1], theirs), weights)
 
         return by_rows(judge_states, heads[0].spec.outputs or 1, mine, theirs, weights)
 
@@ -194,7 +194,7 @@ class TeacherHooks:
         self.head = head
         self.every = states is not None and states.every
         self.inputs: dict[str, Any] = {}
-        self.said: ModelOutput
+        self.result: ModelOutput
         self.seen: list[Tensor] = []
 
     def __call__(self, tokens: Tensor, tap: Tap | None = None, **inputs: Any) -> ModelOutput:
@@ -205,13 +205,13 @@ class TeacherHooks:
             return kept(name, value if tap is None else tap(name, value))
 
         if self.every:
-            said: ModelOutput = self.net(tokens, **inputs, tap=kept if tap is None else both)
+            result: ModelOutput = self.net(tokens, **inputs, tap=kept if tap is None else both)
         else:
-            said = self.net(tokens, **inputs, tap=tap)
-        if self.head in said.heads:
-            self.inputs, self.said = {"tokens": tokens, **inputs}, said
-            self.seen = kept.seen if self.every else [said.hidden]
-        return said
+            result = self.net(tokens, **inputs, tap=tap)
+        if self.head in result.heads:
+            self.inputs, self.result = {"tokens": tokens, **inputs}, result
+            self.seen = kept.seen if self.every else [result.hidden]
+        return result
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.net, name)
@@ -294,16 +294,16 @@ def _real(batch: TrainingBatch, writes: bool) -> Tensor:
         counted = torch.zeros(tokens.numel(), device=tokens.device)
         counted.index_add_(0, batch.targets["at"], batch.targets["tokens"].ne(IGNORED).float())
         return counted.view(tokens.shape) > 0
-    asked = [t for key, t in batch.targets.items() if t.shape == tokens.shape]
-    return asked[0].ne(IGNORED) if asked else torch.ones_like(tokens, dtype=torch.bool)
+    same_shape = [t for key, t in batch.targets.items() if t.shape == tokens.shape]
+    return same_shape[0].ne(IGNORED) if same_shape else torch.ones_like(tokens, dtype=torch.bool)
 
 
-def _asked(batch: TrainingBatch, states: Tensor) -> tuple[Tensor | None, Tensor]:
+def _target_rows(batch: TrainingBatch, states: Tensor) -> tuple[Tensor | None, Tensor]:
     """Returns the indices of hidden states with a target, or None for all, and their weights."""
     if "at" in batch.targets:
         return batch.targets["at"], batch.targets["tokens"].ne(IGNORED).to(states.dtype)
-    asked = [t for t in batch.targets.values() if t.shape == states.shape[:-1]]
-    return None, asked[0].ne(IGNORED).flatten().to(states.dtype)
+    same_shape = [t for t in batch.targets.values() if t.shape == states.shape[:-1]]
+    return None, same_shape[0].ne(IGNORED).flatten().to(states.dtype)
 
 
 def _readable(teacher: Transformer, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     TextFrame,
-    asked,
     column,
     count,
     count_tokens,
     length_of,
     read_inputs,
     require_head,
+    target_positions,
     tokenizer_of,
 )
 
@@ -62,7 +62,7 @@ class MaskedLM(Objective):
         return {**example, "tokens": shown, "targets": targets}
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        targets = asked(pad(examples, "targets", IGNORED)[0])
+        targets = target_positions(pad(examples, "targets", IGNORED)[0])
         return TrainingBatch(
             read_inputs(examples), targets, {"lm": count(targets)}, count_tokens(examples)
         )

@@ -151,7 +151,7 @@ class Mixture(SequenceLevelObjective):
         return varied
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        whole = TrainingBatch({}, {}, {}, 0)
+        combined = TrainingBatch({}, {}, {}, 0)
         parts = [_by_part(example) for example in examples]
         turns = [
             self.names[example["part"][0]] if "part" in example else self._there(example)[0]
@@ -164,12 +164,12 @@ class Mixture(SequenceLevelObjective):
                 continue
             batch: TrainingBatch = self.parts[name].collate(rows or stands_in)
             counts = batch.counts if rows else dict.fromkeys(batch.counts, 0.0)
-            whole.inputs |= {f"{name}{AT}{key}": value for key, value in batch.inputs.items()}
-            whole.targets |= {f"{name}{AT}{key}": value for key, value in batch.targets.items()}
-            whole.counts |= {f"{name}{AT}{key}": value for key, value in counts.items()}
-            whole.tokens += batch.tokens if rows else 0
-            whole.extra[name] = batch.extra
-        return whole
+            combined.inputs |= {f"{name}{AT}{key}": value for key, value in batch.inputs.items()}
+            combined.targets |= {f"{name}{AT}{key}": value for key, value in batch.targets.items()}
+            combined.counts |= {f"{name}{AT}{key}": value for key, value in counts.items()}
+            combined.tokens += batch.tokens if rows else 0
+            combined.extra[name] = batch.extra
+        return combined
 
     def split_parts(self, batch: TrainingBatch) -> list[TrainingBatch]:
         there = _by_part(batch.inputs)
@@ -249,7 +249,7 @@ def _of_part(batch: TrainingBatch, name: str) -> TrainingBatch:
     """Returns the entries of one part, under their names in the whole batch."""
 
     def mine(values: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in values.items() if _place(key)[0] == name}
+        return {key: value for key, value in values.items() if _split_key(key)[0] == name}
 
     return TrainingBatch(mine(batch.inputs), mine(batch.targets), mine(batch.counts), batch.tokens)
 
@@ -258,7 +258,7 @@ def _by_part(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Groups entries by part, under their names there."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
-        owner, field = _place(key)
+        owner, field = _split_key(key)
         found.setdefault(owner, {})[field] = value
     return found
 
@@ -268,7 +268,7 @@ def _holds(parts: Mapping[str, Mapping[str, Any]], name: str) -> bool:
 
 
 @cache  # there are few keys, and each is looked up many times in a step
-def _place(key: str) -> tuple[str, str]:
+def _split_key(key: str) -> tuple[str, str]:
     """Splits "part/field" into part and field; also "other.0.part/field" of another row."""
     owner, _, field = key.rpartition(AT)
     *other, owner = owner.rsplit(".", 1) if owner.startswith("other.") else [owner]

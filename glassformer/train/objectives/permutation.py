@@ -84,11 +84,11 @@ class PermutationLM(Objective):
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         tokens = example["tokens"].astype(np.int64)
         special = self.vocabulary.special[tokens]
-        asked = self.choose(tokens, special, rng)
+        predicted = self.choose(tokens, special, rng)
         order = np.full(len(tokens), -1)
-        ordered = np.flatnonzero(asked | special)
+        ordered = np.flatnonzero(predicted | special)
         order[ordered] = rng.permutation(len(ordered))
-        at = np.flatnonzero(asked)
+        at = np.flatnonzero(predicted)
         drawn = {"tokens": tokens, "order": order, "at": at, "targets": tokens[at]}
         return {**drawn, "before": example["before"]} if self.before else drawn
 
@@ -107,8 +107,8 @@ class PermutationLM(Objective):
         words: Flags = turns.cumsum()[:-1] > 0
         if not len(first):
             words[rng.integers(count)] = True
-        asked: Flags = ~special & words[starts.cumsum() - 1]
-        return asked
+        predicted: Flags = ~special & words[starts.cumsum() - 1]
+        return predicted
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         inputs = read_inputs(examples)
@@ -127,5 +127,5 @@ class PermutationLM(Objective):
         inputs = dict(batch.inputs)
         cache = remembered(net, inputs)
         permutation = Permutation.of(inputs.pop("order"), inputs.pop("at"))
-        asked = {**inputs, "permutation": permutation, "cache": cache}
-        return {"lm": token_loss(net, asked, batch.targets["tokens"])}
+        predicted = {**inputs, "permutation": permutation, "cache": cache}
+        return {"lm": token_loss(net, predicted, batch.targets["tokens"])}

@@ -22,7 +22,7 @@ from glassformer.train.objectives.sequence_level import (
     Answer,
     SequenceLevelObjective,
     TextEncoder,
-    said,
+    head_scores,
     text_and_pair,
 )
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
@@ -81,7 +81,7 @@ class Regression(SequenceLevelObjective):
         return TrainingBatch(inputs, {"value": value}, counts, count_tokens(examples))
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        found = said(net, batch, self.head)
+        found = head_scores(net, batch, self.head)
         each = F.mse_loss(found, batch.targets["value"].to(found.dtype), reduction="none")
         return {self.head: each.mean(-1).sum()}
 
@@ -91,7 +91,7 @@ class Regression(SequenceLevelObjective):
         )
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        found = said(net, batch, self.head).tolist()
+        found = head_scores(net, batch, self.head).tolist()
         return list(zip(found, batch.targets["value"].tolist(), strict=True))
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:

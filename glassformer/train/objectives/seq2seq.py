@@ -34,11 +34,11 @@ from glassformer.train.objectives.sequence_level import (
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     USUAL_LENGTH,
-    asked,
     count,
     length_of,
     require_head,
     source_of,
+    target_positions,
     targets_of,
     tokenizer_of,
 )
@@ -156,13 +156,15 @@ class SequenceToSequence(SequenceLevelObjective):
 
         Targets differ in length, so most positions of a batch may be padding.
         """
-        return replace(batch, targets=asked(batch.targets["tokens"], few))
+        return replace(batch, targets=target_positions(batch.targets["tokens"], few))
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         loss = sequence_loss(net, batch, self.smoothing, self.head)
         if self.kl:
-            judged = batch.targets["tokens"].ne(IGNORED).sum()  # not a number: no synchronization
-            loss = loss - judged * smoothed_entropy(self.words, self.smoothing)
+            num_targets = (
+                batch.targets["tokens"].ne(IGNORED).sum()
+            )  # not a number: no synchronization
+            loss = loss - num_targets * smoothed_entropy(self.words, self.smoothing)
         return {self.head: loss}
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:

@@ -113,9 +113,9 @@ def text_and_pair(record: Record) -> tuple[Any, Any]:
     return column(record, "text"), record.get("pair")
 
 
-def said(net: nn.Module, batch: TrainingBatch, head: str) -> Tensor:
+def head_scores(net: nn.Module, batch: TrainingBatch, head: str) -> Tensor:
     """Returns the output of a head, in float32 or finer."""
-    return _asked(batch, head, lambda: exact(net(**batch.inputs, heads=(head,)).heads[head]))
+    return _cached(batch, head, lambda: exact(net(**batch.inputs, heads=(head,)).heads[head]))
 
 
 def sequence_loss(net: nn.Module, batch: TrainingBatch, smoothing: float, head: str) -> Tensor:
@@ -123,16 +123,16 @@ def sequence_loss(net: nn.Module, batch: TrainingBatch, smoothing: float, head: 
 
     An evaluation computes it with and without smoothing from the same features.
     """
-    hidden = _asked(batch, head, lambda: features(net, batch.inputs, head)).flatten(0, -2)
+    hidden = _cached(batch, head, lambda: features(net, batch.inputs, head)).flatten(0, -2)
     rows = hidden.index_select(0, batch.targets["at"])
     return head_loss(head_of(net, head), rows, batch.targets["tokens"], smoothing)
 
 
-def _asked(batch: TrainingBatch, head: str, ask: Callable[[], Tensor]) -> Tensor:
-    """Returns `ask()`; in an evaluation it is cached for the loss and the predictions."""
+def _cached(batch: TrainingBatch, head: str, compute: Callable[[], Tensor]) -> Tensor:
+    """Returns `compute()`; in an evaluation it is cached for the loss and the predictions."""
     if batch.head_outputs is None:
-        return ask()
+        return compute()
     of = head, id(next(iter(batch.inputs.values())))  # each part of a mixture has its own texts
     if of not in batch.head_outputs:
-        batch.head_outputs[of] = ask()
+        batch.head_outputs[of] = compute()
     return batch.head_outputs[of]
