@@ -83,7 +83,7 @@ def main(cases: list[str], rank: int) -> int:
             for name, tensor in split.checkpoint.tensors().items():
                 weight = name.partition(".")[2]
                 weight = weight.rpartition(".")[0] if name.startswith("optimizer") else weight
-                full = split.arranged.plain(weight, tensor) if tensor.ndim else tensor
+                full = split.shard_plan.plain(weight, tensor) if tensor.ndim else tensor
                 difference = float((full - whole[name]).abs().max())
                 assert difference < 1e-6, f"{case}: {name} differs by {difference}"
             ups = [n for n, p in split.module.named_parameters() if n.endswith("ffn.up.weight")]
