@@ -137,7 +137,7 @@ class Plain(Objective):
 class OneBatch:
     """The same rows in every step, with the same masks."""
 
-    judges, tokens, steps = False, 1, 1.0
+    held_out_splits, tokens_per_epoch, steps_per_epoch = frozenset(), 1, 1.0
 
     def __init__(self, objective: Objective, records: list[dict], length: int) -> None:
         examples = [example for record in records for example in objective.prepare(record)]
@@ -147,7 +147,7 @@ class OneBatch:
         rng = np.random.default_rng(0)
         self.batch = objective.collate([objective.vary(example, rng) for example in examples])
 
-    def stretch(self, tokens):
+    def relative_length(self, tokens):
         return 1.0
 
     def batches(self, step):
