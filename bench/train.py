@@ -19,10 +19,9 @@ from typing import Any
 import torch
 from timing import compared, in_turn, write
 
-from glassformer.train.build_data import prepare
 from glassformer.train.distributed import find_worker
 from glassformer.train.recipe import read_recipe
-from glassformer.train.trainer import filled
+from glassformer.train.trainer import Trainer, with_objective_defaults
 
 ROOT = Path(__file__).parent.parent
 LETTERS = "".join(map(chr, range(33, 98)))  # as many as Shakespeare's
@@ -45,12 +44,13 @@ def ours(folder: Path, shape: tuple[int, ...], compile: bool) -> Side:
         "train": {"steps": 10_000, "batch": batch, "learning_rate": 1e-3, "compile": compile},
         "run": {"folder": str(folder / "run")},
     }  # fmt: skip
-    loop = prepare(filled(read_recipe(recipe)), find_worker("cpu"), folder / "run", [])
+    complete = with_objective_defaults(read_recipe(recipe))
+    loop = Trainer.from_recipe(complete, find_worker("cpu"), folder / "run").loop
 
     def go() -> None:
         for _ in range(steps):
-            taken = loop.take_step()
-        float(taken.gradient)
+            taken = loop.train_step()
+        float(taken.grad_norm)
 
     return go
 

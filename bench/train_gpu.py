@@ -27,10 +27,9 @@ from typing import Any
 import torch
 from timing import write_gpu
 
-from glassformer.train.build_data import prepare
 from glassformer.train.distributed import find_worker
 from glassformer.train.recipe import read_recipe
-from glassformer.train.trainer import filled
+from glassformer.train.trainer import Trainer, with_objective_defaults
 
 ROOT = Path(__file__).parent.parent
 RESULTS: list[dict[str, Any]] = []
@@ -80,8 +79,9 @@ def ours(folder: Path, recipe: dict[str, Any]) -> Step:
     recipe["train"] = {"steps": 10_000, "learning_rate": 6e-4, "precision": "bfloat16",
                        "compile": True, **recipe["train"]}  # fmt: skip
     recipe["run"] = {"folder": str(folder / "run")}
-    loop = prepare(filled(read_recipe(recipe)), find_worker("cuda"), folder / "run", [])
-    return loop.take_step
+    complete = with_objective_defaults(read_recipe(recipe))
+    loop = Trainer.from_recipe(complete, find_worker("cuda"), folder / "run").loop
+    return loop.train_step
 
 
 def texts(folder: Path, name: str, lines: int, words: int, seed: int) -> Path:

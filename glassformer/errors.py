@@ -71,3 +71,7 @@ class UnsupportedError(GlassformerError, NotImplementedError):
 
 class DeviceError(GlassformerError, RuntimeError):
     """A device is missing or has not enough memory."""
+
+
+class LostProcessError(DeviceError):
+    """A process of a distributed run waits for another one, which has ended or hangs."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -21,10 +23,12 @@ class Registry(Generic[Entry]):
     Args:
         what: What an entry is, for error messages.
         package: The package whose modules register entries.
+        decorator: Name of the decorator with which modules register entries, as in
+            `@decorator("name")`. With it, a lookup imports only the module of the entry.
     """
 
-    def __init__(self, what: str, package: str) -> None:
-        self.what, self.package = what, package
+    def __init__(self, what: str, package: str, decorator: str | None = None) -> None:
+        self.what, self.package, self.decorator_name = what, package, decorator
         self._entries: dict[str, Entry] = {}
         self._imported = False
 
@@ -52,9 +56,28 @@ class Registry(Generic[Entry]):
                 import_module(f"{self.package}.{found.name}")
         return dict(sorted(self._entries.items()))
 
+    def names(self) -> list[str]:
+        """Returns the names of all entries, sorted."""
+        return sorted({*self._entries, *(self._modules or self.all())})
+
+    @cached_property
+    def _modules(self) -> dict[str, str]:
+        """The modules by the names of their entries, read from the source text."""
+        if self.decorator_name is None:
+            return {}
+        decorator = re.compile(rf'^@{self.decorator_name}\("([\w-]+)"\)', re.MULTILINE)
+        return {
+            name: f"{self.package}.{path.stem}"
+            for folder in import_module(self.package).__path__
+            for path in sorted(Path(folder).glob("*.py"))
+            for name in decorator.findall(path.read_text("utf-8"))
+        }
+
     def find(self, name: str) -> Entry:
         """Returns the entry of a name; an unknown name is an error that lists all."""
-        entries = self.all()
+        if name not in self._entries and name in self._modules:
+            import_module(self._modules[name])
+        entries = self._entries if name in self._entries else self.all()
         if name not in entries:
             near = get_close_matches(name, entries, 1)
             hint = f"did you mean {near[0]!r}? There are" if near else "there are"

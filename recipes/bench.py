@@ -18,8 +18,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from glassformer.train.build_data import objective_of, texts, with_labels
-from glassformer.train.build_model import build
+from glassformer.train.build_data import tokenizer_texts
+from glassformer.train.build_model import build_model
+from glassformer.train.build_objective import build_objective, with_labels
 from glassformer.train.recipe import Recipe, read_recipe
 
 ROOT = Path(__file__).parent.parent
@@ -103,7 +104,7 @@ def started(recipe: Recipe, folder: Path) -> Recipe:
     """Puts the fresh model that both sides begin with into `start`, its tokenizer with it, and says
     the rest as it was."""
     labeled = with_labels(recipe)
-    model, _ = objective_of(labeled, build(labeled, lambda: texts(recipe, ())))
+    model, _ = build_objective(labeled, build_model(labeled, lambda: tokenizer_texts(recipe, ())))
     model.save(folder / "start")
     tables = recipe.tables()
     tables["model"] = {"folder": str(folder / "start")}

@@ -11,10 +11,10 @@ import typer
 from glassformer import __version__
 from glassformer.cli.completion import colons_kept
 from glassformer.cli.help_layout import UsageError, format_usage_error, say
+from glassformer.cli.printing import is_main_process
 from glassformer.cli.standard_output import checked_output
 from glassformer.cli.verbs import VerbGroup
-from glassformer.errors import GlassformerError
-from glassformer.train.launch import LostError, is_main
+from glassformer.errors import GlassformerError, LostProcessError
 
 app = typer.Typer(
     cls=VerbGroup,
@@ -68,7 +68,8 @@ def ended() -> int:
         sys.stdout.flush()
         return code
     except GlassformerError as error:
-        say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # others stay silent
+        speaks = is_main_process() or isinstance(error, LostProcessError)
+        say(str(error), quiet=not speaks)
         return 1
     except UsageError as error:
         message = format_usage_error(error)

@@ -26,7 +26,7 @@ from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.evaluate.data import Source
+    from glassformer.data.sources import Source
     from glassformer.evaluate.evaluator import Evaluation
     from glassformer.metrics.bootstrap import MetricWithCI
 

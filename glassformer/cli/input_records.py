@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
@@ -21,12 +21,14 @@ from glassformer.cli.path_arguments import file_named
 from glassformer.cli.printing import say
 from glassformer.cli.shared_options import OnError
 from glassformer.cli.text_column import TextColumn
+from glassformer.data.data_config import DataSettings
+from glassformer.data.files import TextFileReader, find_files
+from glassformer.data.readers import READERS, form_of, read_text
+from glassformer.data.record import Record as Record
+from glassformer.data.record import RecordError
+from glassformer.data.sources import join_pieces
 from glassformer.errors import ConfigError, DataError, GlassformerError, InputError
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import RecordError, TextFileReader, find_files, path_and_line
-from glassformer.train.data.readers import READERS, form_of
 
-Record = Mapping[str, Any]
 Question = TypeVar("Question")
 Result = TypeVar("Result")
 STDIN = Path("standard input")
@@ -73,7 +75,7 @@ class InputRecords:
         paths = find_files(files or [])
         if self.word is not None and (path := file_named(self.word, form)) is not None:
             self.word, paths = None, [path]
-        self.shelf = Opened(paths or ([STDIN] if self.word is None else []))
+        self.file_reader = Opened(paths or ([STDIN] if self.word is None else []))
         if form not in (None, *READERS):
             raise ConfigError(f"There is no format {form!r}; there are {', '.join(READERS)}.")
         self.form, self.whole, self.on_error = form, whole, on_error
@@ -84,11 +86,11 @@ class InputRecords:
 
     @property
     def total(self) -> int | None:
-        return self.shelf.total or None
+        return self.file_reader.total or None
 
     @property
     def done(self) -> int:
-        return self.shelf.done
+        return self.file_reader.done
 
     def __iter__(self) -> Iterator[Record]:
         for record in self.read():
@@ -130,7 +132,7 @@ class InputRecords:
 
         try:
             questions = make_questions()
-            live = self.shelf.paths == [STDIN]
+            live = self.file_reader.paths == [STDIN]
             for result in work(LiveIterator(questions) if live else questions):
                 record = waiting.popleft()
                 if isinstance(result, GlassformerError):
@@ -142,14 +144,11 @@ class InputRecords:
             self._stopped = error
 
     def bad(self, where: str, wrong: str) -> None:
-        wrong = wrong.rstrip(".")
+        error = RecordError(where, wrong.rstrip("."))
         if self.on_error == "stop":
-            path, line = path_and_line(where)
-            raise DataError(
-                f"{where}: {wrong}; mend it, or go on with --on-error skip.", path=path, line=line
-            )
+            raise error.refused("go on with --on-error skip")
         self.skipped += 1
-        say(f"{where}: {wrong}; skipped.")
+        say(f"{error.where}: {error.wrong}; skipped.")
 
     @property
     def stopped(self) -> bool:
@@ -172,27 +171,22 @@ class InputRecords:
         """Yields records as they are read, with a `RecordError` in place of invalid ones."""
         if self.word is not None:
             yield {self.column.name or "text": self.word, "where": "TEXT"}
-        for path in self.shelf.paths:
+        for path in self.file_reader.paths:
             form = self.form or (self.stdin_form if path == STDIN else form_of(path))
             if form in TABLES:
-                rows = READERS[form](self.shelf, path, self.settings)
+                rows = READERS[form](self.file_reader, path, self.settings)
                 yield from self.column.provide(rows, path)
             elif form != "text":
-                yield from READERS[form](self.shelf, path, self.settings)
+                yield from READERS[form](self.file_reader, path, self.settings)
             elif self.whole:
-                yield self._whole(path)
+                for record in join_pieces(read_text(self.file_reader, path, self.settings)):
+                    yield record if isinstance(record, RecordError) else without_line_feed(record)
             else:
-                for number, line in self.shelf.lines(path, self.settings.encoding):
+                for number, line in self.file_reader.lines(path, self.settings.encoding):
                     where = f"{path}:{number}"
                     yield (
                         line if isinstance(line, RecordError) else InputLine(text=line, where=where)
                     )
-
-    def _whole(self, path: Path) -> Record | RecordError:
-        pieces = list(self.shelf.pieces(path, self.settings.encoding))
-        broken = [piece for piece in pieces if isinstance(piece, RecordError)]
-        text = "".join(piece[1] for piece in pieces if not isinstance(piece, RecordError))
-        return broken[0] if broken else {"text": text.removesuffix("\n"), "where": str(path)}
 
 
 class Opened(TextFileReader):
@@ -213,6 +207,11 @@ class Opened(TextFileReader):
         except OSError:
             own = cast(Any, sys.stdin.buffer)
         yield cast(BinaryIO, own)
+
+
+def without_line_feed(record: Record) -> Record:
+    """Returns the record of a text file without the line feed at its end."""
+    return {**record, "text": record["text"].removesuffix("\n")}
 
 
 def field_of(record: Record, name: str, option: str | None = "--field") -> str:

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from glassformer.cli.printing import say
+from glassformer.data.readers import ENDINGS, form_of
 from glassformer.errors import DataError
-from glassformer.train.data.readers import ENDINGS, form_of
 
 FORMS = {
     "text": "a text file",

@@ -7,6 +7,7 @@ the cells of a row, and tables are as wide as their cells.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 
 Each = TypeVar("Each")
 UNLIMITED = 2**24  # columns of a file or a pipe
+
+
+def is_main_process() -> bool:
+    """Returns whether this is the process that prints, of those that torchrun has started."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @dataclass(frozen=True)

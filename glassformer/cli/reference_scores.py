@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from glassformer.cli.input_records import InputLine, InputRecords, Record, field_of
 from glassformer.cli.printing import print_json, say
+from glassformer.data.readers import form_of
 from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.translation import SignedMetric
-from glassformer.train.data.readers import form_of
 
 
 def text_in(record: Record, field: str) -> str:
@@ -41,7 +41,7 @@ class ReferenceScores:
         self.lines: dict[str, Record] = {}
         if file is None:
             return
-        paths = inputs.shelf.paths
+        paths = inputs.file_reader.paths
         if len(paths) > 1 or any(form_of(path) in ("csv", "tsv") for path in paths):
             raise ConfigError(
                 "--reference belongs to the lines of one text or JSON file; of others name the "

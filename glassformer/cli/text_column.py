@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.cli.printing import say
+from glassformer.data.record import Record, RecordError
 from glassformer.errors import DataError
-from glassformer.train.data.files import RecordError
-from glassformer.train.objectives.objective import Record
 
 OTHERS = ("where", "id", "label", "labels", "date")  # columns that never contain the text
 

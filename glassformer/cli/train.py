@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 
-from glassformer.cli.printing import output_console, progress_bar
+from glassformer.cli.printing import is_main_process, output_console, progress_bar
 from glassformer.cli.verbs import verb
 from glassformer.train.interrupt import TrainingInterrupted
-from glassformer.train.launch import is_main
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
@@ -47,13 +46,13 @@ def train(
     )
     from glassformer.train.trainer import train as start
 
-    console = Console(stderr=True, quiet=not is_main())
+    console = Console(stderr=True, quiet=not is_main_process())
     bar = ProgressBar(console)
     try:
         if dry:
             plan = dry_run(recipe, settings or [], device=device, reporters=[bar])
             bar.end()
-            output_console(quiet=not is_main()).print(table(plan))
+            output_console(quiet=not is_main_process()).print(table(plan))
             return
         run = start(recipe, settings or [], restart=restart, device=device, reporters=[bar])
     except TrainingInterrupted as stopped:
@@ -62,7 +61,7 @@ def train(
         raise typer.Exit(130) from None
     finally:
         bar.end()
-    if is_main():  # other ranks may get here before the main one has written the results
+    if is_main_process():  # other ranks may get here before the main one has written the results
         console.print(run_summary(run), soft_wrap=True, highlight=False)
 
 

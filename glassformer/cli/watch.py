@@ -207,7 +207,7 @@ class LiveTable:
 
 def title_of(model: str | None, inputs: InputRecords) -> str:
     what = "labels" if model is None else f"labels of {Path(model).name}"
-    return f"Shares of {what} in {', '.join(path.name for path in inputs.shelf.paths)}"
+    return f"Shares of {what} in {', '.join(path.name for path in inputs.file_reader.paths)}"
 
 
 def draw(watched: Monitor, svg: Path | None, html: Path | None) -> None:

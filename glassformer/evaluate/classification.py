@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field, near
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap_sums
@@ -26,7 +27,6 @@ from glassformer.tasks.classify import Classification, Classifier
 from glassformer.text.backend import Text
 from glassformer.train.objectives.classification import named
 from glassformer.train.objectives.labels import written
-from glassformer.train.objectives.objective import Record
 
 ONE_LABEL: dict[str, OfCounts] = {
     "accuracy": accuracy_of_counts,
@@ -71,22 +71,22 @@ class ClassificationEvaluator(Evaluator[Labeled, Classification]):
             raise DataError(f"there are {len(right)} labels, and the model gives one")
         return Labeled(text if pair is None else (text, pair), frozenset(right))
 
-    def answers(self, asked: Iterable[Labeled]) -> Iterator[Classification | GlassformerError]:
-        return self.classifier(one.text for one in asked)
+    def answers(self, inputs: Iterable[Labeled]) -> Iterator[Classification | GlassformerError]:
+        return self.classifier(one.text for one in inputs)
 
     def figures(
-        self, asked: Sequence[Labeled], answers: Sequence[Classification], draws: Resamples
+        self, inputs: Sequence[Labeled], answers: Sequence[Classification], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         found = self._flags(answer.labels for answer in answers)
-        right = self._flags(one.right for one in asked)
+        right = self._flags(one.right for one in inputs)
         which = SEVERAL_LABELS if self.classifier.several else ONE_LABEL
         figures = bootstrap_sums(of_flags(found, right), which, draws)
         return {**figures, "accuracy": draws.proportion((found == right).all(1))}
 
-    def classes(self, asked: Sequence[Labeled], answers: Sequence[Classification]) -> ScoreTable:
+    def classes(self, inputs: Sequence[Labeled], answers: Sequence[Classification]) -> ScoreTable:
         found = Counter(name for answer in answers for name in answer.labels)
-        right = Counter(name for one in asked for name in one.right)
-        pairs = zip(asked, answers, strict=True)
+        right = Counter(name for one in inputs for name in one.right)
+        pairs = zip(inputs, answers, strict=True)
         hits = Counter(name for one, answer in pairs for name in one.right & {*answer.labels})
         return ScoreTable.of(hits, found, right)
 

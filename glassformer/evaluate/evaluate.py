@@ -8,9 +8,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.sources import OnError, RecordSource, Source
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.evaluate.classification import ClassificationEvaluator
-from glassformer.evaluate.data import Data, OnError, Source
 from glassformer.evaluate.evaluator import Evaluation, Evaluator, near
 from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
 from glassformer.evaluate.lm_harness.run import BenchmarkEvaluator
@@ -104,34 +104,39 @@ def evaluate(
     loaded = load(model) if isinstance(model, str | Path) else model
     drawing = Resamples(draws, seed, confidence)
     name = task or task_of(loaded, head)
-    judge = make_evaluator(loaded, name, head, options)
+    evaluator = make_evaluator(loaded, name, head, options)
     read = partial(
-        Data, usual=judge.form, form=format, columns=columns, encoding=encoding, on_error=on_error
+        RecordSource,
+        format=format,
+        default_format=evaluator.form,
+        columns=columns,
+        encoding=encoding,
+        on_error=on_error,
     )
-    if isinstance(judge, BenchmarkEvaluator):
-        judge.shots = shots
+    if isinstance(evaluator, BenchmarkEvaluator):
+        evaluator.shots = shots
         if examples is not None:
-            judge.examples = [asked for _, asked in questions(judge, read(examples))]
+            evaluator.examples = [question for _, question in questions(evaluator, read(examples))]
     elif shots or examples is not None:
         raise ConfigError(
             f"Examples go before the questions of a benchmark, and {name} is none; there are "
             f"{', '.join(BENCHMARKS)}."
         )
     records = read(data)
-    given, answers = answered(judge, records, limit, progress)
+    given, answers = answered(evaluator, records, limit, progress)
     if not given:
         why = (
             f" The first of {len(records.skipped)}: {records.skipped[0]}" if records.skipped else ""
         )
         raise DataError(f"There are no records to evaluate with.{why}")
-    figures = judge.figures(given, answers, drawing)
+    figures = evaluator.figures(given, answers, drawing)
     for metric in figures:
         find_metric(metric)  # an undeclared one is an error
     return Evaluation(
         task=name,
         records=len(given),
         figures=figures,
-        classes=judge.classes(given, answers),
+        classes=evaluator.classes(given, answers),
         skipped=tuple(records.skipped),
     )
 
@@ -185,26 +190,29 @@ def make_evaluator(
     return make(model, found.name)
 
 
-def questions(judge: Evaluator[Any, Any], records: Data) -> Iterator[tuple[str, Any]]:
+def questions(evaluator: Evaluator[Any, Any], records: RecordSource) -> Iterator[tuple[str, Any]]:
     """Yields (location, question) for each valid record."""
-    for record in chain.from_iterable(map(judge.records, records)):
+    for record in chain.from_iterable(map(evaluator.records, records)):
         try:
-            yield record["where"], judge.ask(record)
+            yield record["where"], evaluator.ask(record)
         except GlassformerError as error:
-            records.bad(record["where"], str(error))
+            records.reject(record["where"], str(error))
 
 
 def answered(
-    judge: Evaluator[Any, Any], records: Data, limit: int | None, progress: Progress | None
+    evaluator: Evaluator[Any, Any],
+    records: RecordSource,
+    limit: int | None,
+    progress: Progress | None,
 ) -> tuple[list[Any], list[Any]]:
     """Returns questions and answers, without those that could not be answered."""
-    asked = list(islice(questions(judge, records), limit))
+    located_questions = list(islice(questions(evaluator, records), limit))
     kept: tuple[list[Any], list[Any]] = [], []
-    answers: Iterable[Any] = judge.answers(question for _, question in asked)
-    answers = answers if progress is None else progress(answers, len(asked))
-    for (where, question), answer in zip(asked, answers, strict=True):
+    answers: Iterable[Any] = evaluator.answers(question for _, question in located_questions)
+    answers = answers if progress is None else progress(answers, len(located_questions))
+    for (where, question), answer in zip(located_questions, answers, strict=True):
         if isinstance(answer, GlassformerError):
-            records.bad(where, str(answer))
+            records.reject(where, str(answer))
         else:
             kept[0].append(question)
             kept[1].append(answer)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples
 from glassformer.metrics.report_table import ScoreTable
-from glassformer.train.objectives.objective import Record
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -67,14 +67,14 @@ class Evaluator(ABC, Generic[Asked, Answer]):
     def ask(self, record: Record) -> Asked: ...
 
     @abstractmethod
-    def answers(self, asked: Iterable[Asked]) -> Iterator[Answer | GlassformerError]: ...
+    def answers(self, inputs: Iterable[Asked]) -> Iterator[Answer | GlassformerError]: ...
 
     @abstractmethod
     def figures(
-        self, asked: Sequence[Asked], answers: Sequence[Answer], draws: Resamples
+        self, inputs: Sequence[Asked], answers: Sequence[Answer], draws: Resamples
     ) -> dict[str, MetricWithCI]: ...
 
-    def classes(self, asked: Sequence[Asked], answers: Sequence[Answer]) -> ScoreTable | None:
+    def classes(self, inputs: Sequence[Asked], answers: Sequence[Answer]) -> ScoreTable | None:
         return None
 
 

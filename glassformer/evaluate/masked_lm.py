@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError, UnsupportedError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, OfSums, Resamples, bootstrap_sums
@@ -17,7 +18,6 @@ from glassformer.tasks.batching import batched, device_of
 from glassformer.tasks.heads import purpose, require_head
 from glassformer.tasks.model_protocol import require_tokenizer
 from glassformer.train.objectives.masking import Masking, Masks
-from glassformer.train.objectives.objective import Record
 from glassformer.train.objectives.text_inputs import IGNORED, Ids, TextFrame, length_of, read_inputs
 
 HIDDEN = Masks(probability=0.15, masked=1.0, random=0.0, whole_words=True, static=1)
@@ -80,22 +80,22 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
         shown, wanted = self.masking(tokens, self.rng)
         return MaskedPiece(shown, wanted, np.cumsum(self.masking.vocabulary.starts(tokens)))
 
-    def answers(self, asked: Iterable[MaskedPiece]) -> Iterator[Hits | GlassformerError]:
-        for pool in batched(asked):
+    def answers(self, inputs: Iterable[MaskedPiece]) -> Iterator[Hits | GlassformerError]:
+        for pool in batched(inputs):
             order = sorted(range(len(pool)), key=lambda i: -len(pool[i].shown))
             found: dict[int, Hits] = {}
             for start in range(0, len(order), SIDE_BY_SIDE):
                 rows = order[start : start + SIDE_BY_SIDE]
-                found |= zip(rows, self._told([pool[i] for i in rows]), strict=True)
+                found |= zip(rows, self._hits([pool[i] for i in rows]), strict=True)
             yield from (found[i] for i in range(len(pool)))
 
     @torch.inference_mode()
-    def _told(self, pieces: Sequence[MaskedPiece]) -> list[Hits]:
+    def _hits(self, pieces: Sequence[MaskedPiece]) -> list[Hits]:
         inputs = read_inputs([{"tokens": piece.shown} for piece in pieces])
         device = device_of(self.model)
-        said = self.model(**{name: value.to(device) for name, value in inputs.items()})
+        result = self.model(**{name: value.to(device) for name, value in inputs.items()})
         found: list[Hits] = []
-        for piece, logits in zip(pieces, said.logits, strict=True):
+        for piece, logits in zip(pieces, result.logits, strict=True):
             at = np.flatnonzero(piece.wanted != IGNORED)
             wanted = torch.from_numpy(piece.wanted[at]).to(device)
             scores = logits[torch.from_numpy(at).to(device)].float().log_softmax(-1)
@@ -109,7 +109,7 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
         return found
 
     def figures(
-        self, asked: Sequence[MaskedPiece], answers: Sequence[Hits], draws: Resamples
+        self, inputs: Sequence[MaskedPiece], answers: Sequence[Hits], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         """Computes the metrics.
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
+from glassformer.data.record import Record
 from glassformer.errors import GlassformerError
 from glassformer.evaluate.evaluator import Evaluator
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap
 from glassformer.model import Model
 from glassformer.tasks.batching import batched, device_of
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
 
 SIDE_BY_SIDE = 16  # records per batch; the records of a pool are first sorted by length
@@ -33,16 +34,16 @@ class ObjectiveEvaluator(Evaluator[Example, Answer]):
         (example,) = self.objective.prepare(record)
         return example
 
-    def answers(self, asked: Iterable[Example]) -> Iterator[Answer | GlassformerError]:
-        for pool in batched(asked):
+    def answers(self, inputs: Iterable[Example]) -> Iterator[Answer | GlassformerError]:
+        for pool in batched(inputs):
             order = sorted(range(len(pool)), key=lambda i: -len(pool[i]["tokens"]))
             found: dict[int, Answer] = {}
             for start in range(0, len(order), SIDE_BY_SIDE):
                 rows = order[start : start + SIDE_BY_SIDE]
                 batch = self._moved(self.objective.collate([pool[i] for i in rows]))
                 with torch.inference_mode():
-                    said = self.objective.answers(self.model, batch)
-                found |= zip(rows, said, strict=True)
+                    answers = self.objective.answers(self.model, batch)
+                found |= zip(rows, answers, strict=True)
             yield from (found[i] for i in range(len(pool)))
 
     def _moved(self, batch: TrainingBatch) -> TrainingBatch:
@@ -54,7 +55,7 @@ class ObjectiveEvaluator(Evaluator[Example, Answer]):
         return TrainingBatch(inputs, targets, batch.counts, batch.tokens)
 
     def figures(
-        self, asked: Sequence[Example], answers: Sequence[Answer], draws: Resamples
+        self, inputs: Sequence[Example], answers: Sequence[Answer], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         def metric(name: str) -> Any:
             return lambda some: self.objective.score(some)[name]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.evaluate.lm_harness.run import context_of, perplexities, require_language_model
 from glassformer.generate import Score
 from glassformer.metrics.bootstrap import MetricWithCI, Numbers, Resamples, bootstrap_sums
 from glassformer.model import Model
-from glassformer.train.objectives.objective import Record
 
 BLOCK = 512  # tokens
 
@@ -35,16 +35,16 @@ class PerplexityEvaluator(Evaluator[str, Score]):
             raise DataError("the text is empty")
         return text
 
-    def answers(self, asked: Iterable[str]) -> Iterator[Score | GlassformerError]:
+    def answers(self, inputs: Iterable[str]) -> Iterator[Score | GlassformerError]:
         context = context_of(self.model)
-        for text in asked:
+        for text in inputs:
             try:
                 yield self.model.score(text, window=context)
             except GlassformerError as error:
                 yield error
 
     def figures(
-        self, asked: Sequence[str], answers: Sequence[Score], draws: Resamples
+        self, inputs: Sequence[str], answers: Sequence[Score], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         """Computes the metrics.
 
@@ -52,7 +52,7 @@ class PerplexityEvaluator(Evaluator[str, Score]):
         text are distributed over its blocks in proportion to their tokens.
         """
         sums = []
-        for text, score in zip(asked, answers, strict=True):
+        for text, score in zip(inputs, answers, strict=True):
             each = self.foreseen(text) / len(score.logprobs)
             for start in range(0, len(score.logprobs), BLOCK):
                 block = score.logprobs[start : start + BLOCK]

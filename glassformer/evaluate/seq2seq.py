@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap, bootstrap_means
@@ -18,7 +19,6 @@ from glassformer.metrics.translation import (
 from glassformer.model import Model
 from glassformer.tasks.summarize import Summarizer, Summary
 from glassformer.tasks.translate import Translation, Translator
-from glassformer.train.objectives.objective import Record
 
 Written = Translation | Summary
 
@@ -50,8 +50,8 @@ class Seq2SeqEvaluator(Evaluator[Seq2SeqRecord, Written]):
             raise DataError("target must be a text, or a list of them")
         return Seq2SeqRecord(source, references)
 
-    def answers(self, asked: Iterable[Seq2SeqRecord]) -> Iterator[Written | GlassformerError]:
-        return self.writer(one.source for one in asked)
+    def answers(self, inputs: Iterable[Seq2SeqRecord]) -> Iterator[Written | GlassformerError]:
+        return self.writer(one.source for one in inputs)
 
 
 class TranslationEvaluator(Seq2SeqEvaluator):
@@ -62,13 +62,13 @@ class TranslationEvaluator(Seq2SeqEvaluator):
         super().__init__(Translator(model, **options))
 
     def figures(
-        self, asked: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
+        self, inputs: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         """Computes the metrics.
 
         The statistics of each text are computed once by sacrebleu, and added up for every resample.
         """
-        references = [one.references for one in asked]
+        references = [one.references for one in inputs]
         texts, streams = [answer.text for answer in answers], streams_of(references)
         found: dict[str, MetricWithCI] = {}
         for name, metric in zip(("bleu", "chrf"), translation_metrics(references), strict=True):
@@ -89,11 +89,11 @@ class SummarizationEvaluator(Seq2SeqEvaluator):
         super().__init__(Summarizer(model, **options))
 
     def figures(
-        self, asked: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
+        self, inputs: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         each = [
             summary_figures([answer.text], [one.references])
-            for answer, one in zip(answers, asked, strict=True)
+            for answer, one in zip(answers, inputs, strict=True)
         ]
         names = [figure.name.replace("ROUGE-", "rouge") for figure in each[0]]
         return bootstrap_means(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap_means, bootstrap_sums
@@ -27,7 +28,6 @@ from glassformer.metrics.squad import exact_match, right_answers, word_f1
 from glassformer.model import Model
 from glassformer.tasks.answer import Answer, Answerer
 from glassformer.tasks.tag import Tagged, Tagger
-from glassformer.train.objectives.objective import Record
 
 ENTITIES: dict[str, OfCounts] = {
     "f1": micro_f1_of_counts,
@@ -65,18 +65,18 @@ class TaggingEvaluator(Evaluator[TaggedWords, Tagged]):
         self.tagger.check(words, tags)
         return TaggedWords(words, tags)
 
-    def answers(self, asked: Iterable[TaggedWords]) -> Iterator[Tagged | GlassformerError]:
-        return self.tagger(one.words for one in asked)
+    def answers(self, inputs: Iterable[TaggedWords]) -> Iterator[Tagged | GlassformerError]:
+        return self.tagger(one.words for one in inputs)
 
     def figures(
-        self, asked: Sequence[TaggedWords], answers: Sequence[Tagged], draws: Resamples
+        self, inputs: Sequence[TaggedWords], answers: Sequence[Tagged], draws: Resamples
     ) -> dict[str, MetricWithCI]:
-        pairs = [(answer.tags, one.tags) for answer, one in zip(answers, asked, strict=True)]
+        pairs = [(answer.tags, one.tags) for answer, one in zip(answers, inputs, strict=True)]
         which = ENTITIES if self.tagger.marked else WORDS
         return bootstrap_sums(counted(pairs), which, draws)
 
-    def classes(self, asked: Sequence[TaggedWords], answers: Sequence[Tagged]) -> ScoreTable:
-        found = report([answer.tags for answer in answers], [one.tags for one in asked])
+    def classes(self, inputs: Sequence[TaggedWords], answers: Sequence[Tagged]) -> ScoreTable:
+        found = report([answer.tags for answer in answers], [one.tags for one in inputs])
         return found.tokens if found.entities is None else found.entities
 
 
@@ -121,13 +121,13 @@ class QuestionAnsweringEvaluator(Evaluator[QuestionRecord, Answer]):
         right = right_answers(record)
         return QuestionRecord(field(record, "question"), field(record, "context"), right)
 
-    def answers(self, asked: Iterable[QuestionRecord]) -> Iterator[Answer | GlassformerError]:
-        return self.answerer((one.question, one.context) for one in asked)
+    def answers(self, inputs: Iterable[QuestionRecord]) -> Iterator[Answer | GlassformerError]:
+        return self.answerer((one.question, one.context) for one in inputs)
 
     def figures(
-        self, asked: Sequence[QuestionRecord], answers: Sequence[Answer], draws: Resamples
+        self, inputs: Sequence[QuestionRecord], answers: Sequence[Answer], draws: Resamples
     ) -> dict[str, MetricWithCI]:
-        pairs = [(answer.text, one.answers) for answer, one in zip(answers, asked, strict=True)]
+        pairs = [(answer.text, one.answers) for answer, one in zip(answers, inputs, strict=True)]
         return {
             "exact": draws.proportion([exact_match(*pair) for pair in pairs], scale=100),
             **bootstrap_means({"f1": [100 * word_f1(*pair) for pair in pairs]}, draws),

@@ -50,16 +50,16 @@ class Compiled:
     """
 
     def __init__(
-        self, engine: nn.Module, objective: Objective, *, frugal: bool, recorded: bool
+        self, wrapped_module: nn.Module, objective: Objective, *, frugal: bool, recorded: bool
     ) -> None:
-        self.engine, self._frugal = engine, frugal
-        self._run: Callable[[TrainingBatch], Any] = engine
-        self._recorded = torch.compile(engine, options={"triton.cudagraphs": True})
+        self.wrapped_module, self._frugal = wrapped_module, frugal
+        self._run: Callable[[TrainingBatch], Any] = wrapped_module
+        self._recorded = torch.compile(wrapped_module, options={"triton.cudagraphs": True})
         self._seen: set[tuple[torch.Size, ...]] | None = None
         if isinstance(objective, Mixture):
             objective.learning = {k: _compiled(part) for k, part in objective.parts.items()}
         else:
-            self._run = _compiled(engine)
+            self._run = _compiled(wrapped_module)
             self._seen = set() if recorded else None
 
     def __call__(self, batch: TrainingBatch) -> Any:

@@ -1,118 +1,26 @@
-"""Builds the training loop of a recipe: tokenizer, labels, model, objective and data."""
+"""Builds the batches of a recipe: reads and tokenizes its data files."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from glassformer import adapters
-from glassformer.errors import ConfigError
+from glassformer.data import Records
 from glassformer.model import Model
-from glassformer.train.build_model import build
-from glassformer.train.data import Loader, Records, make_loader
-from glassformer.train.data import prepare as prepare_data
-from glassformer.train.data_feed import DataFeed
+from glassformer.train.batches import DataModule, Loader, make_loader, prepare
 from glassformer.train.distributed import Worker
-from glassformer.train.loop import Loop
-from glassformer.train.objectives import Objective, make_objective
-from glassformer.train.objectives.labels import find_labels
-from glassformer.train.objectives.mixture_parts import part_names, with_heads, with_part_labels
+from glassformer.train.objectives import Objective
 from glassformer.train.objectives.text_inputs import length_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Reporter
-from glassformer.word_vectors import read_vectors, start_embedding
 
 SAMPLE = 2**28
 
 
-def prepare(recipe: Recipe, place: Worker, folder: Path, reporters: Sequence[Reporter]) -> Loop:
-    """Prepares everything that a recipe needs and returns its training loop.
-
-    Trains a tokenizer, finds labels, builds the model and tokenizes the data, except for what an
-    earlier run or the main process has already written to the folder.
-
-    Args:
-        recipe: The complete recipe.
-        place: This process and its device.
-        folder: The run folder.
-        reporters: Reporters that receive progress and notes.
-
-    Returns:
-        The training loop, before its first step.
-    """
-    recipe = with_labels(recipe)
-
-    def made() -> tuple[Model, Objective, DataFeed]:
-        model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
-        if recipe.model.vectors is not None:
-            found = start_embedding(model, read_vectors(recipe.model.vectors))
-            for reporter in reporters:
-                reporter.note(
-                    f"{found:,} rows of the token table start from {recipe.model.vectors}"
-                )
-        model, objective = objective_of(recipe, model)
-        if recipe.adapter is not None:
-            model = adapted(model, recipe)
-        feed = make_feed(recipe, model, objective, place, folder / "data", reporters)
-        return model, objective, feed
-
-    return Loop(recipe, *place.in_turn(made), place)
-
-
-def with_labels(recipe: Recipe) -> Recipe:
-    """Returns the recipe with the labels of a head that has to be created.
-
-    They are the labels that the objective lists, or else those found in its data; with several
-    objectives, those of the first one that has any.
-    """
-    fresh = recipe.model.preset is not None or recipe.model.make
-    if recipe.model.labels or not fresh:
-        return recipe
-    keys = part_names(one.name for one in recipe.objective)
-    for key, one in zip(keys, recipe.objective, strict=True):
-        task = one.options.get("task", one.name)  # distillation uses the labels of its task
-        name = task if isinstance(task, str) else task["name"]
-        records = Records(recipe.data, "train").strict()
-        own = (record for record in records if record.get("objective", key) == key)
-        found = tuple(map(str, one.options.get("labels") or ())) or find_labels(name, own)
-        if found:
-            return replace(recipe, model=replace(recipe.model, labels=found))
-    return recipe
-
-
-def objective_of(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
-    """Returns the model and its objective.
-
-    Several objectives become a mixture, for which each missing head is added to the model.
-    """
-    length = recipe.data.length
-    if len(recipe.objective) == 1:
-        (one,) = recipe.objective
-        return model, make_objective(one.name, model, one.options, length)
-    named = [{"name": one.name, **one.options} for one in recipe.objective]
-    parts = with_part_labels(model, named, lambda: Records(recipe.data, "train").strict())
-    model = with_heads(model, parts, recipe.train.seed)
-    return model, make_objective("mixture", model, {"parts": parts}, length)
-
-
-def adapted(model: Model, recipe: Recipe) -> Model:
-    """Adds the adapter of the recipe to the model; all other weights are frozen."""
-    assert recipe.adapter is not None
-    if recipe.model.folder is None:
-        raise ConfigError(
-            "An [adapter] stands beside the weights of a model that is there: name its folder as "
-            "model.folder."
-        )
-    kind, options = recipe.adapter.kind, recipe.adapter.options
-    return model.adapters.add(
-        adapters.make(kind, options, recipe.train.steps), seed=recipe.train.seed
-    )
-
-
-def texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[str]:
+def tokenizer_texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[str]:
     """Yields texts of the data to train a tokenizer on.
 
     Large data is sampled uniformly by record to about `SAMPLE` bytes.
@@ -121,65 +29,80 @@ def texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[str]:
     share = SAMPLE / max(records.total, 1)
     for number, record in enumerate(records.strict()):
         if number % 1000 == 0:
-            tell(reporters, "learning the tokenizer", records.done, records.total)
+            report_progress(reporters, "learning the tokenizer", records.done, records.total)
         if share >= 1 or draw.random() < share:
             yield from _texts_in(value for key, value in record.items() if key != "where")
 
 
-def make_feed(
+def build_dataloader(
     recipe: Recipe,
     model: Model,
     objective: Objective,
-    place: Worker,
+    worker: Worker,
     cache: Path,
     reporters: Sequence[Reporter],
-) -> DataFeed:
-    """Tokenizes the data, unless it is cached, and returns the feed of batches."""
-    settings, data, context = recipe.train, recipe.data, context_of(model)
+) -> DataModule:
+    """Tokenizes the data, unless it is cached, and returns the batches of this process."""
+    data = recipe.data
     for part in objective.modules():
         if isinstance(part, Objective):
-            part.few_shapes = place.device.type == "cuda"
+            part.few_shapes = worker.device.type == "cuda"
     length_of(model, data.length)  # raises an error if rows are longer than the model can read
+    loader = partial(_split_loader, recipe, model, objective, data.cache or cache, reporters)
+    return DataModule(
+        loader("train", 2),
+        {split: loader(split, 0) for split in ("valid", "test") if getattr(data, split)},
+        worker.data_rank,
+        worker.data_parallel_size,
+        recipe.train.evaluate_batches or None,
+    )
+
+
+def _split_loader(
+    recipe: Recipe,
+    model: Model,
+    objective: Objective,
+    cache: str | Path,
+    reporters: Sequence[Reporter],
+    split: str,
+    ahead: int,
+) -> Loader:
+    """Returns the loader of a split, which prepares `ahead` steps in advance."""
+    context, settings = context_length(model), recipe.train
     about: dict[str, Any] = {
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
         "tokenizer": None if model.tokenizer is None else model.tokenizer.fingerprint,
         "context": context,
-        "length": data.length,
+        "length": recipe.data.length,
         "labels": list(model.spec.labels),
     }
-
-    def loader(split: str, ahead: int) -> Loader:
-        store = prepare_data(
-            data,
-            split,
-            objective,
-            data.cache or cache,
-            about=about,
-            progress=lambda done, total: tell(reporters, f"reading {split}", done, total),
-        )
-        if store.skipped:
-            for reporter in reporters:
-                reporter.note(
-                    f"{store.skipped:,} of the records of data.{split} left out; the first: "
-                    f"{store.reasons[0]}"
-                )
-        return make_loader(
-            data,
-            store,
-            objective,
-            context=context,
-            seed=settings.seed,
-            batch=settings.batch,
-            accumulate=settings.accumulate,
-            ahead=ahead,
-        )
-
-    train = loader("train", 2)
-    held_out = {split: loader(split, 0) for split in ("valid", "test") if getattr(data, split)}
-    return DataFeed(train, held_out, place, settings.evaluate_batches or None)
+    store = prepare(
+        recipe.data,
+        split,
+        objective,
+        cache,
+        about=about,
+        progress=partial(report_progress, reporters, f"reading {split}"),
+    )
+    if store.skipped:
+        for reporter in reporters:
+            reporter.note(
+                f"{store.skipped:,} of the records of data.{split} left out; the first: "
+                f"{store.reasons[0]}"
+            )
+    return make_loader(
+        recipe.data,
+        store,
+        objective,
+        context=context,
+        seed=settings.seed,
+        batch=settings.batch,
+        accumulate=settings.accumulate,
+        ahead=ahead,
+    )
 
 
-def context_of(model: Model) -> int | None:
+def context_length(model: Model) -> int | None:
     """Returns how many tokens the model reads at once.
 
     This is the size of its position table, or else the length given in its config; None if neither
@@ -188,11 +111,14 @@ def context_of(model: Model) -> int | None:
     length = model.spec.last_stack.context_length
     if length is not None:
         return length
-    says: int | None = model.config.get("max_position_embeddings", model.config.get("n_positions"))
-    return says
+    configured: int | None = model.config.get(
+        "max_position_embeddings", model.config.get("n_positions")
+    )
+    return configured
 
 
-def tell(reporters: Sequence[Reporter], what: str, done: int, total: int | None) -> None:
+def report_progress(reporters: Sequence[Reporter], what: str, done: int, total: int | None) -> None:
+    """Tells the reporters how far a preparation is."""
     for reporter in reporters:
         reporter.prepare(what, done, total)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from glassformer.text import train as train_tokenizer
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.text.training.trainers import KINDS
 from glassformer.train.recipe import ModelSettings, Recipe, TokenizerSettings
+from glassformer.train.reporter import Reporter
 
 SIZES = {  # sizes in a recipe: the config keys of the model families
     "layers": "num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers "
@@ -44,7 +45,9 @@ DEFAULT_KIND = "byte-bpe"
 BYTES = 256
 
 
-def build(recipe: Recipe, texts: Callable[[], Iterable[str]], kept: Path | None = None) -> Model:
+def build_model(
+    recipe: Recipe, texts: Callable[[], Iterable[str]], kept: Path | None = None
+) -> Model:
     """Builds the model that a run starts from, in float32, with its tokenizer.
 
     Args:
@@ -65,6 +68,15 @@ def build(recipe: Recipe, texts: Callable[[], Iterable[str]], kept: Path | None 
         model = _loaded(settings, seed, tokenizer)
     check_vocabulary(model)
     return model
+
+
+def initialize_from_vectors(model: Model, path: str, reporters: Sequence[Reporter]) -> None:
+    """Initializes the token embeddings from a file of word vectors."""
+    from glassformer.word_vectors import read_vectors, start_embedding  # few recipes need them
+
+    rows = start_embedding(model, read_vectors(path))
+    for reporter in reporters:
+        reporter.note(f"{rows:,} rows of the token table start from {path}")
 
 
 def make_tokenizer(
@@ -151,12 +163,12 @@ def check_vocabulary(model: Model) -> None:
     if tokenizer is None:
         return
     sides = {"encoder": tokenizer, "decoder": tokenizer.target}
-    for side, says in sides.items():
+    for side, codec in sides.items():
         stack = getattr(spec, side)
         has = 0 if stack is None else stack.embed.vocabulary  # 0 if the stack reads no token ids
-        if has and says.size > has:
+        if has and codec.size > has:
             raise ConfigError(
-                f"The tokenizer has {says.size} tokens and the model's {side} {has}; use the "
+                f"The tokenizer has {codec.size} tokens and the model's {side} {has}; use the "
                 "model's own tokenizer, or a model of that vocabulary."
             )
 

@@ -71,12 +71,12 @@ def fill(kind: type[T], table: str, values: Any) -> T:
         raise ConfigError(f"The recipe lacks {table}.{missing}.") from None
 
 
-def unknown(said: str, name: str, known: Iterable[str]) -> ConfigError:
+def unknown(problem: str, name: str, known: Iterable[str]) -> ConfigError:
     """Returns an error about an unknown name, with the closest known one."""
     known = [key for key in known if key != "options"]
     near = get_close_matches(name, known, 1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
-    return ConfigError(f"{said} {name!r}; {hint}")
+    return ConfigError(f"{problem} {name!r}; {hint}")
 
 
 def coerce_value(path: str, value: Any, kind: Any) -> Any:

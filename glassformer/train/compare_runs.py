@@ -52,13 +52,13 @@ def curves(summaries: Sequence[RunSummary], names: Sequence[str]) -> Panel:
     """Returns a plot of losses over tokens: training loss faint, validation loss in full."""
     series: list[Series] = []
     for color, (summary, name) in enumerate(zip(summaries, names, strict=True)):
-        steps, judged = steps_of(summary.entries), evaluations_of(summary.entries)
+        steps, evaluations = steps_of(summary.entries), evaluations_of(summary.entries)
         read, loss = [entry["tokens"] for entry in steps], [entry["loss"] for entry in steps]
-        said = "" if judged else name
-        series.append(Series(name=said, x=read, y=loss, color=color, faint=bool(judged)))
-        if judged:
-            at = [summary.tokens_at(entry["step"]) for entry in judged]
-            y = [entry["valid"]["loss"] for entry in judged]
+        label = "" if evaluations else name
+        series.append(Series(name=label, x=read, y=loss, color=color, faint=bool(evaluations)))
+        if evaluations:
+            at = [summary.tokens_at(entry["step"]) for entry in evaluations]
+            y = [entry["valid"]["loss"] for entry in evaluations]
             series.append(Series(name=name, x=at, y=y, color=color))
     return Panel(
         title="Loss (training faint, validation full)", x="tokens", y="loss", series=series

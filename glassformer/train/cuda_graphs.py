@@ -76,10 +76,17 @@ class Recorded:
     """
 
     def __init__(
-        self, learn: ForwardBackward, objective: Objective, parameters: Sequence[nn.Parameter]
+        self,
+        forward_backward: ForwardBackward,
+        objective: Objective,
+        parameters: Sequence[nn.Parameter],
     ) -> None:
-        self._learn, self._objective, self._parameters = learn, objective, parameters
-        self._device = learn.place.device
+        self._forward_backward, self._objective, self._parameters = (
+            forward_backward,
+            objective,
+            parameters,
+        )
+        self._device = forward_backward.worker.device
         self._pool = torch.cuda.graph_pool_handle()
         self._side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         self._gradients: dict[nn.Parameter, Tensor] = {}
@@ -88,7 +95,7 @@ class Recorded:
         self._waited = 0
 
     def __call__(self, batch: TrainingBatch, factors: Factors, last: bool = True) -> Sums:
-        parts = [batch] if ADAPTER in factors else self._objective.apart(batch)
+        parts = [batch] if ADAPTER in factors else self._objective.split_parts(batch)
         sums: Sums = {}
         for part in parts:
             sums |= self._one(part, factors, last)
@@ -101,9 +108,9 @@ class Recorded:
         if kind in self._recordings:
             return self._recordings[kind].play(batch, factors)
         if self._waited == PATIENCE or len(self._recordings) == SHAPES:
-            return self._learn(batch, factors, last)
+            return self._forward_backward(batch, factors, last)
         with self._added_up() as reached, _watched() as warned:
-            sums = self._learn(batch, factors, last)
+            sums = self._forward_backward(batch, factors, last)
         if warned:
             self._waited += 1
         elif len(self._reached) < SHAPES:
@@ -149,7 +156,7 @@ class Recorded:
         with torch.cuda.stream(self._side):
             graph.capture_begin(self._pool, capture_error_mode="thread_local")
             try:
-                sums = self._learn(own, scales)
+                sums = self._forward_backward(own, scales)
             except BaseException:  # such as out of memory; an open capture breaks all later work
                 with suppress(RuntimeError):
                     graph.capture_end()

@@ -32,26 +32,28 @@ from glassformer.train.step import Sums, TrainingModule
 from glassformer.train.tensor_parallel import ShardPlan, parts_of, split_layers
 
 
-def apply_tensor_parallel(task: TrainingModule, place: Worker, recipe: Recipe) -> ShardPlan:
+def apply_tensor_parallel(module: TrainingModule, worker: Worker, recipe: Recipe) -> ShardPlan:
     """Gives each process its part of the layers' matrices if several processes share them."""
-    if place.company is None or place.tensor == 1:
+    if worker.world_info is None or worker.tensor_parallel_size == 1:
         return ShardPlan()
     if OPTIMIZERS.find(recipe.train.optimizer).needs_full_matrices:
         fitting = [n for n, kind in OPTIMIZERS.all().items() if not kind.needs_full_matrices]
         raise UnsupportedError(
             f"The optimizer {recipe.train.optimizer!r} looks at matrices as a whole, and with "
-            f"scale.tensor = {place.tensor} none is; use {' or '.join(fitting)}.",
+            f"scale.tensor = {worker.tensor_parallel_size} none is; use {' or '.join(fitting)}.",
             field="train.optimizer",
         )
-    return split_layers(task, place.company.mesh)
+    return split_layers(module, worker.world_info.mesh)
 
 
-def apply_fsdp(task: TrainingModule, place: Worker, recipe: Recipe) -> None:
+def apply_fsdp(module: TrainingModule, worker: Worker, recipe: Recipe) -> None:
     """Shards the weights with FSDP2 if the recipe asks for it."""
-    if place.company is None or place.size == 1 or recipe.scale.parallel != "fsdp":
+    if worker.world_info is None or worker.data_parallel_size == 1:
         return
-    _check_sharing(task)
-    mesh = place.company.mesh["data"]
+    if recipe.scale.parallel != "fsdp":
+        return
+    _check_sharing(module)
+    mesh = worker.world_info.mesh["data"]
     # The matrices of a block are gathered in half precision if that is the precision of its
     # products;
     # norms, embeddings and heads, which belong to the root, stay as exact as on one process.
@@ -60,27 +62,29 @@ def apply_fsdp(task: TrainingModule, place: Worker, recipe: Recipe) -> None:
         reduce_dtype=torch.float32,
         cast_forward_inputs=False,
     )
-    for stack in task.modules():
+    for stack in module.modules():
         if isinstance(stack, Stack):
             for layer in stack.blocks:
                 if isinstance(layer, Block):
                     fully_shard(parts_of(layer), mesh=mesh, mp_policy=half)
                 else:
                     fully_shard(layer, mesh=mesh)
-    fully_shard(task, mesh=mesh)
-    if isinstance(task.objective, Mixture):  # a process may have no rows of some part
-        task.set_reduce_scatter_unused_params(True)  # type: ignore[operator]
+    fully_shard(module, mesh=mesh)
+    if isinstance(module.objective, Mixture):  # a process may have no rows of some part
+        module.set_reduce_scatter_unused_params(True)  # type: ignore[operator]
 
 
-def wrap_ddp(task: TrainingModule, place: Worker) -> nn.Module:
-    """Returns the module to call instead of the task: with DDP, one that sums gradients."""
-    if place.company is None or place.size == 1 or isinstance(task, FSDPModule):
-        return task
+def wrap_ddp(module: TrainingModule, worker: Worker) -> nn.Module:
+    """Returns the module to call in training: with DDP, a wrapper that sums gradients."""
+    if worker.world_info is None or worker.data_parallel_size == 1:
+        return module
+    if isinstance(module, FSDPModule):
+        return module
     with warnings.catch_warnings():  # about a future change of how buffers are handled
         warnings.simplefilter("ignore", FutureWarning)
         return DistributedDataParallel(
-            IdleParameters(task),
-            process_group=place.company.mesh["data"].get_group(),
+            IdleParameters(module),
+            process_group=worker.world_info.mesh["data"].get_group(),
             broadcast_buffers=False,
             find_unused_parameters=True,
             gradient_as_bucket_view=True,
@@ -88,56 +92,56 @@ def wrap_ddp(task: TrainingModule, place: Worker) -> nn.Module:
 
 
 class IdleParameters(nn.Module):
-    """A task with an additional parameter that no forward pass uses.
+    """A training module with an additional parameter that no forward pass uses.
 
     DDP has to look for unused parameters in every step (unused heads, clusters without a word,
     layers that are still frozen), and warns if there is none in the first step.
     """
 
-    def __init__(self, task: TrainingModule) -> None:
+    def __init__(self, module: TrainingModule) -> None:
         super().__init__()
-        self.task = task
-        self.idle = nn.Parameter(torch.zeros((), device=next(task.parameters()).device))
+        self.module = module
+        self.idle = nn.Parameter(torch.zeros((), device=next(module.parameters()).device))
 
     def forward(self, batch: TrainingBatch) -> Sums:
-        sums: Sums = self.task(batch)
+        sums: Sums = self.module(batch)
         return sums
 
 
 @contextmanager
-def gathered(task: TrainingModule) -> Iterator[None]:
-    """Allows calling the network by itself, without gradients, after a forward pass of the task."""
-    if isinstance(task, FSDPModule):
-        task.unshard()
+def unsharded(module: TrainingModule) -> Iterator[None]:
+    """Allows calling the network by itself, without gradients, after a forward pass."""
+    if isinstance(module, FSDPModule):
+        module.unshard()
     yield
 
 
-def rest(task: TrainingModule) -> None:
+def reshard(module: TrainingModule) -> None:
     """Reshards the root after passes without gradients, which leave it gathered.
 
     The weights may change now and have to be gathered again.
     """
-    if isinstance(task, FSDPModule):
-        task.reshard()
+    if isinstance(module, FSDPModule):
+        module.reshard()
 
 
 @contextmanager
-def gather_full_state(task: nn.Module, arranged: ShardPlan, main: bool) -> Iterator[None]:
+def gather_full_state(root: nn.Module, shard_plan: ShardPlan, main: bool) -> Iterator[None]:
     """Gives the main process all weights unsharded, on the CPU, inside the context.
 
     All processes must enter it, because each holds parts of the weights.
     """
     full: dict[int, nn.Parameter] = {}
     kept: list[tuple[nn.Module, str, Any]] = []
-    for path, module in task.named_modules():
+    for path, module in root.named_modules():
         for leaf, weight in module._parameters.items():
             if isinstance(weight, DTensor):
                 if id(weight) not in full:
-                    tensor = arranged.plain(f"{path}.{leaf}", weight.detach())
+                    tensor = shard_plan.plain(f"{path}.{leaf}", weight.detach())
                     full[id(weight)] = nn.Parameter(tensor.cpu() if main else tensor[:0])
                 kept.append((module, leaf, weight))
     try:
-        with arranged.undone(task):
+        with shard_plan.undone(root):
             for module, leaf, weight in kept:
                 module._parameters[leaf] = full[id(weight)]
             yield
@@ -146,14 +150,14 @@ def gather_full_state(task: nn.Module, arranged: ShardPlan, main: bool) -> Itera
             module._parameters[leaf] = weight
 
 
-def _check_sharing(task: TrainingModule) -> None:
-    adapter = adapters.active(task.net)
+def _check_sharing(module: TrainingModule) -> None:
+    adapter = adapters.active(module.net)
     if adapter is not None and type(adapter.settings) is not LoRA:
         raise UnsupportedError(
             'Of the adapters LoRA alone goes with scale.parallel = "fsdp"; use "ddp".',
             field="scale.parallel",
         )
-    for stack in task.modules():
+    for stack in module.modules():
         if isinstance(stack, Stack) and stack.spec.layer_dropout:
             raise UnsupportedError(
                 "Layers that are left out at random are others on each process, and cannot be "

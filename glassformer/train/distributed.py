@@ -19,7 +19,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from glassformer.errors import ConfigError, DeviceError, GlassformerError
 from glassformer.loading import as_device
-from glassformer.train.data.collate import runs_of
+from glassformer.train.batches.collate import runs_of
 from glassformer.train.objectives import TrainingBatch
 from glassformer.train.recipe import ScaleSettings
 
@@ -31,100 +31,104 @@ PATIENCE = timedelta(days=7)  # of waiting while the main process tokenizes data
 class WorldInfo:
     """The device mesh and process groups.
 
-    `quick` is for operations that all processes do at the same time, so that a hanging process is
-    noticed; `patient` is for waiting while one process works. Both transfer CPU objects, whatever
-    device the weights are on.
+    `fast_group` is for operations that all processes do at the same time, so that a hanging process
+    is noticed; `slow_group` is for waiting while one process works. Both transfer CPU objects,
+    whatever device the weights are on.
     """
 
     mesh: DeviceMesh  # [data, tensor]
-    quick: dist.ProcessGroup
-    patient: dist.ProcessGroup
+    fast_group: dist.ProcessGroup
+    slow_group: dist.ProcessGroup
 
 
 @dataclass(frozen=True)
 class Worker:
-    """This process: number `number` of `world`.
+    """This process: number `global_rank` of `world_size`.
 
-    As rank `rank` of `size` it takes its share of a batch's rows; groups of `tensor` processes have
-    the same rows, and each process holds a part of the matrices.
+    As `data_rank` of `data_parallel_size` it takes its share of a batch's rows; groups of
+    `tensor_parallel_size` processes have the same rows, and each process holds a part of the
+    matrices.
     """
 
     device: torch.device
-    number: int = 0
-    world: int = 1
-    tensor: int = 1
-    company: WorldInfo | None = None
+    global_rank: int = 0
+    world_size: int = 1
+    tensor_parallel_size: int = 1
+    world_info: WorldInfo | None = None
 
     @property
-    def main(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process writes and prints."""
-        return self.number == 0
+        return self.global_rank == 0
 
     @property
-    def rank(self) -> int:
-        return self.number // self.tensor
+    def data_rank(self) -> int:
+        return self.global_rank // self.tensor_parallel_size
 
     @property
-    def size(self) -> int:
-        return self.world // self.tensor
+    def data_parallel_size(self) -> int:
+        return self.world_size // self.tensor_parallel_size
 
     @property
-    def patient(self) -> dist.ProcessGroup | None:
-        return None if self.company is None else self.company.patient
-
-    def gathered(self, own: T) -> list[T]:
-        """Returns the values of all data-parallel ranks, in their order."""
-        if self.company is None:
-            return [own]
-        every: list[Any] = [None] * self.world
-        dist.all_gather_object(every, own, group=self.company.quick)
-        return every[:: self.tensor]
+    def slow_group(self) -> dist.ProcessGroup | None:
+        return None if self.world_info is None else self.world_info.slow_group
 
     @property
-    def name(self) -> str:
+    def device_name(self) -> str:
         """The device name that the vendor gives."""
         if self.device.type == "cuda":
             return torch.cuda.get_device_name(self.device)
         return str(self.device)
 
-    def total(self, counts: dict[str, float]) -> dict[str, float]:
+    def all_gather(self, own: T) -> list[T]:
+        """Returns the values of all data-parallel ranks, in their order."""
+        if self.world_info is None:
+            return [own]
+        every: list[Any] = [None] * self.world_size
+        dist.all_gather_object(every, own, group=self.world_info.fast_group)
+        return every[:: self.tensor_parallel_size]
+
+    def sum_over_ranks(self, counts: dict[str, float]) -> dict[str, float]:
         """Returns the sums over all data-parallel ranks."""
         sums: dict[str, float] = {}
-        for own in self.gathered(counts):
+        for own in self.all_gather(counts):
             for name, value in own.items():
                 sums[name] = sums.get(name, 0.0) + value
         return sums
 
-    def first(self, do: Callable[[], T]) -> T | None:
+    def on_main(self, function: Callable[[], T]) -> T | None:
         """Calls a function in the main process while the others wait.
 
         If it fails, all processes raise its error. Returns None in the other processes.
         """
-        if self.company is None:
-            return do()
-        made: T | None = None
+        if self.world_info is None:
+            return function()
+        result: T | None = None
         failed: list[Exception | None] = [None]
-        if self.main:
+        if self.is_main:
             try:
-                made = do()
+                result = function()
             except (GlassformerError, OSError) as error:
                 failed = [error]
-        dist.broadcast_object_list(failed, 0, group=self.company.patient)
+        dist.broadcast_object_list(failed, 0, group=self.world_info.slow_group)
         if failed[0] is not None:
             raise failed[0]
-        return made
+        return result
 
-    def in_turn(self, do: Callable[[], T]) -> T:
-        """Calls a function in the main process, then in the others, which can use its files."""
-        made = self.first(do)
-        return do() if made is None else made  # `do` never returns None
+    def on_main_first(self, function: Callable[[], T]) -> T:
+        """Calls a function in the main process, then in the others, which can use its files.
 
-    def wait(self) -> None:
+        The function must not return None.
+        """
+        result = self.on_main(function)
+        return function() if result is None else result
+
+    def synchronize(self) -> None:
         """Waits until the GPU has finished its queued work, before a time measurement."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def moved(self, batch: TrainingBatch) -> TrainingBatch:
+    def to_device(self, batch: TrainingBatch) -> TrainingBatch:
         """Returns the batch on the device.
 
         The copy is asynchronous, from pinned memory, so that it does not wait for earlier steps.
@@ -139,7 +143,7 @@ class Worker:
             }
             for part in (read, batch.targets)
         )
-        return TrainingBatch(inputs, targets, batch.counts, batch.tokens, batch.aside)
+        return TrainingBatch(inputs, targets, batch.counts, batch.tokens, batch.extra)
 
 
 def find_worker(device: str) -> Worker:
@@ -169,35 +173,35 @@ def init_distributed(device: str, scale: ScaleSettings) -> Iterator[Worker]:
     if world == 1:
         yield find_worker(device)
         return
-    place = find_worker(device)
-    if place.device.type == "cuda":
+    worker = find_worker(device)
+    if worker.device.type == "cuda":
         local = int(os.environ.get("LOCAL_RANK", "0"))
         if local >= torch.cuda.device_count():
             raise DeviceError(
                 f"There are {torch.cuda.device_count()} GPUs here and more processes; start one "
                 "process a GPU, or say scale.device=cpu."
             )
-        place = Worker(torch.device("cuda", local))
-        torch.cuda.set_device(place.device)
+        worker = Worker(torch.device("cuda", local))
+        torch.cuda.set_device(worker.device)
     dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if place.device.type == "cuda" else "gloo",
+        "cpu:gloo,cuda:nccl" if worker.device.type == "cuda" else "gloo",
         timeout=timedelta(minutes=scale.timeout),
     )
     shape = (world // scale.tensor, scale.tensor)
-    company = WorldInfo(
-        init_device_mesh(place.device.type, shape, mesh_dim_names=("data", "tensor")),
+    world_info = WorldInfo(
+        init_device_mesh(worker.device.type, shape, mesh_dim_names=("data", "tensor")),
         dist.new_group(backend="gloo", timeout=timedelta(minutes=scale.timeout)),
         dist.new_group(backend="gloo", timeout=PATIENCE),
     )
-    yield Worker(place.device, dist.get_rank(), world, scale.tensor, company)
+    yield Worker(worker.device, dist.get_rank(), world, scale.tensor, world_info)
     dist.destroy_process_group()  # not after an error: other processes may never reach it
 
 
 @contextmanager
-def deterministic(place: Worker, wanted: bool) -> Iterator[None]:
+def deterministic(worker: Worker, wanted: bool) -> Iterator[None]:
     """Uses deterministic kernels if wanted, and restores the caller's random state on exit."""
     before = torch.are_deterministic_algorithms_enabled()
-    devices = [place.device] if place.device.type == "cuda" else []
+    devices = [worker.device] if worker.device.type == "cuda" else []
     if wanted:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS
         torch.use_deterministic_algorithms(True)

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch.distributed.checkpoint.api import CheckpointException
 
-from glassformer.errors import DeviceError, GlassformerError, UnsupportedError
+from glassformer.errors import DeviceError, GlassformerError, LostProcessError, UnsupportedError
 from glassformer.train.distributed import Worker
-from glassformer.train.launch import LostError
 from glassformer.train.recipe import TrainSettings
 
 LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "imed out", "NCCL")
@@ -18,7 +17,7 @@ NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 
 
 @contextmanager
-def model_explained() -> Iterator[None]:
+def explain_model_memory() -> Iterator[None]:
     """Explains a lack of memory while the model is built, before the size of a step matters."""
     try:
         yield
@@ -35,7 +34,7 @@ def model_explained() -> Iterator[None]:
 
 
 @contextmanager
-def explained(settings: TrainSettings) -> Iterator[None]:
+def explain_step_errors(settings: TrainSettings) -> Iterator[None]:
     """Explains out-of-memory and determinism errors during training."""
     try:
         yield
@@ -54,19 +53,19 @@ def explained(settings: TrainSettings) -> Iterator[None]:
 
 
 @contextmanager
-def company_explained(place: Worker) -> Iterator[None]:
+def explain_lost_process(worker: Worker) -> Iterator[None]:
     """Explains the error that occurs when a process waits for another one that is lost."""
     try:
         yield
     except GlassformerError:  # some are RuntimeErrors
         raise
     except (RuntimeError, CheckpointException) as error:
-        if place.company is None or not _lost(error):
+        if worker.world_info is None or not _lost(error):
             raise
-        raise LostError(
-            f"Process {place.number} of {place.world} waited in vain for another, which has ended "
-            "or hangs; see what that one said. The last checkpoint is whole, and the same command "
-            "goes on from it."
+        raise LostProcessError(
+            f"Process {worker.global_rank} of {worker.world_size} waited in vain for another, "
+            "which has ended or hangs; see what that one said. The last checkpoint is whole, and "
+            "the same command goes on from it."
         ) from error
 
 
@@ -87,14 +86,16 @@ def _lost(error: BaseException) -> bool:
 
 def out_of_memory(settings: TrainSettings) -> DeviceError:
     """Returns an error that lists the settings that would save memory, the cheapest first."""
-    ways = []
+    remedies = []
     if settings.batch > 1:
         fewer = max(1, settings.batch // 2)
         more = settings.accumulate * settings.batch // fewer
-        ways.append(f"train.batch={fewer} train.accumulate={more} (the same step in more parts)")
+        remedies.append(
+            f"train.batch={fewer} train.accumulate={more} (the same step in more parts)"
+        )
     if settings.precision == "float32":
-        ways.append("train.precision=bfloat16")
+        remedies.append("train.precision=bfloat16")
     if not settings.checkpoint:
-        ways.append("train.checkpoint=true (a third slower)")
-    ways.append("shorter rows (data.length)")
-    return DeviceError(f"There is not enough memory for a step; try {', or '.join(ways)}.")
+        remedies.append("train.checkpoint=true (a third slower)")
+    remedies.append("shorter rows (data.length)")
+    return DeviceError(f"There is not enough memory for a step; try {', or '.join(remedies)}.")

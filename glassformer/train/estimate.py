@@ -14,14 +14,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.core import Transformer
 from glassformer.native.torch_kernels import ONEDNN_DTYPES
-from glassformer.train.data_parallel import rest
+from glassformer.train.data_parallel import reshard
 from glassformer.train.distributed import Worker
 from glassformer.train.optimizers.shards import local
 from glassformer.train.precision import DTYPES
 from glassformer.train.step import accumulate_gradients
 
 if TYPE_CHECKING:
-    from glassformer.train.loop import Loop
+    from glassformer.train.loop import TrainingLoop
 
 TIMED = 3  # steps that a dry run measures
 ATTENTION = (
@@ -82,7 +82,7 @@ class RunEstimate:
         return tokens_per_second * self.flops_token / self.ceiling
 
 
-def estimate_run(loop: Loop, *, measure: bool = False) -> RunEstimate:
+def estimate_run(loop: TrainingLoop, *, measure: bool = False) -> RunEstimate:
     """Estimates the cost of a run.
 
     Args:
@@ -93,20 +93,20 @@ def estimate_run(loop: Loop, *, measure: bool = False) -> RunEstimate:
     Returns:
         The estimate; without `measure`, activations and time are None.
     """
-    net_and_objective = list(loop.task.parameters())
+    net_and_objective = list(loop.module.parameters())
     settings, state = loop.settings, loop.optimizer.state
     tokens, flops = _first_step(loop)
     activations, seconds = _measured(loop) if measure else (None, None)
     return RunEstimate(
         architecture=loop.model.architecture,
-        device=loop.place.name,
-        body=body(loop.task.net),
+        device=loop.worker.device_name,
+        body=body(loop.module.net),
         parameters=sum(p.numel() for p in net_and_objective),
         trained=sum(p.numel() for p in loop.parameters),
         steps=settings.steps,
         tokens_step=tokens,
-        tokens_epoch=loop.feed.tokens,
-        epochs=settings.steps / loop.feed.steps,
+        tokens_epoch=loop.data.tokens_per_epoch,
+        epochs=settings.steps / loop.data.steps_per_epoch,
         memory=MemoryEstimate(
             weights=_bytes(net_and_objective),
             gradients=_bytes(loop.parameters),
@@ -115,7 +115,7 @@ def estimate_run(loop: Loop, *, measure: bool = False) -> RunEstimate:
             activations=activations,
         ),
         flops_token=flops,
-        ceiling=ceiling(loop.place, settings.precision) * loop.place.world,
+        ceiling=ceiling(loop.worker, settings.precision) * loop.worker.world_size,
         seconds_step=seconds,
     )
 
@@ -132,12 +132,12 @@ def body(net: Transformer) -> int:
 
 
 @torch.no_grad()
-def _first_step(loop: Loop) -> tuple[int, float]:
+def _first_step(loop: TrainingLoop) -> tuple[int, float]:
     """Returns the number of tokens of the first step, and the FLOPs per token.
 
     The backward pass takes twice as many FLOPs as the forward pass.
     """
-    batches = loop.feed.batches(loop.notes.step)
+    batches = loop.data.batches(loop.state.step)
     unknown: dict[Any, Callable[..., int]] = dict.fromkeys(ATTENTION, _attention_flops)
     unknown[torch.ops.glassformer.cross_entropy] = _product_flops
     if ONEDNN_DTYPES:
@@ -146,10 +146,12 @@ def _first_step(loop: Loop) -> tuple[int, float]:
         FlopCounterMode(display=False, custom_mapping=unknown) as counter,
         loop.precision.autocast(),
     ):
-        loop.task(loop.place.moved(batches[0]))
-    rest(loop.task)
+        loop.module(loop.worker.to_device(batches[0]))
+    reshard(loop.module)
     own = {"all": sum(batch.tokens for batch in batches), "first": batches[0].tokens}
-    total = loop.place.total({**own, "flops": counter.get_total_flops() * loop.place.tensor})
+    total = loop.worker.sum_over_ranks(
+        {**own, "flops": counter.get_total_flops() * loop.worker.tensor_parallel_size}
+    )
     return int(total["all"]), 3 * total["flops"] / max(total["first"], 1)
 
 
@@ -173,9 +175,9 @@ def _attention_flops(
     return 2 * scores * (q[3] + v[3])
 
 
-def _measured(loop: Loop) -> tuple[int, float]:
+def _measured(loop: TrainingLoop) -> tuple[int, float]:
     """Returns the bytes of activations, and the seconds per step."""
-    own = {local(weight).untyped_storage().data_ptr() for weight in loop.task.parameters()}
+    own = {local(weight).untyped_storage().data_ptr() for weight in loop.module.parameters()}
     held: dict[int, int] = {}
 
     def hold(tensor: Tensor) -> Tensor:
@@ -184,31 +186,31 @@ def _measured(loop: Loop) -> tuple[int, float]:
             held[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    batch = loop.feed.batches(0)[:1]
-    factors = loop.task.factors(loop.place.total(loop.task.counts(batch)))
+    batch = loop.data.batches(0)[:1]
+    factors = loop.module.factors(loop.worker.sum_over_ranks(loop.module.counts(batch)))
     with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):
-        accumulate_gradients(loop.learn, batch, factors, loop.place, (0, 0))
-    loop.take_step()
+        accumulate_gradients(loop.forward_backward, batch, factors, loop.worker, (0, 0))
+    loop.train_step()
     for _ in range(TIMED):
-        loop.place.wait()
+        loop.worker.synchronize()
         begun = time.perf_counter()
-        loop.take_step()
-        loop.place.wait()
+        loop.train_step()
+        loop.worker.synchronize()
         seconds = time.perf_counter() - begun
     return sum(held.values()), seconds
 
 
-def ceiling(place: Worker, precision: str) -> float:
+def ceiling(worker: Worker, precision: str) -> float:
     """Measures the FLOP/s that the device reaches in matrix products."""
-    side = SIDE.get(place.device.type, SIDE["cpu"])
-    kind = DTYPES.get(precision, torch.float32) if place.device.type == "cuda" else torch.float32
-    matrix = torch.randn(side, side, dtype=kind, device=place.device)
+    side = SIDE.get(worker.device.type, SIDE["cpu"])
+    kind = DTYPES.get(precision, torch.float32) if worker.device.type == "cuda" else torch.float32
+    matrix = torch.randn(side, side, dtype=kind, device=worker.device)
     best = float("inf")
     for _ in range(4):
-        place.wait()
+        worker.synchronize()
         begun = time.perf_counter()
         matrix @ matrix
-        place.wait()
+        worker.synchronize()
         best = min(best, time.perf_counter() - begun)
     return 2 * side**3 / best
 

@@ -9,23 +9,22 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError, DataError
-from glassformer.metrics.registry import find_metric
-from glassformer.train.data_parallel import gathered, rest
+from glassformer.errors import DataError
+from glassformer.train.data_parallel import reshard, unsharded
 from glassformer.train.distributed import Worker
 from glassformer.train.objectives import TrainingBatch
 from glassformer.train.objectives.sequence_level import SequenceLevelObjective
 from glassformer.train.precision import Precision
-from glassformer.train.step import EVALUATION, Sums, TrainingModule, draw_from
+from glassformer.train.step import EVALUATION, Sums, TrainingModule, seed_generators
 
 
 @torch.no_grad()
 def evaluate(
-    task: TrainingModule,
-    run: Callable[[TrainingBatch], Sums],
+    module: TrainingModule,
+    wrapped_module: Callable[[TrainingBatch], Sums],
     batches: Callable[[], Iterator[TrainingBatch]],
     precision: Precision,
-    place: Worker,
+    worker: Worker,
     seed: int,
 ) -> dict[str, float]:
     """Computes the loss and the metrics of an objective.
@@ -34,80 +33,62 @@ def evaluate(
     model, and the objective's own metrics.
 
     Args:
-        task: The network and the objective.
-        run: The training module, or a wrapper of it, which computes the loss parts.
+        module: The network and the objective.
+        wrapped_module: The training module, or a wrapper of it, which computes the loss parts.
         batches: Returns the batches of this process.
         precision: Precision of the forward passes.
-        place: This process and its device.
+        worker: This process and its device.
         seed: Seed of the random generators.
 
     Returns:
         Metric values by name, over all processes.
     """
-    draw_from(place, seed, EVALUATION)
-    was = task.training
-    task.eval()
+    seed_generators(worker, seed, EVALUATION)
+    was_training = module.training
+    module.eval()
     sums: dict[str, Tensor] = {}
     counts: Counter[str] = Counter()
 
-    def passed() -> Iterator[TrainingBatch]:
+    def evaluated() -> Iterator[TrainingBatch]:
         """Yields each batch after its loss was added; the network can be called meanwhile."""
         for batch in batches():
-            moved = place.moved(batch)
-            moved.heard = {}
+            moved = worker.to_device(batch)
+            moved.head_outputs = {}
             with precision.autocast():
-                said = run(moved)
-            for part, value in said.items():
+                loss_sums = wrapped_module(moved)
+            for part, value in loss_sums.items():
                 sums[part] = sums.get(part, 0) + value.double()
             counts.update(batch.counts)
-            with gathered(task):
+            with unsharded(module):
                 yield moved
 
     try:
-        judged: dict[str, float] = {}
-        if isinstance(task.objective, SequenceLevelObjective):
+        metrics: dict[str, float] = {}
+        if isinstance(module.objective, SequenceLevelObjective):
             with precision.autocast():
-                judged = task.objective.measure(task.net, passed(), place.gathered)
+                metrics = module.objective.measure(module.net, evaluated(), worker.all_gather)
         else:
-            deque(passed(), maxlen=0)
+            deque(evaluated(), maxlen=0)
         own = {part: float(value) for part, value in sums.items()}
-        return figures(place.total(own), place.total(dict(counts)), task) | judged
+        total, count = worker.sum_over_ranks(own), worker.sum_over_ranks(dict(counts))
+        return loss_metrics(total, count, module) | metrics
     finally:
-        rest(task)
-        task.train(was)
+        reshard(module)
+        module.train(was_training)
 
 
-def figures(
-    sums: dict[str, float], counts: dict[str, float], task: TrainingModule
+def loss_metrics(
+    sums: dict[str, float], counts: dict[str, float], module: TrainingModule
 ) -> dict[str, float]:
     """Returns the loss, its parts and the perplexity from summed loss parts and counts."""
-    weights = task.weights
+    weights = module.weights
     parts = {part: total / counts[part] for part, total in sums.items() if counts.get(part)}
     if not parts:
         raise DataError("The validation files hold nothing that could be judged.")
     loss = sum(weights[part] * value for part, value in parts.items())
-    found = {"loss": loss}
+    metrics = {"loss": loss}
     if len(parts) > 1:
-        found |= {f"loss.{part}": value for part, value in parts.items()}
+        metrics |= {f"loss.{part}": value for part, value in parts.items()}
     if "lm" in parts:
-        found["perplexity"] = math.exp(min(parts["lm"], 700.0))
-    return found
-
-
-def is_better(name: str, value: float, best: float | None) -> bool:
-    """Returns whether a value of a metric is better than the best one so far.
-
-    A value is better than None and NaN, unless it is NaN itself.
-    """
-    if best is None or math.isnan(best):
-        return not math.isnan(value)
-    return value < best if find_metric(name).smaller_is_better else value > best
-
-
-def chosen(found: dict[str, float], name: str) -> float:
-    """Returns the metric of this name, which `train.best` selects."""
-    if name not in found:
-        raise ConfigError(
-            f"train.best is {name!r}, and evaluation gives {', '.join(found)}; name one of these."
-        )
-    return found[name]
+        metrics["perplexity"] = math.exp(min(parts["lm"], 700.0))
+    return metrics

@@ -18,7 +18,7 @@ from glassformer.core.adaptive_softmax import AdaptiveSoftmax
 from glassformer.core.heads import Head, Projection
 from glassformer.core.linear import Linear
 from glassformer.errors import UnsupportedError
-from glassformer.train.adaptive_loss import adaptive_loss
+from glassformer.train.losses import adaptive_loss
 
 IGNORE = -100  # a target that is left out of the loss
 EVEN = 64  # logits should have a multiple of so many columns, or matrix products are slow
@@ -101,14 +101,14 @@ def head_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.
     if plain is not None and spec.activation == "linear":
         return cross_entropy(hidden, plain.weight, plain.bias, targets, smoothing, spec.softcap)
 
-    def judge(rows: Tensor, targets: Tensor) -> Tensor:
+    def row_loss(rows: Tensor, targets: Tensor) -> Tensor:
         if isinstance(layer, AdaptiveSoftmax) and not smoothing:
             return adaptive_loss(layer, rows, targets, IGNORE)
         return F.cross_entropy(
             output(head, rows), targets, reduction="sum", label_smoothing=smoothing
         )
 
-    return by_rows(judge, spec.num_outputs or 1, hidden, targets)
+    return by_rows(row_loss, spec.num_outputs or 1, hidden, targets)
 
 
 def _matrix(layer: nn.Module) -> Linear | None:
@@ -140,15 +140,15 @@ def exact(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def by_rows(judge: Any, words: int, *rows: Tensor) -> Tensor:
-    """Returns the sum of `judge(*rows)` over chunks of rows; each is recomputed for the gradient.
+def by_rows(loss: Any, words: int, *rows: Tensor) -> Tensor:
+    """Returns the sum of `loss(*rows)` over chunks of rows; each is recomputed for the gradient.
 
     This is for output layers that are more than one matrix.
     """
     step = rows_at_once(len(rows[0]), words, torch.float32, rows[0].device)
     parts = zip(*(torch.split(tensor, step) for tensor in rows), strict=True)
     options: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False}
-    return torch.stack([checkpoint(judge, *part, **options) for part in parts]).sum()
+    return torch.stack([checkpoint(loss, *part, **options) for part in parts]).sum()
 
 
 def rows_at_once(rows: int, words: int, dtype: torch.dtype, device: torch.device) -> int:
@@ -207,10 +207,10 @@ def _cross_entropy(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Returns the loss and the gradients of x, weight and bias; those not in `wants` are empty."""
     with torch.autocast(x.device.type, enabled=False):
-        return _judged(x, weight, bias, targets, smoothing, softcap, wants)
+        return _row_losses(x, weight, bias, targets, smoothing, softcap, wants)
 
 
-def _judged(
+def _row_losses(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -229,21 +229,25 @@ def _judged(
     grad_x, grad_weight, grad_bias = _gradients(x, weight, bias, wants)
     sums = x.new_empty(columns, width, dtype=exact) if wants[1] else None  # gradient of the weight
     step = rows_at_once(len(x), columns, x.dtype, x.device)
-    room = x.new_empty(step, columns)
+    capacity = x.new_empty(step, columns)
     for start in range(0, len(x), step):
         part = slice(start, start + step)
-        rows, logits = x[part], room[: len(x[part])]
+        rows, logits = x[part], capacity[: len(x[part])]
         if offset is None:
             torch.mm(rows, matrix.t(), out=logits)
         else:
             torch.addmm(offset, rows, matrix.t(), out=logits)
         if on_gpu:
-            from glassformer.train.triton_cross_entropy import judge
+            from glassformer.train.triton_cross_entropy import cross_entropy_rows
 
-            judge(logits, targets[part], losses[part], words, smoothing, softcap, IGNORE)
+            cross_entropy_rows(
+                logits, targets[part], losses[part], words, smoothing, softcap, IGNORE
+            )
             gradient = logits
         else:
-            losses[part], gradient = _judge(logits, targets[part], exact, smoothing, softcap)
+            losses[part], gradient = _loss_and_gradient(
+                logits, targets[part], exact, smoothing, softcap
+            )
         if wants[0]:
             torch.mm(gradient, matrix, out=grad_x[part])
         if sums is not None:
@@ -276,7 +280,7 @@ def _add_product(sums: Tensor, gradient: Tensor, rows: Tensor, first: bool) -> N
         sums += gradient.t() @ rows
 
 
-def _judge(
+def _loss_and_gradient(
     logits: Tensor, targets: Tensor, exact: torch.dtype, smoothing: float, softcap: float
 ) -> tuple[Tensor, Tensor]:
     """Returns the loss of each row and, in the dtype of the logits, its gradient."""

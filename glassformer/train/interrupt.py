@@ -17,18 +17,18 @@ class TrainingInterrupted(KeyboardInterrupt):
 class InterruptHandler:
     """Delays interrupts so that the current step is finished and saved.
 
-    Inside the context, a first SIGINT or SIGTERM only sets `asked`; a second one takes effect
+    Inside the context, a first SIGINT or SIGTERM only sets `requested`; a second one takes effect
     immediately.
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> InterruptHandler:
         if threading.current_thread() is threading.main_thread():  # signal handlers work only there
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._hear)
+                self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
@@ -37,13 +37,13 @@ class InterruptHandler:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._listen_as_before()
+        self._restore_handlers()
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        self._listen_as_before()
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+        self._restore_handlers()
 
-    def _listen_as_before(self) -> None:
+    def _restore_handlers(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -1,43 +1,30 @@
-"""The training loop: takes steps, logs, evaluates, saves checkpoints and stops."""
+"""The training loop: the model, the optimizer and the steps that change them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 import torch
 
 from glassformer import adapters
 from glassformer.baselines.recurrent import truncate
-from glassformer.errors import DataError, GlassformerError, LoadError
 from glassformer.model import Model
 from glassformer.train.activation_checkpointing import Compiled, recompute_layers
+from glassformer.train.batches import DataModule
+from glassformer.train.checkpointing import CheckpointState
 from glassformer.train.cuda_graphs import Recorded, recordable
-from glassformer.train.data_feed import DataFeed
-from glassformer.train.data_parallel import (
-    apply_fsdp,
-    apply_tensor_parallel,
-    gather_full_state,
-    wrap_ddp,
-)
+from glassformer.train.data_parallel import apply_fsdp, apply_tensor_parallel, wrap_ddp
 from glassformer.train.distributed import Worker
-from glassformer.train.estimate import RunEstimate
-from glassformer.train.evaluate import chosen, evaluate, is_better
-from glassformer.train.interrupt import InterruptHandler, TrainingInterrupted
+from glassformer.train.evaluate import evaluate
 from glassformer.train.objectives import Objective, TrainingBatch
 from glassformer.train.optimizers import make_optimizer
 from glassformer.train.parameter_groups import unfreeze
 from glassformer.train.precision import Precision
 from glassformer.train.recipe import Recipe
-from glassformer.train.reporter import Entry, Reporter
-from glassformer.train.run_folder import Run
+from glassformer.train.reporter import Entry
 from glassformer.train.schedules import schedule, set_rate
-from glassformer.train.state import CheckpointState, name_of
 from glassformer.train.step import (
     Factors,
     ForwardBackward,
@@ -45,28 +32,10 @@ from glassformer.train.step import (
     TrainingModule,
     accumulate_gradients,
 )
-from glassformer.train.throughput import Throughput
-from glassformer.train.weight_averaging import WeightAverage, has_settled
+from glassformer.train.train_state import TrainState
+from glassformer.train.weight_averaging import WeightAverage
 
-Writing = Callable[[Path], AbstractContextManager[Path]]
 TOKENS = " tokens"  # key in the dict of counts; no loss part has this name
-
-
-@dataclass
-class TrainState:
-    """The part of a checkpoint that is not tensors."""
-
-    step: int = 0  # number of steps done
-    tokens: int = 0  # number of tokens read
-    best: float | None = None  # metric value of the best evaluation
-    best_step: int = 0
-    test: dict[str, float] = field(default_factory=dict)  # test metrics of the best model
-    stale: int = 0  # evaluations since the best one
-    stopped: bool = False  # whether early stopping ended the run
-    scaler: dict[str, Any] = field(default_factory=dict)
-    epoch: int = 0  # tokens per epoch, to detect changed data
-    judged: list[float] = field(default_factory=list)  # metric values before averaging begins
-    averaged: int = 0  # step at which weight averaging begins; 0 until it is known
 
 
 @dataclass
@@ -75,32 +44,39 @@ class StepStats:
 
     sums: Sums
     counts: dict[str, float]
-    rate: float
-    gradient: torch.Tensor
+    learning_rate: float
+    grad_norm: torch.Tensor
     tokens: int
 
 
-class Loop:
-    """The state of a training run and the code that advances it step by step.
+class TrainingLoop:
+    """The model, the optimizer and the steps that change them.
 
-    What a step computes depends only on the recipe, the data and `notes.step`.
+    What a step computes depends only on the recipe, the data and `state.step`.
+
+    Args:
+        recipe: The complete recipe.
+        model: The model to train.
+        objective: The training objective.
+        data: The batches of this process.
+        worker: This process and its device.
     """
 
     def __init__(
-        self, recipe: Recipe, model: Model, objective: Objective, feed: DataFeed, place: Worker
+        self, recipe: Recipe, model: Model, objective: Objective, data: DataModule, worker: Worker
     ) -> None:
         settings = recipe.train
         self.recipe, self.settings = recipe, settings
-        self.model, self.feed, self.place = model, feed, place
-        self.task = TrainingModule(model, objective).to(place.device).train()
-        self.arranged = apply_tensor_parallel(self.task, place, recipe)
+        self.model, self.data, self.worker = model, data, worker
+        self.module = TrainingModule(model, objective).to(worker.device).train()
+        self.shard_plan = apply_tensor_parallel(self.module, worker, recipe)
         if settings.bptt:
-            truncate(self.task, settings.bptt)
+            truncate(self.module, settings.bptt)
         if settings.checkpoint and not settings.compile:
-            recompute_layers(self.task)
-        apply_fsdp(self.task, place, recipe)
-        self.optimizer = make_optimizer(self.task, settings)
-        self.factor = schedule(settings, model.spec.last_stack.width)
+            recompute_layers(self.module)
+        apply_fsdp(self.module, worker, recipe)
+        self.optimizer = make_optimizer(self.module, settings)
+        self.schedule = schedule(settings, model.spec.last_stack.width)
         named = {
             name: parameter
             for group in self.optimizer.param_groups
@@ -108,67 +84,70 @@ class Loop:
         }
         self.parameters = list(named.values())
         self.average = WeightAverage(named, settings.average > 0 or settings.average_after > 0)
-        self.precision = Precision(settings.precision, place.device)
-        self.precision.narrow(self.task)
-        self.state = CheckpointState(self.task, self.optimizer, self.average, place, self.arranged)
-        self.engine = wrap_ddp(self.task, place)
-        self.learn = self._pass()
-        self.notes = TrainState()
+        self.precision = Precision(settings.precision, worker.device)
+        self.precision.narrow(self.module)
+        self.checkpoint = CheckpointState(
+            self.module, self.optimizer, self.average, worker, self.shard_plan
+        )
+        self.wrapped_module = wrap_ddp(self.module, worker)
+        self.forward_backward = self._make_forward_backward()
+        self.state = TrainState()
 
-    def _pass(self) -> Callable[[TrainingBatch, Factors, bool], Sums]:
+    def _make_forward_backward(self) -> Callable[[TrainingBatch, Factors, bool], Sums]:
         """Returns the function that runs forward and backward on a micro-batch.
 
         CUDA graphs are used only without gradient accumulation, because accumulated gradients must
         not lie in memory that a replay overwrites.
         """
-        settings, place, objective = self.settings, self.place, self.task.objective
-        alone = place.world == 1 and place.device.type == "cuda"
+        settings, worker, objective = self.settings, self.worker, self.module.objective
+        alone = worker.world_size == 1 and worker.device.type == "cuda"
         recorded = alone and settings.accumulate == 1
         if settings.compile:
-            frugal = settings.checkpoint
-            compiled = Compiled(self.engine, objective, frugal=frugal, recorded=recorded)
-            return ForwardBackward(compiled, self.precision, place)
-        plain = ForwardBackward(self.engine, self.precision, place)
+            compiled = Compiled(
+                self.wrapped_module, objective, frugal=settings.checkpoint, recorded=recorded
+            )
+            return ForwardBackward(compiled, self.precision, worker)
+        plain = ForwardBackward(self.wrapped_module, self.precision, worker)
         if recorded and not settings.unfreeze_every and recordable(self.model):
             return Recorded(plain, objective, self.parameters)
         return plain
 
-    def take_step(self) -> StepStats:
+    def train_step(self) -> StepStats:
         """Takes one training step on all micro-batches."""
-        settings, step, place = self.settings, self.notes.step, self.place
-        objective = self.task.objective
-        objective.advance(step / settings.steps)
+        settings, step, worker = self.settings, self.state.step, self.worker
+        self.module.objective.advance(step / settings.steps)
         unfreeze(self.optimizer, settings, step)
-        batches = self.feed.batches(step)
-        own = self.task.counts(batches) | {TOKENS: float(sum(batch.tokens for batch in batches))}
-        counts = place.total(own)
+        batches = self.data.batches(step)
+        counts = self.module.counts(batches) | {TOKENS: float(sum(b.tokens for b in batches))}
+        counts = worker.sum_over_ranks(counts)
         tokens = int(counts.pop(TOKENS))
-        rate = settings.learning_rate * self.factor(step)
-        set_rate(self.optimizer, rate * self.feed.stretch(tokens))
-        factors = self.task.factors(counts)
-        sums = accumulate_gradients(self.learn, batches, factors, place, (settings.seed, step))
-        gradient = self.precision.step(self.optimizer, self.parameters, settings.clip)
+        learning_rate = settings.learning_rate * self.schedule(step)
+        set_rate(self.optimizer, learning_rate * self.data.relative_length(tokens))
+        factors = self.module.factors(counts)
+        sums = accumulate_gradients(
+            self.forward_backward, batches, factors, worker, (settings.seed, step)
+        )
+        grad_norm = self.precision.step(self.optimizer, self.parameters, settings.clip)
         adapters.after_step(self.model, step)
         self.optimizer.zero_grad(set_to_none=True)
-        self.notes.step += 1
-        self.notes.tokens += tokens
-        self.average.update(self.newest)
-        return StepStats(sums, counts, rate, gradient, tokens)
+        self.state.step += 1
+        self.state.tokens += tokens
+        self.average.update(self._average_weight())
+        return StepStats(sums, counts, learning_rate, grad_norm, tokens)
 
-    @property
-    def newest(self) -> float:
-        """The weight of the newest parameters in the weight average.
+    def _average_weight(self) -> float:
+        """Returns the weight of the newest parameters in the weight average.
 
         The exponential average is bias-corrected like Adam's moments, so that the weights before
         the first step have no share. The plain mean equals the newest weights until averaging
         begins.
         """
-        if self.settings.average:
-            return (1 - self.settings.average) / (1 - self.settings.average**self.notes.step)
-        since = self.notes.averaged or self.notes.step
-        return 1 / (1 + self.notes.step - since)
+        decay, step = self.settings.average, self.state.step
+        if decay:
+            return (1 - decay) / (1 - decay**step)
+        return 1 / (1 + step - (self.state.averaging_start or step))
 
-    def evaluate(self, split: str = "valid", most: int | None = None) -> dict[str, float]:
+    def evaluate(self, split: str = "valid", max_batches: int | None = None) -> dict[str, float]:
         """Evaluates the averaged weights, or the current ones if there is no average.
 
         The model is not compiled here: without gradients, and for a last batch of another shape,
@@ -176,176 +155,32 @@ class Loop:
 
         Args:
             split: "valid" or "test".
-            most: Maximum number of batches; None for all.
+            max_batches: Maximum number of batches; None for all.
 
         Returns:
             Metric values by name.
         """
         with self.average.in_place():
             return evaluate(
-                self.task,
-                self.engine,
-                lambda: islice(self.feed.sweep(split), most),
+                self.module,
+                self.wrapped_module,
+                lambda: islice(self.data.held_out_batches(split), max_batches),
                 self.precision,
-                self.place,
+                self.worker,
                 self.settings.seed,
             )
 
-    def check_metric(self) -> None:
-        """Checks before the first step that evaluation yields the metric named by `train.best`."""
-        if "valid" in self.feed.judges and self.settings.best != "loss":
-            chosen(self.evaluate(most=1), self.settings.best)
-
-    def export_model(self, folder: Path, writing: Writing = nullcontext) -> None:
-        """Saves the model in the published layout, or a trained adapter alone, in peft's layout.
-
-        Args:
-            folder: Folder to save to.
-            writing: Returns a context manager that yields the temporary path to write to first.
-        """
-
-        def save() -> None:
-            with writing(folder) as place:
-                if self.recipe.adapter is None:
-                    self.model.save(place)
-                else:
-                    self.model.adapters.save(place)
-                for name, companion in self.task.objective.companions().items():
-                    companion.save(place / name)
-
-        with self.average.in_place(), gather_full_state(self.task, self.arranged, self.place.main):
-            try:
-                self.place.first(save)
-            except GlassformerError as error:
-                raise LoadError(
-                    f"{error} Checkpoints of the run are whole: make room or get permission, and "
-                    "the same command goes on."
-                ) from None
-
-    def keep(self, run: Run) -> None:
-        """Saves the model of this step if `run.keep` or `run.keep_every` selects it."""
-        step, asked = self.notes.step, run.recipe.run
-        if step in asked.keep or (step and due(step, asked.keep_every)):
-            self.export_model(run.steps / name_of(step), run.replacing)
-
-    def resume(self, run: Run) -> None:
-        """Restores the state of the last checkpoint; raises an error if the data has changed."""
-        self.notes = TrainState(**self.state.load(run.state))
-        if self.notes.epoch != self.feed.tokens:
-            raise DataError(
-                f"The data had {self.notes.epoch:,} tokens when {run.folder} was begun and has "
-                f"{self.feed.tokens:,} now; put it back, or --restart begins anew."
-            )
-        self.precision.restore(self.notes.scaler)
-        run.cut(self.notes.step)
-
-    def save(self, run: Run) -> None:
-        """Saves a checkpoint."""
-        self.notes.scaler = self.precision.state()
-        self.notes.epoch = self.feed.tokens
-        notes = asdict(self.notes)
-        run.sync()
-        self.state.save(run.manifest, notes.pop("step"), notes)
-
-    def go(self, run: Run, plan: RunEstimate, reporters: Sequence[Reporter]) -> None:
-        """Trains from the current step to the end of the run."""
-        settings, notes = self.settings, self.notes
-        clock = Throughput(self.place, plan, notes.tokens)
-        if not notes.step:
-            self.keep(run)
-        with InterruptHandler() as watch:
-            while notes.step < settings.steps and not notes.stopped:
-                taken = self.take_step()
-                asked = any(self.place.gathered(watch.asked))  # all processes agree
-                last = notes.step == settings.steps
-                logs = due(notes.step, run.recipe.run.log_every) or notes.step == 1 or last
-                saves = due(notes.step, settings.save_every) or last or asked
-                if logs or saves:
-                    entry = self.entry(taken)
-                    self.check(entry)
-                    if logs:
-                        entry["speed"] = clock.look(notes.tokens)
-                        run.log(entry)
-                        for reporter in reporters:
-                            reporter.step(entry)
-                with clock.stopped():
-                    if due(notes.step, settings.evaluate_every) or last:
-                        self.judge(run, reporters)
-                    self.keep(run)
-                    if saves or notes.stopped:
-                        self.save(run)
-                        for reporter in reporters:
-                            reporter.save()
-                if asked and not (last or notes.stopped):
-                    raise TrainingInterrupted(
-                        f"Stopped after step {notes.step} of {settings.steps}, which is saved in "
-                        f"{run.folder}; the same command goes on from there."
-                    )
-
-    def ending(self) -> dict[str, Any]:
-        """Returns a summary of how the run ended."""
-        notes = asdict(self.notes)
-        said = ("step", "tokens", "best", "best_step", "test", "stopped")
-        return {key: notes[key] for key in said}
-
-    def entry(self, taken: StepStats) -> Entry:
-        """Returns the log entry of a step."""
-        sums, weights = taken.sums, self.task.weights
-        totals = self.place.total({part: float(value) for part, value in sums.items()})
-        parts = {p: total / taken.counts[p] for p, total in totals.items() if taken.counts[p]}
+    def log_entry(self, stats: StepStats) -> Entry:
+        """Returns the log entry of a step; all processes must call it."""
+        weights = self.module.weights
+        sums = {part: float(value) for part, value in stats.sums.items()}
+        totals = self.worker.sum_over_ranks(sums)
+        parts = {p: total / stats.counts[p] for p, total in totals.items() if stats.counts[p]}
         return {
-            "step": self.notes.step,
+            "step": self.state.step,
             "loss": sum(weights[part] * value for part, value in parts.items()),
             "parts": parts,
-            "learning_rate": taken.rate,
-            "gradient": float(taken.gradient),
-            "tokens": self.notes.tokens,
+            "learning_rate": stats.learning_rate,
+            "gradient": float(stats.grad_norm),
+            "tokens": self.state.tokens,
         }
-
-    def check(self, entry: Entry) -> None:
-        """Raises an error if the loss is not finite.
-
-        In float16 a step may overflow; it is then skipped and the loss scale is changed.
-        """
-        if not math.isfinite(entry["loss"]) and self.settings.precision != "float16":
-            raise GlassformerError(
-                f"The loss of step {entry['step']} is {entry['loss']}; lower train.learning_rate, "
-                "lengthen train.warmup or set train.clip, and begin anew with --restart."
-            )
-
-    def judge(self, run: Run, reporters: Sequence[Reporter]) -> None:
-        """Evaluates, saves the model if it is the best so far, and decides on early stopping.
-
-        Each model that becomes the best is also evaluated on the test files, so that the test
-        metrics are those of the best model wherever the run ends. Test metrics influence no
-        decision.
-        """
-        notes, name, judges = self.notes, self.settings.best, self.feed.judges
-        if "valid" not in judges:
-            if "test" in judges and notes.step == self.settings.steps:
-                notes.test = self.evaluate("test")
-            return
-        found = self.evaluate()
-        entry: Entry = {"step": notes.step, "valid": found}
-        value = chosen(found, name)
-        if self.settings.average_after and not notes.averaged:
-            if has_settled(name, notes.judged, value, self.settings.average_after):
-                notes.averaged = notes.step
-            notes.judged.append(value)
-        better = is_better(name, value, notes.best)
-        if better and "test" in judges:
-            entry["test"] = notes.test = self.evaluate("test")
-        run.log(entry)
-        if better:
-            notes.best, notes.best_step, notes.stale = value, notes.step, 0
-            self.export_model(run.best, run.replacing)
-        else:
-            notes.stale += 1
-            notes.stopped = 0 < self.settings.patience <= notes.stale
-        for reporter in reporters:
-            reporter.valid(entry)
-
-
-def due(step: int, every: int) -> bool:
-    """Returns whether a step is a multiple of `every`; never if that is 0."""
-    return every > 0 and step % every == 0

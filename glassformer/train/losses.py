@@ -1,11 +1,14 @@
-"""Loss functions: label smoothing entropy and distillation from soft targets."""
+"""Loss functions: adaptive softmax, entropy of label smoothing, distillation from soft targets."""
 
 from __future__ import annotations
 
 import math
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from glassformer.core.adaptive_softmax import AdaptiveSoftmax
 
 
 def smoothed_entropy(words: int, smoothing: float) -> float:
@@ -47,3 +50,37 @@ def soft_targets(
     found = F.log_softmax(student / temperature, -1)
     compared = wanted - found if kind == "kl" else -found
     return (wanted.exp() * compared).sum(-1) * temperature**2
+
+
+def adaptive_loss(softmax: AdaptiveSoftmax, x: Tensor, targets: Tensor, ignored: int) -> Tensor:
+    """Returns the summed cross-entropy of an adaptive softmax.
+
+    A word's loss is computed in its own cluster; the other clusters are not computed for it.
+
+    Args:
+        softmax: The adaptive softmax.
+        x: Hidden states, [row, width].
+        targets: Token ids, [row].
+        ignored: Target of rows that have no loss.
+
+    Returns:
+        The sum over rows of -log p(target).
+    """
+    rows = targets.ne(ignored).nonzero()[:, 0]
+    x, targets = x[rows], targets[rows]
+    first = softmax.inner(x, 0)
+    logits = softmax.words(first, 0)
+    indices = targets.clone()  # index among the first cluster's words, then the other clusters
+    losses = []
+    for i, (start, stop) in enumerate(softmax.clusters[1:], start=1):
+        rows = ((start <= targets) & (targets < stop)).nonzero()[:, 0]
+        indices[rows] = softmax.clusters[0][1] + i - 1
+        words = softmax.words(softmax.inner(x[rows], i), i)
+        losses.append(_summed_cross_entropy(words, targets[rows] - start))
+    if losses:
+        logits = torch.cat((logits, softmax.rarer(first)), -1)
+    return torch.stack((_summed_cross_entropy(logits, indices), *losses)).sum()
+
+
+def _summed_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(logits, targets, reduction="sum")

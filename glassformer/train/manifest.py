@@ -98,7 +98,7 @@ class Manifest:
         before = json.dumps(self._content())
         for pattern in tuple(self.appearing):
             self._appeared(pattern)
-        self.files = {name: said for name, said in self.files.items() if self._exists(name)}
+        self.files = {name: message for name, message in self.files.items() if self._exists(name)}
         if json.dumps(self._content()) != before:
             self._save()
         if self.clearing:
@@ -170,8 +170,8 @@ class Manifest:
         try:
             yield draft
         except GlassformerError as error:
-            said = str(error).replace(str(draft), str(self.folder / name))
-            raise LoadError(said) from None
+            message = str(error).replace(str(draft), str(self.folder / name))
+            raise LoadError(message) from None
         self.install(draft, name)
 
     def write(self, name: str, text: str) -> None:

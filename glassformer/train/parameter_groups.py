@@ -34,30 +34,30 @@ def layer_depths(net: Transformer) -> list[list[nn.Module]]:
     stacks = [stack for stack in (net.encoder, net.decoder) if stack is not None]
     found: list[list[nn.Module]] = [[stack.embed for stack in stacks]]
     for stack in stacks:
-        storey = {index: [stack.blocks[index]] for index in stack.spec.order}
-        for index, place in enumerate(stack.position_of):
-            if place is not None and index in storey:
-                storey[index].append(stack.positions[place])
+        layers = {index: [stack.blocks[index]] for index in stack.spec.order}
+        for index, position in enumerate(stack.position_of):
+            if position is not None and index in layers:
+                layers[index].append(stack.positions[position])
         if hasattr(stack, "tables"):
             for index, table in zip(stack.spec.order[1:], stack.tables, strict=True):
-                storey[index].append(table)
+                layers[index].append(table)
         if hasattr(stack, "convolution"):
-            storey[stack.spec.order[0]].append(stack.convolution)
+            layers[stack.spec.order[0]].append(stack.convolution)
         for end in ("final_norm", "project"):
             if hasattr(stack, end):
-                storey[stack.spec.order[-1]].append(getattr(stack, end))
-        found.extend(storey.values())
+                layers[stack.spec.order[-1]].append(getattr(stack, end))
+        found.extend(layers.values())
     return [*found, [net.heads]]
 
 
-def depths(task: nn.Module) -> dict[str, int]:
+def depths(root: nn.Module) -> dict[str, int]:
     """Returns the depth of each parameter by name; that of the embeddings is 0.
 
     A parameter that belongs to several depths (embeddings tied to the output, a position table
     shared by all layers) counts as the deepest; so do the objective's own weights. Networks with
     different numbers of layers are aligned at the top.
     """
-    nets = [layer_depths(module) for module in task.modules() if isinstance(module, Transformer)]
+    nets = [layer_depths(module) for module in root.modules() if isinstance(module, Transformer)]
     below: dict[nn.Parameter, int] = {}  # distance from the top
     for net in nets:
         for distance, modules in enumerate(reversed(net)):
@@ -66,10 +66,10 @@ def depths(task: nn.Module) -> dict[str, int]:
                     below.setdefault(parameter, distance)
                     below[parameter] = min(below[parameter], distance)
     top = max(map(len, nets), default=1) - 1
-    return {name: top - below.get(parameter, 0) for name, parameter in task.named_parameters()}
+    return {name: top - below.get(parameter, 0) for name, parameter in root.named_parameters()}
 
 
-def parameter_groups(task: nn.Module, settings: GroupSettings) -> list[dict[str, Any]]:
+def parameter_groups(module: nn.Module, settings: GroupSettings) -> list[dict[str, Any]]:
     """Returns the trainable parameters as optimizer groups, by depth and by weight decay.
 
     Matrices and other parameters with two or more dimensions, including embeddings, decay; vectors,
@@ -77,12 +77,12 @@ def parameter_groups(task: nn.Module, settings: GroupSettings) -> list[dict[str,
     layer_decay^(number of depths above it). If depth makes no difference, all parameters are
     assigned to the top, because fewer groups make a faster step.
     """
-    place = depths(task)
-    top = max(place.values(), default=0)
+    depth_of = depths(module)
+    top = max(depth_of.values(), default=0)
     if settings.layer_decay == 1 and not settings.unfreeze_every:
-        place = dict.fromkeys(place, top)
-    learn = [(name, p) for name, p in task.named_parameters() if p.requires_grad]
-    if not learn:
+        depth_of = dict.fromkeys(depth_of, top)
+    trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+    if not trained:
         raise ConfigError("Nothing is left to train: every parameter is frozen.")
     if not 0 < settings.layer_decay <= 1:
         raise ConfigError(
@@ -90,10 +90,10 @@ def parameter_groups(task: nn.Module, settings: GroupSettings) -> list[dict[str,
         )
 
     def key(named: tuple[str, nn.Parameter]) -> tuple[int, bool]:
-        return place[named[0]], named[1].ndim >= 2
+        return depth_of[named[0]], named[1].ndim >= 2
 
     groups = []
-    for (depth, decays), members in groupby(sorted(learn, key=key), key):
+    for (depth, decays), members in groupby(sorted(trained, key=key), key):
         share = settings.layer_decay ** (top - depth)
         groups.append(
             {
@@ -107,12 +107,12 @@ def parameter_groups(task: nn.Module, settings: GroupSettings) -> list[dict[str,
     return groups
 
 
-def freeze_body(task: nn.Module) -> None:
+def freeze_body(module: nn.Module) -> None:
     """Freezes everything except the heads and the objective's own weights."""
-    place = depths(task)
-    top = max(place.values(), default=0)
-    for name, parameter in task.named_parameters():
-        if place[name] < top:
+    depth_of = depths(module)
+    top = max(depth_of.values(), default=0)
+    for name, parameter in module.named_parameters():
+        if depth_of[name] < top:
             parameter.requires_grad_(False)
 
 
@@ -128,14 +128,14 @@ def unfreeze(optimizer: torch.optim.Optimizer, settings: GroupSettings, step: in
     """
     if not settings.unfreeze_every:
         return False
-    places = sorted({group["depth"] for group in optimizer.param_groups}, reverse=True)
-    learning = places[: 1 + step // settings.unfreeze_every]
+    all_depths = sorted({group["depth"] for group in optimizer.param_groups}, reverse=True)
+    unfrozen = all_depths[: 1 + step // settings.unfreeze_every]
     changed = False
     for group in optimizer.param_groups:
-        learns = group["depth"] in learning
+        trainable = group["depth"] in unfrozen
         for parameter in group["params"]:
-            changed |= parameter.requires_grad != learns
-            parameter.requires_grad_(learns)
+            changed |= parameter.requires_grad != trainable
+            parameter.requires_grad_(trainable)
     return changed
 
 
@@ -147,10 +147,10 @@ def row_blocks(module: nn.Module) -> dict[nn.Parameter, tuple[int, ...]]:
     return dict(_joined(module))
 
 
-def body_matrices(task: nn.Module) -> dict[nn.Parameter, tuple[int, ...]]:
+def body_matrices(module: nn.Module) -> dict[nn.Parameter, tuple[int, ...]]:
     """Returns the matrices inside the layers of a network, without embeddings and heads."""
     found: dict[nn.Parameter, tuple[int, ...]] = {}
-    for net in task.modules():
+    for net in module.modules():
         if isinstance(net, Transformer):
             for stack in (net.encoder, net.decoder):
                 if stack is not None:

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from glassformer.data.data_config import DataSettings
 from glassformer.errors import ConfigError, LoadError
 from glassformer.train import recipe_text
 from glassformer.train.coerce import fill, number, unknown
-from glassformer.train.data.data_config import DataSettings
 from glassformer.train.optimizers import optimizer_options
 
 Table = Mapping[str, Any]

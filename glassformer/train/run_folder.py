@@ -30,12 +30,12 @@ from typing import Any
 from glassformer.errors import ConfigError, GlassformerError, LoadError
 from glassformer.storage.files import write_synced
 from glassformer.text.loading.load import holds_tokenizer
+from glassformer.train.checkpointing import checkpoints, step_number
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
 from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat
 from glassformer.train.recipe_text import recipe_format
 from glassformer.train.reporter import Entry
 from glassformer.train.run_folder_v01 import files_of_older_run
-from glassformer.train.state import checkpoints, step_of
 from glassformer.train.stored_recipe import read_stored_recipe
 from glassformer.weights.folder_kind import RECIPES, recipe_of
 
@@ -89,7 +89,7 @@ class Run:
     def step(self) -> int:
         """Step of the last checkpoint; 0 if there is none."""
         saved = checkpoints(self.state)
-        return step_of(saved[-1]) if saved else 0
+        return step_number(saved[-1]) if saved else 0
 
     @property
     def finished(self) -> dict[str, Any] | None:
@@ -156,7 +156,7 @@ class NonMainRun(Run):
     def sync(self) -> None: ...
 
 
-def onlooker(recipe: Recipe) -> Run:
+def non_main_run(recipe: Recipe) -> Run:
     """Returns a run that the main process has opened."""
     folder = Path(recipe.run.folder)
     return NonMainRun(folder, recipe, Manifest.read(folder))
@@ -234,9 +234,9 @@ def free_folder(folder: Path) -> Path:
 
     If this is the working directory or one of its parents, the path lies inside it.
     """
-    whole = folder.resolve()
-    around = Path.cwd().is_relative_to(whole)
-    first = folder / "runs" / (whole.name or "run") if around else folder
+    resolved = folder.resolve()
+    around = Path.cwd().is_relative_to(resolved)
+    first = folder / "runs" / (resolved.name or "run") if around else folder
     tries = (first.with_name(f"{first.name}-{number}") for number in count(2))
     return next(path for path in (first, *islice(tries, 1000)) if not os.path.lexists(path))
 

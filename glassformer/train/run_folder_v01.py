@@ -5,13 +5,12 @@ They are recognized by files that only a run writes.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from pathlib import Path
 
+from glassformer.train.checkpointing import checkpoints, read_progress, step_folders
 from glassformer.train.recipe import flat
-from glassformer.train.state import NOTES, checkpoints, steps_in
 
 FILES = ("recipe.toml", "metrics.jsonl", "about.json")
 DEFAULTS = ("tokenizer.min_frequency", "train.momentum", "train.save_every", "run.log_every")
@@ -36,10 +35,10 @@ def files_of_older_run(folder: Path) -> list[str]:
     found = [path for path in (folder / name for name in FILES) if path.is_file()]
     found += [path for path in folder.iterdir() if EVENTS.fullmatch(path.name)]
     found += [path for name in PLOTS if (path := folder / "plots" / name).is_file()]
-    parts = [*steps_in(folder / "state"), *steps_in(folder / "steps")]
+    parts = [*step_folders(folder / "state"), *step_folders(folder / "steps")]
     parts += [path for path in (folder / "data").glob("*") if STORE.fullmatch(path.name)]
     parts.append(folder / "tokenizer")
-    if json.loads((saved[-1] / NOTES).read_text("utf-8")).get("best") is not None:
+    if read_progress(saved[-1]).get("best") is not None:
         parts.append(folder / "best")
     for part in parts:
         found += [part] if part.is_file() else [p for p in part.rglob("*") if p.is_file()]

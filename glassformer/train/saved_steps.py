@@ -7,7 +7,6 @@ run with the steps that led to it is itself the last model.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,17 @@ from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
 from glassformer.errors import LoadError
 from glassformer.loading import load
 from glassformer.model import Model
-from glassformer.train.build_data import adapted, objective_of, with_labels
-from glassformer.train.build_model import build
+from glassformer.train.build_model import build_model
+from glassformer.train.build_objective import add_adapter, build_objective, with_labels
+from glassformer.train.checkpointing import (
+    checkpoints,
+    no_warnings,
+    read_progress,
+    step_folders,
+    step_number,
+)
 from glassformer.train.compare_runs import read_run
 from glassformer.train.run_folder import Run
-from glassformer.train.state import NOTES, checkpoints, quietly, step_of, steps_in
 from glassformer.weights.folder_kind import recipe_of
 
 WEIGHTS = "weights.net."
@@ -48,8 +53,8 @@ class Snapshot:
         found = None
         for entry in self.run.entries():
             if entry["step"] == self.step and "valid" in entry:
-                judged: float | None = entry["valid"].get("loss")
-                return judged
+                loss: float | None = entry["valid"].get("loss")
+                return loss
             if entry["step"] <= self.step and "loss" in entry:
                 found = entry["loss"]
         return found
@@ -73,9 +78,9 @@ def is_run(folder: str | Path) -> bool:
 def snapshots(folder: str | Path) -> list[Snapshot]:
     """Returns the saved models of a run in the order of their steps, one per step."""
     run = read_run(Path(folder))
-    ending = run.finished or _newest_notes(run)
-    found = [(path, step_of(path), None) for path in steps_in(run.steps)]
-    found += [(path, step_of(path), None) for path in checkpoints(run.state)]
+    ending = run.finished or _newest_progress(run)
+    found = [(path, step_number(path), None) for path in step_folders(run.steps)]
+    found += [(path, step_number(path), None) for path in checkpoints(run.state)]
     last = run.folder if (run.folder / "config.json").is_file() else run.model
     named = {"best": (run.best, "best_step"), "model": (last, "step")}
     found += [(path, ending.get(key, 0), name) for name, (path, key) in named.items()]  # type: ignore[misc]
@@ -87,21 +92,21 @@ def snapshots(folder: str | Path) -> list[Snapshot]:
     return [by_step[step] for step in sorted(by_step)]
 
 
-def _newest_notes(run: Run) -> dict[str, Any]:
+def _newest_progress(run: Run) -> dict[str, Any]:
     saved = checkpoints(run.state)
-    return json.loads((saved[-1] / NOTES).read_text("utf-8")) if saved else {}
+    return read_progress(saved[-1]) if saved else {}
 
 
 def _from_state(run: Run, folder: Path) -> Model:
     """Rebuilds the initial model of the run and loads the weights of a checkpoint into it."""
     recipe = with_labels(run.recipe)
-    model, _ = objective_of(recipe, build(recipe, _no_texts, run.tokenizer))
+    model, _ = build_objective(recipe, build_model(recipe, _no_texts, run.tokenizer))
     if recipe.adapter is not None:
-        model = adapted(model, recipe)
+        model = add_adapter(model, recipe)
     reader = HuggingFaceStorageReader(str(folder))
     stored = reader.read_metadata().state_dict_metadata
     own = {f"{WEIGHTS}{name}": tensor for name, tensor in model.state_dict().items()}
-    with quietly(), torch.no_grad():
+    with no_warnings(), torch.no_grad():
         load_tensors(
             {name: tensor for name, tensor in own.items() if name in stored},
             storage_reader=reader,

@@ -68,8 +68,8 @@ def fit(x: Array, loss: Array, *, seed: int = 0) -> LawFit:
     delta = max(DELTA, EFFICIENT * noise)
     best = _settle(best[None], centered, log_loss, delta)[0]
     residual = log_loss - _predicted(best[None], centered)[0]
-    told = _resampled(best, centered, residual, np.random.default_rng(seed))
-    drawn = _settle(np.repeat(best[None], DRAWN, 0), centered, told, delta)
+    resampled = _resampled(best, centered, residual, np.random.default_rng(seed))
+    drawn = _settle(np.repeat(best[None], DRAWN, 0), centered, resampled, delta)
     many = _natural(drawn, middle)
     edges = np.percentile(many, [(100 - SHARE) / 2, (100 + SHARE) / 2], axis=0)
     return LawFit(

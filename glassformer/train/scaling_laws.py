@@ -118,10 +118,10 @@ def fit_scaling(summaries: Sequence[RunSummary], names: Sequence[str]) -> Scalin
     """
     points, notes = _points(summaries, names)
     if len(points) < FEWEST:
-        said = f" ({'; '.join(notes)})" if notes else ""
+        remarks = f" ({'; '.join(notes)})" if notes else ""
         raise InputError(
             f"A power law needs {FEWEST} finished runs or more that differ in size or data; there "
-            f"{'is' if len(points) == 1 else 'are'} {len(points)}{said}."
+            f"{'is' if len(points) == 1 else 'are'} {len(points)}{remarks}."
         )
     for key in differing(summaries):
         if key.startswith(ALIKE):

@@ -24,7 +24,7 @@ from glassformer.train.precision import Precision
 Sums = dict[str, Tensor]
 Factors = Mapping[str, Any]  # multipliers of the loss parts: numbers, or scalar tensors
 ADAPTER = "adapter"
-EVALUATION = 2**32  # takes the place of the step number in the seed of an evaluation
+EVALUATION = 2**32  # takes the worker of the step number in the seed of an evaluation
 
 
 class TrainingModule(nn.Module):
@@ -39,20 +39,22 @@ class TrainingModule(nn.Module):
         self.objective = objective
         adapter = adapters.active(net)
         settings = None if adapter is None else adapter.settings
-        self.adapted = settings.orthogonality if isinstance(settings, adapters.AdaLoRA) else 0.0
+        self.orthogonality = (
+            settings.orthogonality if isinstance(settings, adapters.AdaLoRA) else 0.0
+        )
 
     def forward(self, batch: TrainingBatch) -> Sums:
         sums: Sums = self.objective(self.net, batch)
-        if self.adapted and self.training:
-            far = adapters.penalty(self.net)
-            assert far is not None
-            sums[ADAPTER] = far
+        if self.orthogonality and self.training:
+            penalty = adapters.penalty(self.net)
+            assert penalty is not None
+            sums[ADAPTER] = penalty
         return sums
 
     @property
     def weights(self) -> dict[str, float]:
         """Weights of the loss parts, by name."""
-        own = {ADAPTER: self.adapted} if self.adapted else {}
+        own = {ADAPTER: self.orthogonality} if self.orthogonality else {}
         return self.objective.weights | own
 
     def counts(self, batches: Sequence[TrainingBatch]) -> dict[str, float]:
@@ -60,7 +62,7 @@ class TrainingModule(nn.Module):
         total: Counter[str] = Counter()
         for batch in batches:
             total.update(batch.counts)
-        return dict(total) | ({ADAPTER: float(len(batches))} if self.adapted else {})
+        return dict(total) | ({ADAPTER: float(len(batches))} if self.orthogonality else {})
 
     def factors(self, counts: Mapping[str, float]) -> dict[str, float]:
         """Returns the multipliers of the summed loss parts.
@@ -74,7 +76,7 @@ class TrainingModule(nn.Module):
         }
 
 
-def weighted(sums: Sums, factors: Factors) -> Tensor:
+def weighted_loss(sums: Sums, factors: Factors) -> Tensor:
     """Returns the loss: the sum over the parts of sum * weight / count."""
     return torch.stack([value * factors[part] for part, value in sums.items()]).sum()
 
@@ -83,27 +85,29 @@ def weighted(sums: Sums, factors: Factors) -> Tensor:
 class ForwardBackward:
     """Runs forward and backward on a micro-batch, adding to the existing gradients.
 
-    Returns the summed loss parts. `task` is the training module or a wrapper of it.
+    Returns the summed loss parts. `module` is the training module or a wrapper of it.
     """
 
-    task: Callable[[TrainingBatch], Sums]
+    module: Callable[[TrainingBatch], Sums]
     precision: Precision
-    place: Worker
+    worker: Worker
 
     def __call__(self, batch: TrainingBatch, factors: Factors, last: bool = True) -> Sums:
-        with accumulating(self.task, last):
-            with self.precision.autocast(), own_kernels(self.place.device):
-                sums = self.task(batch)
-                loss = weighted(sums, factors)
-            self.precision.backward(loss * self.place.size)  # DDP and FSDP take the mean
+        with no_sync_unless(last, self.module):
+            with self.precision.autocast(), own_kernels(self.worker.device):
+                sums = self.module(batch)
+                loss = weighted_loss(sums, factors)
+            self.precision.backward(
+                loss * self.worker.data_parallel_size
+            )  # DDP and FSDP take the mean
         return {part: value.detach().float() for part, value in sums.items()}
 
 
 def accumulate_gradients(
-    learn: Callable[[TrainingBatch, Factors, bool], Sums],
+    forward_backward: Callable[[TrainingBatch, Factors, bool], Sums],
     batches: Sequence[TrainingBatch],
     factors: Factors,
-    place: Worker,
+    worker: Worker,
     seed: Sequence[int],
 ) -> Sums:
     """Runs all micro-batches of a step and accumulates the gradients of their joint loss.
@@ -111,10 +115,11 @@ def accumulate_gradients(
     Dropout depends only on the seed and the index of the micro-batch.
 
     Args:
-        learn: Runs forward and backward on one micro-batch and returns its summed loss parts.
+        forward_backward: Runs forward and backward on one micro-batch and returns its summed loss
+            parts.
         batches: Micro-batches of this process.
         factors: Multipliers of the summed loss parts.
-        place: This process and its device.
+        worker: This process and its device.
         seed: Numbers that seed the random generators.
 
     Returns:
@@ -122,30 +127,34 @@ def accumulate_gradients(
     """
     total: Sums = {}
     for number, batch in enumerate(batches):
-        draw_from(place, *seed, number)
-        sums = learn(place.moved(batch), factors, number + 1 == len(batches))
+        seed_generators(worker, *seed, number)
+        sums = forward_backward(worker.to_device(batch), factors, number + 1 == len(batches))
         for part, value in sums.items():
             total[part] = total.get(part, 0) + value
     return total
 
 
-def accumulating(task: Callable[[TrainingBatch], Sums], last: bool) -> AbstractContextManager[Any]:
+def no_sync_unless(
+    last: bool, module: Callable[[TrainingBatch], Sums]
+) -> AbstractContextManager[Any]:
     """Returns a context in which DDP synchronizes gradients only for the last micro-batch.
 
     FSDP2 reduces gradients after each micro-batch, because it has no memory for full gradients.
     """
-    engine = task.engine if isinstance(task, Compiled) else task
-    if isinstance(engine, DistributedDataParallel) and not last:
-        return engine.no_sync()
+    wrapped = module.wrapped_module if isinstance(module, Compiled) else module
+    if isinstance(wrapped, DistributedDataParallel) and not last:
+        return wrapped.no_sync()
     return nullcontext()
 
 
-def draw_from(place: Worker, *numbers: int) -> None:
+def seed_generators(worker: Worker, *numbers: int) -> None:
     """Seeds the random generators from these numbers and the data-parallel rank.
 
     `torch.manual_seed` would seed every device type, which takes as long as a small step.
     """
-    state = int(np.random.SeedSequence((*numbers, place.rank)).generate_state(1, np.uint64)[0])
+    state = int(
+        np.random.SeedSequence((*numbers, worker.data_rank)).generate_state(1, np.uint64)[0]
+    )
     torch.default_generator.manual_seed(state)
-    if place.device.type == "cuda":
-        torch.cuda.default_generators[place.device.index or 0].manual_seed(state)
+    if worker.device.type == "cuda":
+        torch.cuda.default_generators[worker.device.index or 0].manual_seed(state)

@@ -72,7 +72,7 @@ class ShardPlan:
         full = self.plain(name, tensor)
         return distribute_tensor(full, self.flat, [Shard(0)], src_data_rank=None)
 
-    def taken(self, name: str, tensor: Tensor, saved: Tensor) -> None:
+    def restore(self, name: str, tensor: Tensor, saved: Tensor) -> None:
         """Copies a tensor loaded from a checkpoint into the sharded tensor."""
         if name not in self.orders or not isinstance(tensor, DTensor):
             return
@@ -86,10 +86,10 @@ class ShardPlan:
         tensor.to_local().copy_(own)
 
     @contextmanager
-    def undone(self, task: nn.Module) -> Iterator[None]:
+    def undone(self, root: nn.Module) -> Iterator[None]:
         """Restores the unsharded heights of the layers inside the context."""
         degree = 1 if self.mesh is None else self.mesh["tensor"].size()
-        layers = {task.get_submodule(name.rpartition(".")[0]) for name in self.orders}
+        layers = {root.get_submodule(name.rpartition(".")[0]) for name in self.orders}
         split = {layer: layer.parts for layer in layers if isinstance(layer, Linear)}
         try:
             for layer, parts in split.items():
@@ -100,18 +100,18 @@ class ShardPlan:
                 layer.parts = parts
 
 
-def split_layers(task: nn.Module, mesh: DeviceMesh) -> ShardPlan:
+def split_layers(root: nn.Module, mesh: DeviceMesh) -> ShardPlan:
     """Splits the matrices of all blocks over the tensor dimension of the mesh.
 
     Args:
-        task: Module that contains the networks; it is changed in place.
+        root: Module that contains the networks; it is changed in place.
         mesh: Mesh of [data, tensor] processes.
 
     Returns:
         The row order of the sharded weights.
     """
     tensor = mesh["tensor"]
-    nets = [net for net in task.modules() if isinstance(net, Transformer)]
+    nets = [net for net in root.modules() if isinstance(net, Transformer)]
     blocks = [block for net in nets for block in net.modules() if isinstance(block, Block)]
     for net in nets:
         if adapters.active(net) is not None:
@@ -120,7 +120,7 @@ def split_layers(task: nn.Module, mesh: DeviceMesh) -> ShardPlan:
             )
         check_shares(net.spec, tensor.size())
     orders: dict[str, Tensor] = {}
-    names = {module: name for name, module in task.named_modules()}
+    names = {module: name for name, module in root.named_modules()}
     for block in blocks:
         plan: dict[str, ParallelStyle] = {"ffn.up": RowParallel(), "ffn.down": ColumnParallel()}
         for part, first in {"attention": ["qkv"], "cross": ["q", "kv"]}.items():
@@ -135,7 +135,7 @@ def split_layers(task: nn.Module, mesh: DeviceMesh) -> ShardPlan:
                 for leaf, parts in _heights(layer).items():
                     orders[f"{names[layer]}.{leaf}"] = row_order(parts, tensor.size())
         parallelize_module(block, tensor, plan)
-    _replicate(task, tensor)
+    _replicate(root, tensor)
     for net in nets:
         for position in (p for stack in net.children() for p in getattr(stack, "positions", ())):
             position.register_forward_hook(_own_heads(tensor))
@@ -145,7 +145,7 @@ def split_layers(task: nn.Module, mesh: DeviceMesh) -> ShardPlan:
             if path.endswith(("q_norm", "k_norm")):
                 _sum_gradients(module, tensor)
     layers = [*blocks, *(part for block in blocks for part in parts_of(block))]
-    for unit in (*layers, *nets, task):
+    for unit in (*layers, *nets, root):
         unit.forward = _Local(unit, layers)
     flat = init_device_mesh(mesh.device_type, (mesh.size(),), mesh_dim_names=("all",))
     return ShardPlan(mesh, flat, orders)
@@ -267,10 +267,10 @@ def _own_heads(mesh: DeviceMesh) -> Callable[..., Any]:
     return hook
 
 
-def _replicate(task: nn.Module, mesh: DeviceMesh) -> None:
+def _replicate(root: nn.Module, mesh: DeviceMesh) -> None:
     """Turns the other weights into DTensors, too, so that optimizers see one kind of weight."""
     made: dict[int, nn.Parameter] = {}
-    for module in task.modules():
+    for module in root.modules():
         for leaf, weight in module._parameters.items():
             if weight is not None and not isinstance(weight, DTensor):
                 if id(weight) not in made:

@@ -5,25 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from inspect import Parameter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from glassformer.train.build_data import prepare
+from glassformer.model import Model
+from glassformer.train.batches import DataModule
+from glassformer.train.build_data import build_dataloader, tokenizer_texts
+from glassformer.train.build_model import build_model, initialize_from_vectors
+from glassformer.train.build_objective import add_adapter, build_objective, with_labels
+from glassformer.train.callbacks import (
+    CheckpointCallback,
+    EvaluationCallback,
+    LogCallback,
+    StepEnd,
+    is_due,
+)
+from glassformer.train.checkpointing import Checkpointer
 from glassformer.train.coerce import coerce_value
 from glassformer.train.distributed import Worker, deterministic, init_distributed
-from glassformer.train.errors import company_explained, explained, model_explained
+from glassformer.train.early_stopping import metric_value
+from glassformer.train.errors import (
+    explain_lost_process,
+    explain_model_memory,
+    explain_step_errors,
+)
 from glassformer.train.estimate import RunEstimate, estimate_run
-from glassformer.train.interrupt import TrainingInterrupted, terminable
+from glassformer.train.export import export_model
+from glassformer.train.interrupt import InterruptHandler, TrainingInterrupted, terminable
+from glassformer.train.loop import TrainingLoop
+from glassformer.train.objectives import Objective
 from glassformer.train.objectives.registry import check_options
 from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
 from glassformer.train.report import own_reporters
 from glassformer.train.reporter import Reporter
-from glassformer.train.run_folder import Run, onlooker, open_run
+from glassformer.train.run_folder import Run, non_main_run, open_run
 
 Source = str | Path | Table | Recipe
-MIXED = {"weight": 1.0, "rate": 1.0}
-UNSAID = (Parameter.empty, None)  # TOML has no null value
+MIXTURE_OPTIONS = {"weight": 1.0, "rate": 1.0}
+NO_DEFAULT = (Parameter.empty, None)  # TOML has no null value
 
 
 def train(
@@ -52,54 +73,141 @@ def train(
     >>> run = gf.train("recipe.toml", ["train.steps=100"])
     >>> gf.load(run.model).generate("ROMEO:")
     """
-    whole = filled(read_recipe(recipe, overrides))
+    complete = with_objective_defaults(read_recipe(recipe, overrides))
     with (
-        stopped_explained(whole),
-        init_distributed(device or whole.scale.device, whole.scale) as place,
-        ExitStack() as opened,
+        explain_interrupt(complete),
+        init_distributed(device or complete.scale.device, complete.scale) as worker,
+        ExitStack() as stack,
     ):
-        opened.enter_context(company_explained(place))
-
-        def begin() -> tuple[Run, Sequence[Reporter]]:
-            told = [*reporters, *own_reporters(whole.run)]
-            return opened.enter_context(open_run(whole, restart=restart)), told
-
-        run, told = place.first(begin) or (onlooker(whole), ())
+        stack.enter_context(explain_lost_process(worker))
+        opening = partial(_open_run, complete, stack, restart, reporters)
+        run, reporters = worker.on_main(opening) or (non_main_run(complete), ())
         if run.finished is None:
-            with deterministic(place, whole.train.deterministic), explained(whole.train):
-                _go(whole, place, run, told)
+            with (
+                deterministic(worker, complete.train.deterministic),
+                explain_step_errors(complete.train),
+            ):
+                with explain_model_memory(), run.adding("tokenizer", "data"):
+                    trainer = Trainer.from_recipe(complete, worker, run.folder, reporters)
+                trainer.fit(run)
     return run
 
 
-def _go(recipe: Recipe, place: Worker, run: Run, reporters: Sequence[Reporter]) -> None:
-    with model_explained(), run.adding("tokenizer", "data"):
-        loop = prepare(recipe, place, run.folder, reporters)
-    if run.is_begun:
-        loop.resume(run)
-    else:
-        run.cut(0)
-        loop.check_metric()
-    plan = estimate_run(loop)
-    try:
-        for reporter in reporters:
-            reporter.begin(run, plan)
-        loop.go(run, plan, reporters)
-        loop.export_model(run.model, run.replacing)
-        how = loop.ending()
-        for reporter in reporters:
-            reporter.finish(how)
-        run.finish(how)
-    finally:
-        loop.feed.close()
-        for reporter in reporters:
-            reporter.end()
+def _open_run(
+    recipe: Recipe, stack: ExitStack, restart: bool, reporters: Sequence[Reporter]
+) -> tuple[Run, Sequence[Reporter]]:
+    """Opens the run until the stack is closed, and creates the reporters of the recipe."""
+    reporters = [*reporters, *own_reporters(recipe.run)]
+    return stack.enter_context(open_run(recipe, restart=restart)), reporters
+
+
+class Trainer:
+    """Trains a model: takes steps, logs, evaluates and saves.
+
+    Args:
+        loop: The training loop.
+        reporters: Reporters to call in this process.
+    """
+
+    def __init__(self, loop: TrainingLoop, reporters: Sequence[Reporter] = ()) -> None:
+        self.loop, self.reporters = loop, reporters
+
+    @classmethod
+    def from_recipe(
+        cls, recipe: Recipe, worker: Worker, folder: Path, reporters: Sequence[Reporter] = ()
+    ) -> Trainer:
+        """Builds the model, the objective, the data and the optimizer of a recipe.
+
+        What an earlier run or the main process has already written to the folder, such as a
+        tokenizer and tokenized data, is read from there.
+
+        Args:
+            recipe: The complete recipe.
+            worker: This process and its device.
+            folder: The run folder.
+            reporters: Reporters that receive progress and notes.
+        """
+        recipe = with_labels(recipe)
+        parts = worker.on_main_first(partial(_build, recipe, worker, folder, reporters))
+        return cls(TrainingLoop(recipe, *parts, worker), reporters)
+
+    def fit(self, run: Run) -> None:
+        """Trains to the end of the run, from its last checkpoint if there is one."""
+        loop = self.loop
+        if run.is_begun:
+            Checkpointer(loop, run).resume()
+        else:
+            run.cut(0)
+            self.check_metric()
+        estimate = estimate_run(loop)
+        try:
+            for reporter in self.reporters:
+                reporter.begin(run, estimate)
+            self.take_steps(run, estimate)
+            export_model(loop, run.model, run.replacing)
+            summary = loop.state.summary()
+            for reporter in self.reporters:
+                reporter.finish(summary)
+            run.finish(summary)
+        finally:
+            loop.data.close()
+            for reporter in self.reporters:
+                reporter.end()
+
+    def take_steps(self, run: Run, estimate: RunEstimate) -> None:
+        """Takes the remaining steps and calls the callbacks after each: log, evaluate, checkpoint.
+
+        Ctrl-C and SIGTERM end the run after a checkpoint of the current step.
+        """
+        loop, state, settings = self.loop, self.loop.state, self.loop.settings
+        log = LogCallback(loop, run, estimate, self.reporters)
+        evaluation = EvaluationCallback(loop, run, self.reporters)
+        checkpoint = CheckpointCallback(loop, run, self.reporters)
+        if not state.step:
+            checkpoint.keep_model()
+        with InterruptHandler() as interrupt:
+            while state.step < settings.steps and not state.stopped:
+                stats = loop.train_step()
+                interrupted = any(loop.worker.all_gather(interrupt.requested))  # all agree
+                last = state.step == settings.steps
+                saves = is_due(state.step, settings.save_every) or last or interrupted
+                end = StepEnd(stats, last=last, checkpoint=saves)
+                log.after_step(end)
+                with log.throughput.paused():
+                    evaluation.after_step(end)
+                    checkpoint.after_step(end)
+                if interrupted and not (last or state.stopped):
+                    raise TrainingInterrupted(
+                        f"Stopped after step {state.step} of {settings.steps}, which is saved in "
+                        f"{run.folder}; the same command goes on from there."
+                    )
+
+    def check_metric(self) -> None:
+        """Checks before the first step that evaluation yields the metric named by `train.best`."""
+        metric = self.loop.settings.best
+        if "valid" in self.loop.data.held_out_splits and metric != "loss":
+            metric_value(self.loop.evaluate(max_batches=1), metric)
+
+
+def _build(
+    recipe: Recipe, worker: Worker, folder: Path, reporters: Sequence[Reporter]
+) -> tuple[Model, Objective, DataModule]:
+    """Builds the parts of a training loop."""
+    model = build_model(recipe, lambda: tokenizer_texts(recipe, reporters), folder / "tokenizer")
+    if recipe.model.vectors is not None:
+        initialize_from_vectors(model, recipe.model.vectors, reporters)
+    model, objective = build_objective(recipe, model)
+    if recipe.adapter is not None:
+        model = add_adapter(model, recipe)
+    data = build_dataloader(recipe, model, objective, worker, folder / "data", reporters)
+    return model, objective, data
 
 
 @contextmanager
-def stopped_explained(recipe: Recipe) -> Iterator[None]:
+def explain_interrupt(recipe: Recipe) -> Iterator[None]:
     """Turns Ctrl-C and SIGTERM into `TrainingInterrupted` outside the training steps.
 
-    During the steps, the loop handles both signals itself.
+    During the steps, the trainer handles both signals itself.
     """
     try:
         with terminable():
@@ -135,38 +243,39 @@ def dry_run(
     Returns:
         The estimate of memory, time and floating-point operations.
     """
-    whole = filled(read_recipe(recipe, overrides))
+    complete = with_objective_defaults(read_recipe(recipe, overrides))
     with (
-        init_distributed(device or whole.scale.device, whole.scale) as place,
-        company_explained(place),
+        init_distributed(device or complete.scale.device, complete.scale) as worker,
+        explain_lost_process(worker),
         TemporaryDirectory(prefix="glassformer-") as folder,
-        deterministic(place, whole.train.deterministic),
-        explained(whole.train),
+        deterministic(worker, complete.train.deterministic),
+        explain_step_errors(complete.train),
     ):
-        with model_explained():
-            loop = prepare(whole, place, Path(folder), reporters if place.main else ())
+        reporters = reporters if worker.is_main else ()
+        with explain_model_memory():
+            loop = Trainer.from_recipe(complete, worker, Path(folder), reporters).loop
         try:
             return estimate_run(loop, measure=True)
         finally:
-            loop.feed.close()
+            loop.data.close()
 
 
-def filled(recipe: Recipe) -> Recipe:
+def with_objective_defaults(recipe: Recipe) -> Recipe:
     """Returns the recipe with the default options of its objectives filled in."""
     mixed = len(recipe.objective) > 1
-    return replace(recipe, objective=tuple(_filled(one, mixed) for one in recipe.objective))
+    return replace(recipe, objective=tuple(_with_defaults(one, mixed) for one in recipe.objective))
 
 
-def _filled(settings: ObjectiveSettings, mixed: bool) -> ObjectiveSettings:
+def _with_defaults(settings: ObjectiveSettings, mixed: bool) -> ObjectiveSettings:
     """Fills in the options of one objective.
 
     In a mixture, `weight` and `rate` are options of the mixture, not of the objective.
     """
-    own = {k: v for k, v in settings.options.items() if not (mixed and k in MIXED)}
+    own = {k: v for k, v in settings.options.items() if not (mixed and k in MIXTURE_OPTIONS)}
     known = check_options(settings.name, own)
-    defaults = {k: known[k].default for k in known if known[k].default not in UNSAID}
+    defaults = {k: known[k].default for k in known if known[k].default not in NO_DEFAULT}
     given = {
         key: coerce_value(f"objective.{key}", value, known[key].kind) if key in known else value
         for key, value in settings.options.items()
     }
-    return replace(settings, options=defaults | (MIXED if mixed else {}) | given)
+    return replace(settings, options=defaults | (MIXTURE_OPTIONS if mixed else {}) | given)

@@ -17,7 +17,7 @@ def _capped(z, softcap):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _judge(  # type: ignore[no-untyped-def]
+def _cross_entropy_kernel(  # type: ignore[no-untyped-def]
     logits,
     targets,
     losses,
@@ -68,7 +68,7 @@ def _judge(  # type: ignore[no-untyped-def]
         tl.store(logits + column, gradient, mask=column < columns)
 
 
-def judge(
+def cross_entropy_rows(
     logits: Tensor,
     targets: Tensor,
     losses: Tensor,
@@ -79,7 +79,7 @@ def judge(
 ) -> None:
     """Writes the losses of [row, column] logits, and overwrites the logits with their gradient."""
     at_once = min(2048, triton.next_power_of_2(logits.shape[1]))
-    _judge[(len(logits),)](
+    _cross_entropy_kernel[(len(logits),)](
         logits,
         targets,
         losses,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from glassformer.train.evaluate import is_better
+from glassformer.train.early_stopping import is_better
 from glassformer.train.optimizers.shards import local
 
 
@@ -47,7 +47,7 @@ class WeightAverage:
             average.copy_(kept)
 
 
-def has_settled(figure: str, before: Sequence[float], now: float, after: int) -> bool:
+def has_settled(metric: str, before: Sequence[float], now: float, after: int) -> bool:
     """Returns whether weight averaging should begin (NT-ASGD; Merity et al., 2017).
 
     As in the authors' program, it begins when an evaluation is worse than the best of those that
@@ -60,4 +60,4 @@ def has_settled(figure: str, before: Sequence[float], now: float, after: int) ->
         after: Number of recent evaluations to ignore.
     """
     earlier = before[: max(0, len(before) - after)]
-    return any(is_better(figure, past, now) for past in earlier)
+    return any(is_better(metric, past, now) for past in earlier)

@@ -12,8 +12,8 @@ from small_models import bert, word_tokenizer
 from glassformer.cli.input_records import InputRecords
 from glassformer.cli.path_arguments import FORMS, file_named
 from glassformer.cli.text_column import TextColumn
+from glassformer.data.readers import READERS
 from glassformer.errors import GlassformerError
-from glassformer.train.data.readers import READERS
 
 TEXTS = ["Slow and ___ dull.", "A warm and ___ story."]
 VERBS = {

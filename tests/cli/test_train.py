@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import glassformer as gf
-from glassformer.train.loop import Loop
+from glassformer.train.loop import TrainingLoop
 
 RECIPE = """
 [model]
@@ -70,15 +70,15 @@ def test_bad_recipes_are_one_sentence(glassformer, here):
 
 
 def test_control_c_saves_and_says_how_to_go_on(glassformer, here, monkeypatch):
-    take = Loop.take_step
+    take = TrainingLoop.train_step
 
     def pressed(loop):
-        if loop.notes.step == 2:
+        if loop.state.step == 2:
             os.kill(os.getpid(), signal.SIGINT)
         return take(loop)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Loop, "take_step", pressed)
+        patch.setattr(TrainingLoop, "train_step", pressed)
         code, _, said = glassformer("train", "recipe.toml")
     assert code == 130 and "Stopped after step 3 of 6, which is saved in run; the same" in said
     assert [path.name for path in (here / "run/state").iterdir()] == ["step-0000000003"]

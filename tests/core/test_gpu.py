@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from glassformer import spec
 from glassformer.core import ActivationCapture, Cache
 from glassformer.core.attention.sdpa import scaled_attention
-from glassformer.train.data.collate import runs_of
+from glassformer.train.batches.collate import runs_of
 
 pytestmark = [
     pytest.mark.gpu,

@@ -13,7 +13,7 @@ from glassformer.storage.names import is_plain
 from glassformer.tasks.pooling import read_pooling
 from glassformer.tasks.search.index import Added, IndexRows
 from glassformer.tasks.search.passages import Passage
-from glassformer.train.data.memmap_dataset import MemmapDataset
+from glassformer.train.batches.memmap_dataset import MemmapDataset
 
 NAMES = ("../x", "..", ".", "", "/tmp/x", "rows-1/../../x", "rows-1/", "a\\..\\x", "C:x", "x\0", 5,
          None, ["rows-1"])  # fmt: skip

@@ -21,7 +21,7 @@ from glassformer.tasks.search.passages import Passage
 from glassformer.tasks.search.vectors_file import whole_matrix
 from glassformer.text import Tokenizer
 from glassformer.text import train as train_tokenizer
-from glassformer.train.data.memmap_dataset import MemmapDataset, MemmapWriter, block_of
+from glassformer.train.batches.memmap_dataset import MemmapDataset, MemmapWriter, block_of
 from glassformer.word_vectors.files import read_vectors, write_vectors
 from glassformer.word_vectors.space import Vectors
 

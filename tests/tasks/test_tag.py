@@ -20,12 +20,12 @@ from typer.testing import CliRunner
 
 import glassformer as gf
 from glassformer.cli import app
+from glassformer.data import DataSettings
+from glassformer.data.records import Records
 from glassformer.tasks.tag import Tagger
 from glassformer.tasks.task_settings import keep
 from glassformer.tasks.windows import WindowFrame, encode_many_words, windows
 from glassformer.tasks.words import find_words
-from glassformer.train.data import DataSettings
-from glassformer.train.data.records import Records
 
 
 @pytest.fixture(scope="module", params=["IOB2", "IOBES"])

@@ -9,16 +9,16 @@ from glassformer.train.recipe import TrainSettings
 
 
 class Rows:
-    """A `DataFeed` of examples, drawn anew in every epoch."""
+    """A `DataModule` of examples, drawn anew in every epoch."""
 
     def __init__(self, objective: Objective, train, valid, settings: TrainSettings) -> None:
         self.objective, self.settings = objective, settings
         self.train, self.held_out = train, valid
-        self.judges = {"valid"} if valid else set()
-        self.tokens = sum(len(next(iter(example.values()))) for example in train)
-        self.steps = len(train) / (settings.batch * settings.accumulate)
+        self.held_out_splits = {"valid"} if valid else set()
+        self.tokens_per_epoch = sum(len(next(iter(example.values()))) for example in train)
+        self.steps_per_epoch = len(train) / (settings.batch * settings.accumulate)
 
-    def stretch(self, tokens):
+    def relative_length(self, tokens):
         return 1.0
 
     def batches(self, step):
@@ -27,7 +27,7 @@ class Rows:
         rows = [self._row(number, step) for number in numbers]
         return [self.objective.collate(rows[i : i + size]) for i in range(0, len(rows), size)]
 
-    def sweep(self, split):
+    def held_out_batches(self, split):
         for number, example in enumerate(self.held_out):
             rng = np.random.default_rng([self.settings.seed, 2**32, number])
             yield self.objective.collate([self.objective.vary(example, rng)])

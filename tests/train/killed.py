@@ -18,7 +18,8 @@ from pydoc import locate
 
 import glassformer as gf
 import glassformer.train.trainer
-from glassformer.train.objectives import objectives
+from glassformer.train.objectives import objective_names
+from glassformer.train.objectives.registry import find_objective
 
 
 def kill_in(name: str, times: int) -> None:
@@ -55,7 +56,8 @@ def in_a_process(recipe: dict, name: str | float | None, times: int) -> int:
 
 
 if __name__ == "__main__":
-    objectives()
+    for name in objective_names():  # imported once, before processes are forked
+        find_objective(name)
     for recipe, moments in json.loads(Path(sys.argv[1]).read_text()):
         for name, times in moments:
             status = in_a_process(recipe, name, times)

@@ -13,8 +13,9 @@ from together import forked
 import glassformer as gf
 from glassformer.text import train as train_tokenizer
 from glassformer.train.distributed import find_worker, init_distributed
-from glassformer.train.loop import Loop
-from glassformer.train.objectives import make_objective, objectives
+from glassformer.train.loop import TrainingLoop
+from glassformer.train.objectives import make_objective, objective_names
+from glassformer.train.objectives.registry import find_objective
 from glassformer.train.recipe import Recipe, read_recipe
 
 TEXT = "the cat sat on the mat and the dog sat on the log while the sun went down. " * 8
@@ -49,7 +50,7 @@ CASES = {
 }
 
 
-def loop_of(case: str, recipe: Recipe, place) -> Loop:
+def loop_of(case: str, recipe: Recipe, worker) -> TrainingLoop:
     sizes, objective_name = CASES[case]
     tokenizer = train_tokenizer("char", texts=[TEXT], special=ROLES)
     size = {"vocab_size": tokenizer.size}
@@ -58,7 +59,7 @@ def loop_of(case: str, recipe: Recipe, place) -> Loop:
     texts = [TEXT[i : i + 15] for i in range(0, 300, 15)]
     records = [{"text": text, "source": text, "target": text[::-1]} for text in texts]
     rows = [example for record in records for example in objective.prepare(record)]
-    return Loop(recipe, model, objective, Rows(objective, rows, [], recipe.train), place)
+    return TrainingLoop(recipe, model, objective, Rows(objective, rows, [], recipe.train), worker)
 
 
 def main(cases: list[str], rank: int) -> int:
@@ -70,43 +71,46 @@ def main(cases: list[str], rank: int) -> int:
         "scale": {"device": "cpu", "tensor": 2, "parallel": "fsdp"},
     }
     recipe = read_recipe(tables)
-    with init_distributed("cpu", recipe.scale) as place:
+    with init_distributed("cpu", recipe.scale) as worker:
         for case in cases:
-            alone, split = loop_of(case, recipe, find_worker("cpu")), loop_of(case, recipe, place)
-            rows = split.feed.batches
-            split.feed.batches = lambda step, rows=rows: shares(rows(step), place)
+            alone, split = loop_of(case, recipe, find_worker("cpu")), loop_of(case, recipe, worker)
+            rows = split.data.batches
+            split.data.batches = lambda step, rows=rows: shares(rows(step), worker)
             for _ in range(4):
-                one, other = alone.take_step(), split.take_step()
-                assert torch.allclose(one.gradient, other.gradient, atol=1e-5), case
-            whole = alone.state.tensors()
-            for name, tensor in split.state.tensors().items():
+                one, other = alone.train_step(), split.train_step()
+                assert torch.allclose(one.grad_norm, other.grad_norm, atol=1e-5), case
+            whole = alone.checkpoint.tensors()
+            for name, tensor in split.checkpoint.tensors().items():
                 weight = name.partition(".")[2]
                 weight = weight.rpartition(".")[0] if name.startswith("optimizer") else weight
-                full = split.arranged.plain(weight, tensor) if tensor.ndim else tensor
+                full = split.shard_plan.plain(weight, tensor) if tensor.ndim else tensor
                 difference = float((full - whole[name]).abs().max())
                 assert difference < 1e-6, f"{case}: {name} differs by {difference}"
-            ups = [n for n, p in split.task.named_parameters() if n.endswith("ffn.up.weight")]
+            ups = [n for n, p in split.module.named_parameters() if n.endswith("ffn.up.weight")]
             assert ups and all(
-                split.task.get_parameter(n).to_local().numel() * place.world
-                == split.task.get_parameter(n).numel()
+                split.module.get_parameter(n).to_local().numel() * worker.world_size
+                == split.module.get_parameter(n).numel()
                 for n in ups
             )
     return 0
 
 
-def shares(batches, place):
+def shares(batches, worker):
     """Of rows that every process has made, its own."""
     for batch in batches:
         for part in (batch.inputs, batch.targets):
             for key, tensor in part.items():
-                size = len(tensor) // place.size
-                part[key] = tensor[place.rank * size : (place.rank + 1) * size]
-        batch.counts = {key: value / place.size for key, value in batch.counts.items()}
-        batch.tokens //= place.size
+                size = len(tensor) // worker.data_parallel_size
+                part[key] = tensor[worker.data_rank * size : (worker.data_rank + 1) * size]
+        batch.counts = {
+            key: value / worker.data_parallel_size for key, value in batch.counts.items()
+        }
+        batch.tokens //= worker.data_parallel_size
     return batches
 
 
 if __name__ == "__main__":
-    objectives()
+    for name in objective_names():  # imported once, before processes are forked
+        find_objective(name)
     if any(forked(int(sys.argv[1]), partial(main, sys.argv[2:]))):
         sys.exit("they differ")

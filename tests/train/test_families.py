@@ -13,9 +13,9 @@ from glassformer.families import classes_of, families, spec_from_config
 from glassformer.model import Model
 from glassformer.spec import AudioFramesSpec, MemoryHopSpec, ModelSpec, PatchEmbeddingSpec
 from glassformer.text import train as train_tokenizer
-from glassformer.train.build_model import build, config_of
+from glassformer.train.build_model import build_model, config_of
 from glassformer.train.distributed import find_worker
-from glassformer.train.loop import Loop
+from glassformer.train.loop import TrainingLoop
 from glassformer.train.objectives import Objective, TrainingBatch, make_objective
 from glassformer.train.recipe import ModelSettings, read_recipe
 from glassformer.weights.initialize import initial_value
@@ -86,7 +86,7 @@ def make(model_type: str, architecture: str) -> Model:
                 "data": {"train": "unread"},
             }
         )
-        return build(recipe, lambda: [TEXT])
+        return build_model(recipe, lambda: [TEXT])
     config = {"model_type": model_type, **family.TINY[0], "architectures": [architecture]}
     net = build_transformer(spec_from_config(config, architecture))
     for name, *_ in tied_names(net):
@@ -137,7 +137,7 @@ class Plain(Objective):
 class OneBatch:
     """The same rows in every step, with the same masks."""
 
-    judges, tokens, steps = False, 1, 1.0
+    held_out_splits, tokens_per_epoch, steps_per_epoch = frozenset(), 1, 1.0
 
     def __init__(self, objective: Objective, records: list[dict], length: int) -> None:
         examples = [example for record in records for example in objective.prepare(record)]
@@ -147,7 +147,7 @@ class OneBatch:
         rng = np.random.default_rng(0)
         self.batch = objective.collate([objective.vary(example, rng) for example in examples])
 
-    def stretch(self, tokens):
+    def relative_length(self, tokens):
         return 1.0
 
     def batches(self, step):
@@ -164,11 +164,11 @@ def test_the_loss_falls(model_type):
     recipe = read_recipe(
         {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": settings}
     )
-    loop = Loop(recipe, model, objective, feed, find_worker("cpu"))
+    loop = TrainingLoop(recipe, model, objective, feed, find_worker("cpu"))
     model.eval()
     losses = []
     for _ in range(12):
-        losses.append(loop.entry(loop.take_step())["loss"])
+        losses.append(loop.log_entry(loop.train_step())["loss"])
     assert np.isfinite(losses).all()
     assert min(losses[-3:]) < 0.9 * losses[0], losses
 
@@ -218,6 +218,6 @@ def test_layers_that_are_computed_again_learn_the_same(model_type):
                 "train": {"checkpoint": again},
             }
         )
-        loop = Loop(recipe, model, objective, feed, find_worker("cpu"))
-        lengths.append([float(loop.take_step().gradient) for _ in range(2)])
+        loop = TrainingLoop(recipe, model, objective, feed, find_worker("cpu"))
+        lengths.append([float(loop.train_step().grad_norm) for _ in range(2)])
     assert lengths[0] == pytest.approx(lengths[1], rel=1e-6)

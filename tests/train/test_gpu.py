@@ -13,7 +13,7 @@ from glassformer.train import activation_checkpointing, cuda_graphs
 from glassformer.train.cuda_graphs import Recorded
 from glassformer.train.distributed import find_worker
 from glassformer.train.interrupt import TrainingInterrupted
-from glassformer.train.loop import Loop
+from glassformer.train.loop import TrainingLoop
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture_parts import with_heads
 from glassformer.train.recipe import read_recipe
@@ -116,15 +116,15 @@ READS_TEXT = [kind for kind, f in families().items() if f.TINY and choose(kind)[
 WAITS = ["transfo-xl"]  # which clusters of words a batch has is asked of the device
 
 
-def steps(model_type: str, precision: str) -> tuple[list[float], Loop]:
+def steps(model_type: str, precision: str) -> tuple[list[float], TrainingLoop]:
     architecture, name = choose(model_type)
     model = make(model_type, architecture)
     objective = make_objective(name, model, {})
     given = {"steps": 6, "learning_rate": 0.01, "warmup": 0, "precision": precision}
     whole = {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": given}
     feed = OneBatch(objective, RECORDS[name], 24)
-    loop = Loop(read_recipe(whole), model, objective, feed, find_worker("cuda"))
-    return [loop.entry(loop.take_step())["loss"] for _ in range(6)], loop
+    loop = TrainingLoop(read_recipe(whole), model, objective, feed, find_worker("cuda"))
+    return [loop.log_entry(loop.train_step())["loss"] for _ in range(6)], loop
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -133,12 +133,15 @@ def test_every_family_is_recorded(model_type, precision, monkeypatch):
     """Dropout included; what Python decides by chance is left as it is."""
     losses, loop = steps(model_type, precision)
     if cuda_graphs.recordable(loop.model) and model_type not in WAITS:
-        assert isinstance(loop.learn, Recorded) and len(loop.learn._recordings) == 1
+        assert (
+            isinstance(loop.forward_backward, Recorded)
+            and len(loop.forward_backward._recordings) == 1
+        )
     monkeypatch.setattr(cuda_graphs, "SHAPES", 0)
     assert losses == pytest.approx(steps(model_type, precision)[0], rel=2e-3)
 
 
-def mixed_steps(device: str) -> tuple[list[float], Loop]:
+def mixed_steps(device: str) -> tuple[list[float], TrainingLoop]:
     """Two tasks on one body, each with padding."""
     parts = [{"name": "classification", "head": "kind", "labels": ["LABEL_0", "LABEL_1"]},
              {"name": "tagging", "head": "names", "labels": ["O", "X"]}]  # fmt: skip
@@ -155,14 +158,16 @@ def mixed_steps(device: str) -> tuple[list[float], Loop]:
     given = {"steps": 6, "learning_rate": 0.01, "warmup": 0, "precision": "bfloat16"}
     whole = {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": given}
     feed = OneBatch(objective, records, 24)
-    loop = Loop(read_recipe(whole), model, objective, feed, find_worker(device))
-    return [loop.entry(loop.take_step())["loss"] for _ in range(6)], loop
+    loop = TrainingLoop(read_recipe(whole), model, objective, feed, find_worker(device))
+    return [loop.log_entry(loop.train_step())["loss"] for _ in range(6)], loop
 
 
 def test_every_part_of_a_mixture_is_recorded_and_told_where_texts_end(monkeypatch):
     losses, loop = mixed_steps("cuda")
-    assert isinstance(loop.learn, Recorded) and len(loop.learn._recordings) == 2
-    for recording in loop.learn._recordings.values():
+    assert (
+        isinstance(loop.forward_backward, Recorded) and len(loop.forward_backward._recordings) == 2
+    )
+    for recording in loop.forward_backward._recordings.values():
         assert any(name.endswith("/runs") for name in recording.batch.inputs)
     monkeypatch.setattr(cuda_graphs, "SHAPES", 0)
     assert losses == pytest.approx(mixed_steps("cuda")[0], rel=2e-3)
@@ -179,4 +184,4 @@ def test_a_pass_that_waits_for_the_device_goes_on_unrecorded(tmp_path, monkeypat
     expected, _ = steps("bert", "float32")
     monkeypatch.setattr(objective, "forward", waiting)
     losses, loop = steps("bert", "float32")
-    assert not loop.learn._recordings and losses == pytest.approx(expected, rel=1e-3)
+    assert not loop.forward_backward._recordings and losses == pytest.approx(expected, rel=1e-3)

@@ -20,10 +20,12 @@ from glassformer.text import train as train_tokenizer
 from glassformer.train import fused_cross_entropy
 from glassformer.train.distributed import find_worker
 from glassformer.train.estimate import _attention_flops, estimate_run
-from glassformer.train.loop import Loop
+from glassformer.train.export import export_model
+from glassformer.train.loop import TrainingLoop
 from glassformer.train.objectives import make_objective
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.run_folder import open_run
+from glassformer.train.trainer import Trainer
 
 TEXT = "the cat sat on the mat and the dog sat on the log while the sun went down. " * 8
 TINY = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32}
@@ -44,24 +46,24 @@ def recipe(folder: Path | str = "run", **train) -> Recipe:
     )
 
 
-def loop_of(recipe: Recipe, *, valid: bool = True, **settings) -> Loop:
+def loop_of(recipe: Recipe, *, valid: bool = True, **settings) -> TrainingLoop:
     sizes = {**TINY, **settings, "vocab_size": TOKENIZER.size, "bos_token_id": 1, "eos_token_id": 2}
     model = gf.create("gpt2", recipe.train.seed, tokenizer=TOKENIZER, **sizes)
     objective = make_objective("causal-lm", model, {})
     ids = np.array(TOKENIZER.encode(TEXT, special=False).ids, dtype=np.int32)
     rows = [{"tokens": ids[i : i + 17]} for i in range(0, len(ids) - 17, 16)]
     feed = Rows(objective, rows[4:], rows[:4] if valid else [], recipe.train)
-    return Loop(recipe, model, objective, feed, find_worker("cpu"))
+    return TrainingLoop(recipe, model, objective, feed, find_worker("cpu"))
 
 
-def go(loop: Loop) -> tuple[Path, list[dict]]:
+def go(loop: TrainingLoop) -> tuple[Path, list[dict]]:
     with open_run(loop.recipe) as run:
-        loop.go(run, estimate_run(loop), ())
+        Trainer(loop).take_steps(run, estimate_run(loop))
         return run.folder, run.entries()
 
 
-def weights(loop: Loop) -> dict[str, torch.Tensor]:
-    return {name: tensor.clone() for name, tensor in loop.state.tensors().items()}
+def weights(loop: TrainingLoop) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in loop.checkpoint.tensors().items()}
 
 
 def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
@@ -73,8 +75,8 @@ def test_k_accumulations_are_one_batch_of_k_times_the_rows():
     one = loop_of(recipe(batch=12, eps=EPS), **DRY)
     three = loop_of(recipe(batch=4, accumulate=3, eps=EPS), **DRY)
     for _ in range(4):
-        whole, parts = one.take_step(), three.take_step()
-        assert torch.allclose(whole.gradient, parts.gradient, atol=1e-6)
+        whole, parts = one.train_step(), three.train_step()
+        assert torch.allclose(whole.grad_norm, parts.grad_norm, atol=1e-6)
     for name, weight in weights(one).items():
         assert torch.allclose(weight, weights(three)[name], atol=1e-6), name
 
@@ -88,7 +90,7 @@ def test_a_step_is_that_of_plain_torch():
     groups = [{"params": decays, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
     plain = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.95), eps=EPS)
     for step in range(3):
-        (batch,) = loop.feed.batches(step)
+        (batch,) = loop.data.batches(step)
         logits = net(batch.inputs["tokens"]).logits
         target = batch.targets["1"]
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
@@ -96,8 +98,8 @@ def test_a_step_is_that_of_plain_torch():
         length = torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)
         plain.step()
         plain.zero_grad()
-        taken = loop.take_step()
-        assert torch.allclose(taken.gradient, length, rtol=1e-5)
+        taken = loop.train_step()
+        assert torch.allclose(taken.grad_norm, length, rtol=1e-5)
         assert taken.sums["lm"] / taken.counts["lm"] == pytest.approx(loss.item(), abs=1e-5)
     for ours, theirs in zip(loop.model.parameters(), net.parameters(), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-6)
@@ -110,10 +112,10 @@ def test_in_bfloat16_the_stream_is_so_too_and_weights_are_not():
         block.register_forward_hook(lambda block, inputs, out: given.extend((inputs[0], out)))
     losses = []
     for loop in (wide, narrow):
-        taken = loop.take_step()
+        taken = loop.train_step()
         losses.append(float(taken.sums["lm"] / taken.counts["lm"]))
     assert len(given) == 4 and {x.dtype for x in given} == {torch.bfloat16}
-    assert {p.dtype for p in narrow.task.parameters()} == {torch.float32}
+    assert {p.dtype for p in narrow.module.parameters()} == {torch.float32}
     assert losses[0] != losses[1] == pytest.approx(losses[0], rel=1e-2)
 
 
@@ -121,24 +123,24 @@ def test_a_step_depends_on_seed_and_number_alone():
     """Random numbers drawn in between, and an evaluation, change nothing."""
     one, other = loop_of(recipe()), loop_of(recipe())
     for _ in range(3):
-        one.take_step()
+        one.train_step()
     for _ in range(3):
         torch.rand(7)
         other.evaluate()
-        other.take_step()
+        other.train_step()
     assert_same(weights(one), weights(other))
     third = loop_of(recipe(seed=4))
-    third.take_step()
+    third.train_step()
     assert not torch.equal(third.parameters[0], one.parameters[0])
 
 
 def test_the_average_is_that_of_a_plain_computation():
     loop = loop_of(recipe(average=0.8))
     name = next(iter(loop.average.tensors))
-    weight = dict(loop.task.named_parameters())[name]
+    weight = dict(loop.module.named_parameters())[name]
     seen = []
     for _ in range(5):
-        loop.take_step()
+        loop.train_step()
         seen.append(weight.detach().clone())
     shares = [0.8 ** (4 - i) for i in range(5)]  # of the weights before the first step, none
     expected = sum(s * w for s, w in zip(shares, seen, strict=True)) / sum(shares)
@@ -151,11 +153,11 @@ def test_the_average_is_that_of_a_plain_computation():
 
 def test_evaluation_is_the_mean_over_all_tokens():
     loop = loop_of(recipe())
-    loop.take_step()
+    loop.train_step()
     found = loop.evaluate()
     net = loop.model.eval()
     total = count = 0.0
-    for example in loop.feed.held_out:
+    for example in loop.data.held_out:
         tokens = torch.tensor(example["tokens"]).long()
         logits = net(tokens[None, :-1]).logits[0]
         total += torch.nn.functional.cross_entropy(logits, tokens[1:], reduction="sum").item()
@@ -169,7 +171,7 @@ def test_the_loss_falls_in_half_precision(precision):
     loop = loop_of(recipe(steps=40, precision=precision, warmup=0))
     first = loop.evaluate()["loss"]
     for _ in range(40):
-        loop.take_step()
+        loop.train_step()
     assert loop.evaluate()["loss"] < first - 0.5
     assert all(parameter.dtype == torch.float32 for parameter in loop.parameters)
 
@@ -179,7 +181,7 @@ def test_float16_leaves_out_a_step_that_overflows():
     scale = loop.precision.state()["scale"]
     loop.precision.restore({**loop.precision.state(), "scale": 2.0**127})
     before = weights(loop)
-    loop.take_step()
+    loop.train_step()
     after = weights(loop)
     assert_same(
         {k: v for k, v in before.items() if k.startswith("weights")},
@@ -191,8 +193,8 @@ def test_float16_leaves_out_a_step_that_overflows():
 def test_layers_that_are_computed_again_give_the_same_gradients():
     plain, again = loop_of(recipe()), loop_of(recipe(checkpoint=True))
     for _ in range(3):
-        plain.take_step()
-        again.take_step()
+        plain.train_step()
+        again.train_step()
     assert_same(weights(plain), weights(again))
 
 
@@ -220,15 +222,15 @@ def test_the_compiled_step_is_the_same_within_rounding(monkeypatch):
     plain = loop_of(recipe(), **DRY)
     compiled = loop_of(recipe(compile=True), **DRY)
     for _ in range(3):
-        one, other = plain.take_step(), compiled.take_step()
-        assert torch.allclose(one.gradient, other.gradient, rtol=1e-4)
+        one, other = plain.train_step(), compiled.train_step()
+        assert torch.allclose(one.grad_norm, other.grad_norm, rtol=1e-4)
 
 
 def test_a_frugal_compiled_step_is_the_same(monkeypatch):
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     plain = loop_of(recipe(), **DRY)
     frugal = loop_of(recipe(compile=True, checkpoint=True), **DRY)
-    assert torch.allclose(plain.take_step().gradient, frugal.take_step().gradient, rtol=1e-4)
+    assert torch.allclose(plain.train_step().grad_norm, frugal.train_step().grad_norm, rtol=1e-4)
     assert frugal.evaluate()["loss"] == pytest.approx(plain.evaluate()["loss"], rel=1e-4)
 
 
@@ -244,7 +246,7 @@ def test_metrics_best_and_last(tmp_path):
         "step", "loss", "parts", "learning_rate", "gradient", "tokens", "speed",
     }  # fmt: skip
     best = min(valid, key=lambda entry: entry["valid"]["loss"])
-    assert loop.notes.best == best["valid"]["loss"] and loop.notes.best_step == best["step"]
+    assert loop.state.best == best["valid"]["loss"] and loop.state.best_step == best["step"]
     (kept,) = (folder / "state").iterdir()
     assert json.loads((kept / "notes.json").read_text())["step"] == 6
     saved = gf.load(folder / "best")
@@ -259,7 +261,7 @@ def test_a_run_shorter_than_every_interval(tmp_path):
     loop = loop_of(read_recipe(tables))
     settings = loop.settings
     assert settings.warmup_steps == 1 and min(settings.save_every, settings.evaluate_every) > 5
-    rates = [settings.learning_rate * loop.factor(step) for step in range(5)]
+    rates = [settings.learning_rate * loop.schedule(step) for step in range(5)]
     assert max(rates) == rates[1] == 0.01
     folder, entries = go(loop)
     assert [entry["step"] for entry in entries if "loss" in entry] == [1, 5]
@@ -271,52 +273,52 @@ def test_the_best_model_is_that_of_the_best_evaluation(tmp_path):
     """A rate so high that it gets worse: the best is not the last."""
     loop = loop_of(recipe(tmp_path / "run", evaluate_every=1, steps=5, warmup=0))
     made = {}
-    judge = loop.evaluate
+    measure = loop.evaluate
 
     def evaluate():
-        found = judge()
-        found["loss"] = {3: 0.5}.get(loop.notes.step, 1.0 + loop.notes.step)
-        made[loop.notes.step] = copy.deepcopy(loop.model.state_dict())
+        found = measure()
+        found["loss"] = {3: 0.5}.get(loop.state.step, 1.0 + loop.state.step)
+        made[loop.state.step] = copy.deepcopy(loop.model.state_dict())
         return found
 
     loop.evaluate = evaluate
     folder, _ = go(loop)
-    assert loop.notes.best_step == 3
+    assert loop.state.best_step == 3
     saved = gf.load(folder / "best").state_dict()
     assert all(torch.equal(saved[name], tensor) for name, tensor in made[3].items())
 
 
 def test_it_stops_when_nothing_gets_better(tmp_path):
     loop = loop_of(recipe(tmp_path / "run", evaluate_every=1, patience=2, steps=50))
-    loop.evaluate = lambda: {"loss": {1: 3.0, 2: 2.0, 3: 2.5}.get(loop.notes.step, 2.1)}
+    loop.evaluate = lambda: {"loss": {1: 3.0, 2: 2.0, 3: 2.5}.get(loop.state.step, 2.1)}
     _, entries = go(loop)
-    assert loop.notes.stopped and loop.notes.step == 4
+    assert loop.state.stopped and loop.state.step == 4
     assert entries[-1]["step"] == 4
 
 
 def test_an_average_is_what_is_judged_and_published(tmp_path):
     loop = loop_of(recipe(tmp_path / "run", average=0.5, steps=3))
     folder, entries = go(loop)
-    loop.export_model(folder / "model")
+    export_model(loop, folder / "model")
     published = gf.load(folder / "model")
     name, average = next(iter(loop.average.tensors.items()))
     assert torch.equal(published.get_parameter(name.removeprefix("net.")), average)
     with loop.average.in_place():
-        assert torch.equal(loop.task.get_parameter(name), published.get_parameter(name[4:]))
+        assert torch.equal(loop.module.get_parameter(name), published.get_parameter(name[4:]))
         assert not torch.equal(average, published.get_parameter(name[4:]))
     assert entries[-1]["valid"]["loss"] == pytest.approx(loop.evaluate()["loss"], abs=1e-12)
 
 
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path):
     loop = loop_of(recipe(tmp_path / "run", steps=5, save_every=1))
-    take = loop.take_step
+    take = loop.train_step
 
     def spoiled():
-        if loop.notes.step == 2:
+        if loop.state.step == 2:
             loop.parameters[0].data.fill_(float("nan"))
         return take()
 
-    loop.take_step = spoiled
+    loop.train_step = spoiled
     with pytest.raises(GlassformerError, match=r"loss of step 3 is nan; lower train.learning_rate"):
         go(loop)
     assert [path.name for path in (tmp_path / "run/state").iterdir()] == ["step-0000000002"]

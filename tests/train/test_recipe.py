@@ -14,7 +14,7 @@ from transformers import TrainingArguments
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.train import recipe_text
 from glassformer.train.recipe import TABLES, differences, read_recipe
-from glassformer.train.trainer import filled
+from glassformer.train.trainer import with_objective_defaults
 
 ISSUE = """
 [model]
@@ -67,7 +67,7 @@ def test_what_a_file_leaves_out_is_filled(tmp_path):
     ],
 )
 def test_a_filled_recipe_is_equal_when_read_back(more):
-    recipe = filled(read_recipe({**LEAST, **more}))
+    recipe = with_objective_defaults(read_recipe({**LEAST, **more}))
     again = read_recipe(tomllib.loads(recipe.text()))
     assert again == recipe
     assert again.text() == recipe.text()
@@ -128,7 +128,7 @@ def test_overrides_are_values_of_toml():
 )
 def test_what_does_not_fit_is_named(word, said):
     with pytest.raises(GlassformerError, match=re.escape(said)):
-        filled(read_recipe(LEAST, [word]))
+        with_objective_defaults(read_recipe(LEAST, [word]))
 
 
 @pytest.mark.parametrize(

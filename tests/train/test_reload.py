@@ -22,7 +22,7 @@ from quick import quick
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text import train as train_tokenizer
-from glassformer.train.loop import Loop
+from glassformer.train.trainer import Trainer
 
 WORDS = {"good": ["fine", "great", "lovely"], "bad": ["dull", "poor", "weak"], "odd": ["strange"]}
 ROWS = [
@@ -85,15 +85,16 @@ def logits(model: gf.Model) -> torch.Tensor:
 def trained(tables: dict[str, Any], monkeypatch) -> tuple[Any, torch.Tensor]:
     """The run, and the logits of the model at its end, in the process that trained it."""
     seen = []
-    ending = Loop.ending
+    take_steps = Trainer.take_steps
 
-    def looked(loop: Loop) -> Any:
-        loop.model.eval()
-        seen.append(logits(loop.model))
-        return ending(loop)
+    def looked(trainer: Trainer, *given: Any) -> None:
+        take_steps(trainer, *given)
+        model = trainer.loop.model
+        model.eval()
+        seen.append(logits(model))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Loop, "ending", looked)
+        patch.setattr(Trainer, "take_steps", looked)
         return gf.train(tables, device="cpu"), seen[0]
 
 

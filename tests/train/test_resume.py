@@ -22,17 +22,23 @@ from glassformer.train.trainer import dry_run
 
 TEXT = "the cat sat on the mat and the dog sat on the log while the sun went down.\n" * 20
 MOMENTS = [
-    ("glassformer.train.data.memmap_dataset.MemmapWriter.close", 0),  # while the data is prepared
-    ("glassformer.train.loop.Loop.take_step", 0),  # before the first step
-    ("glassformer.train.loop.Loop.take_step", 2),  # before the first checkpoint
+    (
+        "glassformer.train.batches.memmap_dataset.MemmapWriter.close",
+        0,
+    ),  # while the data is prepared
+    ("glassformer.train.loop.TrainingLoop.train_step", 0),  # before the first step
+    ("glassformer.train.loop.TrainingLoop.train_step", 2),  # before the first checkpoint
     # while the first is written
     ("torch.distributed.checkpoint.hf_storage.HuggingFaceStorageWriter.write_data", 0),
     ("glassformer.train.manifest.Manifest.install", 1),  # its files are not yet listed
     ("glassformer.train.precision.Precision.backward", 9),  # in the middle of accumulation
     ("glassformer.train.precision.Precision.backward", 3),  # ... of the step after a checkpoint
-    ("glassformer.train.state.write_synced", 0),  # the tensors are written, the notes are not
-    ("glassformer.train.state.sync_folder", 2),  # before it gets its name
-    ("glassformer.train.state.sync_folder", 3),  # after: the older one is still there
+    (
+        "glassformer.train.checkpointing.write_synced",
+        0,
+    ),  # tensors are written, progress is not
+    ("glassformer.train.checkpointing.sync_folder", 2),  # before it gets its name
+    ("glassformer.train.checkpointing.sync_folder", 3),  # after: the older one is still there
     ("glassformer.train.manifest.Manifest._remove", 0),  # while the older one is taken away
     (
         "glassformer.train.weight_averaging.WeightAverage.update",
@@ -45,7 +51,7 @@ MOMENTS = [
 ]
 FEW = [
     ("glassformer.train.precision.Precision.backward", 9),
-    ("glassformer.train.state.sync_folder", 2),
+    ("glassformer.train.checkpointing.sync_folder", 2),
     (0.3, 0),
 ]
 RUNS = {

@@ -17,7 +17,7 @@ from test_resume import Interrupting, assert_same_run, metrics, recipe
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.train.errors import explained, model_explained
+from glassformer.train.errors import explain_model_memory, explain_step_errors
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.recipe import TrainSettings, read_recipe
 from glassformer.train.reporter import Reporter
@@ -230,17 +230,17 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 )
 def test_out_of_memory_names_what_to_turn(error):
     said = r"try train.batch=16 train.accumulate=2 .*train.precision=bfloat16, or train.checkpoint"
-    with pytest.raises(GlassformerError, match=said), explained(TrainSettings()):
+    with pytest.raises(GlassformerError, match=said), explain_step_errors(TrainSettings()):
         raise error
-    with pytest.raises(RuntimeError, match="other"), explained(TrainSettings()):
+    with pytest.raises(RuntimeError, match="other"), explain_step_errors(TrainSettings()):
         raise RuntimeError("other")
 
 
 def test_a_model_that_does_not_fit_is_told_from_a_step_that_does_not():
     with (
         pytest.raises(GlassformerError, match=r"for the model, .*smaller model.width"),
-        explained(TrainSettings()),
-        model_explained(),
+        explain_step_errors(TrainSettings()),
+        explain_model_memory(),
     ):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
 
@@ -249,7 +249,7 @@ def test_a_kernel_that_cannot_promise_the_same_bits_is_named():
     said = r"\(kthvalue CUDA does not have a deterministic .*\); set train.deterministic = false"
     words = "kthvalue CUDA does not have a deterministic implementation, but you set ..."
     settings = TrainSettings(deterministic=True)
-    with pytest.raises(GlassformerError, match=said), explained(settings):
+    with pytest.raises(GlassformerError, match=said), explain_step_errors(settings):
         raise RuntimeError(words)
 
 

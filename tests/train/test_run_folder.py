@@ -23,7 +23,7 @@ from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.recipe import read_recipe
 from glassformer.train.reporter import Reporter
 from glassformer.train.run_folder import open_run
-from glassformer.train.trainer import filled
+from glassformer.train.trainer import with_objective_defaults
 
 USER = {
     "project": ["recipe.toml", "data/a.txt", "model/w.bin", "plots/p.svg", "README.md", "events.1"],
@@ -68,7 +68,9 @@ def test_the_folder_of_the_recipe_is_refused_and_the_named_one_is_free(tmp_path,
     folder.mkdir()
     whole = recipe(folder / "run", steps=1)
     laid_out(folder, USER["project"])
-    (folder / "recipe.toml").write_text(filled(read_recipe(whole)).text())  # as a run writes it
+    (folder / "recipe.toml").write_text(
+        with_objective_defaults(read_recipe(whole)).text()
+    )  # as a run writes it
     before = files(folder)
     monkeypatch.chdir(folder)
     with pytest.raises(GlassformerError, match=r"run.folder=runs/project\."):
@@ -88,7 +90,7 @@ def test_without_tomli_w_the_recipe_is_stored_as_json(tmp_path, monkeypatch):
         bare.setattr(recipe_text, "find_spec", lambda name: None)
         gf.train(whole, reporters=[Interrupting(3)])
     assert (folder / "recipe.json").is_file() and not (folder / "recipe.toml").exists()
-    assert read_run(folder).recipe == filled(read_recipe(whole))
+    assert read_run(folder).recipe == with_objective_defaults(read_recipe(whole))
     with pytest.raises(GlassformerError, match=r"another recipe \(train.seed: "):
         gf.train(folder / "recipe.json", ["train.seed=9"])
     gf.train(folder / "recipe.json")  # tomli-w is there again
@@ -236,7 +238,7 @@ def test_a_manifest_that_names_files_elsewhere_removes_none(tmp_path, place):
 
 def test_a_second_process_damages_nothing(tmp_path):
     whole = interrupted(tmp_path / "run")
-    with open_run(filled(read_recipe(whole))):
+    with open_run(with_objective_defaults(read_recipe(whole))):
         before = files(tmp_path / "run")
         for restart in (False, True):
             with pytest.raises(GlassformerError, match="Another process is training in"):
@@ -374,7 +376,7 @@ def killed_at(number: int, do) -> bool:
 
 
 def opened(whole: dict, restart: bool = False) -> None:
-    with open_run(filled(read_recipe(whole)), restart=restart) as run:
+    with open_run(with_objective_defaults(read_recipe(whole)), restart=restart) as run:
         run.cut(0)
         run.log({"step": 1})
         with run.replacing(run.state / "step-0000000001") as draft:
@@ -406,7 +408,10 @@ def test_a_run_killed_between_any_two_writes_can_be_opened_again(tmp_path, resta
         died = killed_at(moments, lambda: opened(other, restart))
         assert unchanged(folder, before)
         if restart:  # what is half cleared is no run to go on with
-            with suppress(GlassformerError), open_run(filled(read_recipe(whole))) as run:
+            with (
+                suppress(GlassformerError),
+                open_run(with_objective_defaults(read_recipe(whole))) as run,
+            ):
                 assert run.entries() or not run.is_begun
         opened(other, restart)
         left = set(files(folder)) - set(manifest.Manifest.read(folder).files) - {*before}

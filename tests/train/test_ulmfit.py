@@ -105,14 +105,14 @@ def test_averaging_begins_when_evaluations_get_worse(language_model):
     judged = [line["valid"]["loss"] for line in lines(language_model) if "valid" in line]
     at = next(n for n in range(2, len(judged)) if judged[n] > min(judged[: n - 1]))
     said = notes(language_model)
-    assert said["averaged"] == 4 * (at + 1) < STEPS
-    assert said["judged"] == pytest.approx(judged[: at + 1])
+    assert said["averaging_start"] == 4 * (at + 1) < STEPS
+    assert said["metric_history"] == pytest.approx(judged[: at + 1])
     assert min(judged) == judged[-1] < judged[0]  # the mean of noisy weights is the best
 
 
 def test_the_average_is_the_mean_of_all_weights_since(place, language_model):
     """Weights of every step, seen as the run goes by again, stopped now and then."""
-    since = notes(language_model)["averaged"]
+    since = notes(language_model)["averaging_start"]
     said = recipe("language-model", place, save_every=1)
     said["run"]["folder"] = str(place / "again")
     watch = Watch(place / "again", stops=(since // 2, since + 1, STEPS - 4))

@@ -25,7 +25,8 @@ from killed import kill_in
 import glassformer as gf
 import glassformer.train.trainer
 from glassformer.train.interrupt import TrainingInterrupted
-from glassformer.train.objectives import objectives
+from glassformer.train.objectives import objective_names
+from glassformer.train.objectives.registry import find_objective
 from glassformer.train.reporter import Reporter
 
 
@@ -80,7 +81,8 @@ def train(run: dict, rank: int) -> int:
 
 
 if __name__ == "__main__":
-    objectives()
+    for name in objective_names():  # imported once, before processes are forked
+        find_objective(name)
     for run in json.loads(Path(sys.argv[1]).read_text()):
         if "like" in run:
             shutil.copytree(run["like"], run["recipe"]["run"]["folder"])

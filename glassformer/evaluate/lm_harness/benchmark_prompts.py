@@ -63,8 +63,8 @@ class BenchmarkQuestion:
     @classmethod
     def of_word(cls, context: str, word: str) -> BenchmarkQuestion:
         """Makes a question without choices: whether the model predicts this word."""
-        said = " " + word
-        return cls((context,), (said,), (said,), 0, context + DELIMITER + said)
+        target = " " + word
+        return cls((context,), (target,), (target,), 0, context + DELIMITER + target)
 
 
 def lambada(record: Record) -> BenchmarkQuestion:
@@ -81,9 +81,9 @@ def hellaswag(record: Record) -> BenchmarkQuestion:
     if "endings" not in record:
         return prepared(record)
     context = f"{text_of(record, 'ctx_a')} {str(record.get('ctx_b', '')).capitalize()}"
-    asked = cleaned(f"{text_of(record, 'activity_label')}: {context}")
+    question = cleaned(f"{text_of(record, 'activity_label')}: {context}")
     endings = [cleaned(ending) for ending in texts_of(record, "endings")]
-    return BenchmarkQuestion.of_choices(asked, endings, number_of(record, "label"))
+    return BenchmarkQuestion.of_choices(question, endings, number_of(record, "label"))
 
 
 def cleaned(text: str) -> str:
@@ -96,8 +96,8 @@ def piqa(record: Record) -> BenchmarkQuestion:
     if "goal" not in record:
         return prepared(record, after="\nAnswer:")
     choices = [text_of(record, "sol1"), text_of(record, "sol2")]
-    asked = f"Question: {text_of(record, 'goal')}\nAnswer:"
-    return BenchmarkQuestion.of_choices(asked, choices, number_of(record, "label"))
+    question = f"Question: {text_of(record, 'goal')}\nAnswer:"
+    return BenchmarkQuestion.of_choices(question, choices, number_of(record, "label"))
 
 
 def arc(record: Record) -> BenchmarkQuestion:
@@ -142,8 +142,8 @@ def keyed(record: Record, name: str) -> tuple[str, list[str], int]:
 
 def boolq(record: Record) -> BenchmarkQuestion:
     if "passage" not in record:
-        asked = prepared(record, before="Passage: ", after="\nAnswer:")
-        return BenchmarkQuestion.of_choices(asked.contexts[0], asked.choices, asked.gold)
+        given = prepared(record, before="Passage: ", after="\nAnswer:")
+        return BenchmarkQuestion.of_choices(given.contexts[0], given.choices, given.gold)
     passage, question = text_of(record, "passage"), text_of(record, "question")
     label = record["label"] if "label" in record else record.get("answer")
     context = f"{passage}\nQuestion: {question}?\nAnswer:"
@@ -153,9 +153,9 @@ def boolq(record: Record) -> BenchmarkQuestion:
 def copa(record: Record) -> BenchmarkQuestion:
     """Reads a COPA record. Two spaces precede a choice, as in the harness."""
     if "premise" not in record:
-        asked = prepared(record)
-        choices = [" " + choice.lstrip() for choice in asked.choices]
-        return BenchmarkQuestion.of_choices(asked.contexts[0], choices, asked.gold)
+        question = prepared(record)
+        choices = [" " + choice.lstrip() for choice in question.choices]
+        return BenchmarkQuestion.of_choices(question.contexts[0], choices, question.gold)
     joint = {"cause": "because", "effect": "therefore"}.get(record.get("question", ""))
     if joint is None:
         raise DataError('question must be "cause" or "effect"')
@@ -182,10 +182,10 @@ def prepared(record: Record, before: str = "", after: str = "") -> BenchmarkQues
         return BenchmarkQuestion.of_contexts(
             contexts, end.removeprefix(" "), number_of(record, "gold")
         )
-    asked = text_of(record, "query").removeprefix(before)
-    asked = asked.rstrip("\n") + after if after else asked
+    question = text_of(record, "query").removeprefix(before)
+    question = question.rstrip("\n") + after if after else question
     return BenchmarkQuestion.of_choices(
-        asked, texts_of(record, "choices"), number_of(record, "gold")
+        question, texts_of(record, "choices"), number_of(record, "gold")
     )
 
 

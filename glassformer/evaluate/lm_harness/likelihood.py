@@ -36,18 +36,18 @@ def likelihoods(
     net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
 ) -> Iterator[list[Likelihood]]:
     """Yields the likelihoods of each group of requests, such as the choices of one question."""
-    room = LIMITS.get(device_of(net).type, LIMITS["cuda"])
+    capacity = LIMITS.get(device_of(net).type, LIMITS["cuda"])
     shares = can_share(net)
     for pool in batched(groups):
         found: list[list[Likelihood]] = [[] for _ in pool]
         together = [i for i, group in enumerate(pool) if shares and worth_sharing(group)]
-        for bucket in buckets({i: size_of(pool[i]) for i in together}, room):
+        for bucket in buckets({i: size_of(pool[i]) for i in together}, capacity):
             for rows in fitting(net, pool, bucket):
                 read = read_shared(net, [pool[i] for i in rows])
                 for i, likely in zip(rows, read, strict=True):
                     found[i] = likely
         alone = [(i, one) for i in sorted({*range(len(pool))} - {*together}) for one in pool[i]]
-        each = read_apart(net, [one for _, one in alone], room)
+        each = read_apart(net, [one for _, one in alone], capacity)
         for (i, _), one in zip(alone, each, strict=True):
             found[i].append(one)
         yield from found
@@ -87,19 +87,19 @@ def fitting(
 
 
 def read_apart(
-    net: Transformer, requests: Sequence[LikelihoodRequest], room: BatchLimits
+    net: Transformer, requests: Sequence[LikelihoodRequest], capacity: BatchLimits
 ) -> list[Likelihood]:
     """Computes each request on its own, in batches of similar length."""
     found: dict[int, Likelihood] = {}
     sizes = {i: len(one.context) + len(one.target) - 1 for i, one in enumerate(requests)}
-    for rows in buckets(sizes, room):
+    for rows in buckets(sizes, capacity):
         batch = [requests[i] for i in rows]
         longest = max(len(one.target) for one in batch)
         with torch.inference_mode():
             tokens, mask = padded([read_of(one) for one in batch], device_of(net), "left")
             logits = net(tokens, mask, logits_to_keep=longest).logits  # [request, slot, token]
         ends = [longest] * len(batch)
-        found |= dict(zip(rows, judged(logits, batch, ends), strict=True))
+        found |= dict(zip(rows, target_likelihoods(logits, batch, ends), strict=True))
     return [found[i] for i in range(len(requests))]
 
 
@@ -117,7 +117,7 @@ def read_shared(
         ends = [(one.context[-1], *one.target[:-1]) for one in requests]
         tokens, mask = padded(ends, device, "right")
         logits = net(tokens, mask, past_key_values=cache).logits
-    likely = iter(judged(logits, requests, [len(end) for end in ends]))
+    likely = iter(target_likelihoods(logits, requests, [len(end) for end in ends]))
     return [[next(likely) for _ in group] for group in groups]
 
 
@@ -126,7 +126,7 @@ def read_of(request: LikelihoodRequest) -> tuple[int, ...]:
     return (request.context + request.target)[:-1]
 
 
-def judged(
+def target_likelihoods(
     logits: Tensor, requests: Sequence[LikelihoodRequest], ends: Sequence[int]
 ) -> Iterator[Likelihood]:
     """Yields likelihoods from logits of [request, slot, token].
@@ -135,6 +135,6 @@ def judged(
     """
     for row, request, end in zip(logits, requests, ends, strict=True):
         target = torch.tensor(request.target, device=logits.device)
-        said = row[end - len(target) : end].float()
-        totals = said.log_softmax(-1).gather(1, target[:, None])
-        yield Likelihood(float(totals.sum()), bool(said.argmax(-1).eq(target).all()))
+        scores = row[end - len(target) : end].float()
+        totals = scores.log_softmax(-1).gather(1, target[:, None])
+        yield Likelihood(float(totals.sum()), bool(scores.argmax(-1).eq(target).all()))

@@ -34,9 +34,9 @@ def encode_request(tokenizer: Tokenizer, context: str, continuation: str) -> Lik
             else LikelihoodRequest(target[:1], target[1:])
         )
     text = context.rstrip()
-    whole = text_ids(tokenizer, context + continuation)
+    token_ids = text_ids(tokenizer, context + continuation)
     known = text_ids(tokenizer, text)
-    return LikelihoodRequest(known, whole[len(known) :])
+    return LikelihoodRequest(known, token_ids[len(known) :])
 
 
 def text_ids(tokenizer: Tokenizer, text: str) -> Ids:
@@ -60,5 +60,5 @@ def fitted(request: LikelihoodRequest, limit: int | None) -> LikelihoodRequest:
         raise InputError(
             f"A continuation has {len(target)} tokens, and the model's context {limit}."
         )
-    room = limit + 1 - len(target)
-    return LikelihoodRequest(context[-room:], target)
+    capacity = limit + 1 - len(target)
+    return LikelihoodRequest(context[-capacity:], target)

@@ -79,15 +79,15 @@ def with_examples(
     if not 0 < shots <= most:
         raise ConfigError(f"{shots} examples cannot be drawn from {most} records.")
     rng = random.Random(seed)
-    told = []
+    with_shots = []
     for question in questions:
         drawn = rng.sample(list(given), shots + (pool is None))
         some = [one for one in drawn if pool is not None or one != question][:shots]
         if len(some) < shots:  # the sample contained copies of the question
             some = rng.sample([one for one in given if one != question], shots)
         before = "".join(one.shown + BETWEEN for one in some)
-        told.append(replace(question, contexts=tuple(before + c for c in question.contexts)))
-    return told
+        with_shots.append(replace(question, contexts=tuple(before + c for c in question.contexts)))
+    return with_shots
 
 
 class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
@@ -108,31 +108,29 @@ class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
         plain = self.benchmark.plain
         if "ends" not in record or plain is None:
             return [record]
-        place = str(record["where"]).rpartition(":")[0]
+        path = str(record["where"]).rpartition(":")[0]
         lines = [line for line in record["text"].split("\n") if line.strip()]
         starts = range(0, len(lines), plain.lines)
         if len(lines) % plain.lines:
             raise DataError(
-                f"{place} has {len(lines)} lines, which are no records of {plain.lines} lines "
-                "each.",
-                path=place,
+                f"{path} has {len(lines)} lines, which are no records of {plain.lines} lines each.",
+                path=path,
             )
         return [
-            {**plain.record(lines[i : i + plain.lines]), "where": f"{place}:{i + 1}"}
-            for i in starts
+            {**plain.record(lines[i : i + plain.lines]), "where": f"{path}:{i + 1}"} for i in starts
         ]
 
     def ask(self, record: Record) -> BenchmarkQuestion:
         return self.benchmark.ask(record)
 
     def answers(
-        self, asked: Iterable[BenchmarkQuestion]
+        self, inputs: Iterable[BenchmarkQuestion]
     ) -> Iterator[BenchmarkResult | GlassformerError]:
-        told = with_examples(list(asked), self.shots, self.examples)
-        groups = [requests_or_error(self.model, question) for question in told]
+        with_shots = with_examples(list(inputs), self.shots, self.examples)
+        groups = [requests_or_error(self.model, question) for question in with_shots]
         fitting = [group for group in groups if not isinstance(group, GlassformerError)]
         likely = likelihoods(self.model, fitting)
-        for question, group in zip(told, groups, strict=True):
+        for question, group in zip(with_shots, groups, strict=True):
             if isinstance(group, GlassformerError):
                 yield group
             else:
@@ -140,7 +138,7 @@ class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
 
     def figures(
         self,
-        asked: Sequence[BenchmarkQuestion],
+        inputs: Sequence[BenchmarkQuestion],
         answers: Sequence[BenchmarkResult],
         draws: Resamples,
     ) -> dict[str, MetricWithCI]:
@@ -165,10 +163,10 @@ def requests_or_error(
 
 def context_of(model: TaskModel) -> int | None:
     """Returns the context length the model was made for, also if its position table has no end."""
-    said = next((model.config[key] for key in LENGTHS if model.config.get(key)), None)
-    if said is None:
-        said = require_tokenizer(model).max_length
-    limits = said, context_length(model.decoder)
+    length = next((model.config[key] for key in LENGTHS if model.config.get(key)), None)
+    if length is None:
+        length = require_tokenizer(model).max_length
+    limits = length, context_length(model.decoder)
     return min((limit for limit in limits if limit is not None), default=None)
 
 

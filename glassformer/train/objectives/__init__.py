@@ -1,9 +1,10 @@
 """Training objectives, one module each.
 
-Modules of this folder that register an objective are found automatically.
+Modules of this folder that register an objective are found by their decorator, and imported when a
+recipe names the objective.
 """
 
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
-from glassformer.train.objectives.registry import make_objective, objectives
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.registry import make_objective, objective_names
 
-__all__ = ["Example", "Objective", "Record", "TrainingBatch", "make_objective", "objectives"]
+__all__ = ["Example", "Objective", "TrainingBatch", "make_objective", "objective_names"]

@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
 from glassformer.train.objectives.text_inputs import (
@@ -109,8 +110,8 @@ class Denoising(Objective):
         stops = self.vocabulary.stops[text]
         begins = np.append(False, stops[:-1] & ~stops[1:])  # "?!" and "..." end one sentence
         sentence = begins.cumsum()
-        place = rng.permutation(sentence[-1] + 1)
-        return text[np.argsort(place[sentence], kind="stable")]
+        order = rng.permutation(sentence[-1] + 1)
+        return text[np.argsort(order[sentence], kind="stable")]
 
     def infilled(self, text: Ids, rng: np.random.Generator) -> Ids:
         starts = np.arange(len(text))

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.core import Cache
+from glassformer.data.record import Record
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.model import Model
 from glassformer.spec import HeadSpec, ModelSpec, RecurrentSpec
-from glassformer.train.data.collate import pad_rows
+from glassformer.train.batches.collate import pad_rows
 from glassformer.train.fused_cross_entropy import exact, head_loss, head_of
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
@@ -152,18 +153,18 @@ class CausalLM(Objective):
 
         if self.calm and self.training:
             inputs["tap"] = keep
-        said = net(**inputs, past_key_values=cache, heads=self.counting, return_features=True)
+        out = net(**inputs, past_key_values=cache, heads=self.counting, return_features=True)
         sums = {
             name: head_loss(
                 head_of(net, name),
-                said.head_outputs[name].flatten(0, -2),
+                out.head_outputs[name].flatten(0, -2),
                 batch.targets[str(self.heads[name].prediction_offset)].flatten(),
             )
             for name in self.counting
         }
         if seen:
             found = activation_regularizer(
-                said.last_hidden_state, seen[0], inputs.get("attention_mask")
+                out.last_hidden_state, seen[0], inputs.get("attention_mask")
             )
             sums |= {part: found[part] for part in self.calm}
         return sums

@@ -10,21 +10,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError
 from glassformer.metrics.classification import accuracy, f1, matthews
 from glassformer.model import Model
 from glassformer.tasks.classify import SEVERAL, SINGLE
 from glassformer.tasks.task_settings import keep
-from glassformer.train.data.collate import pad_rows
+from glassformer.train.batches.collate import pad_rows
 from glassformer.train.objectives.labels import Labels, written
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     TEXT,
     Answer,
     SequenceLevelObjective,
     TextEncoder,
-    said,
+    head_scores,
     text_and_pair,
 )
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
@@ -71,8 +72,8 @@ class ClassificationObjective(SequenceLevelObjective):
     def labels_of(record: Record) -> list[str]:
         return named(record)
 
-    def foresee(self, records: Sequence[Record]) -> None:
-        self.texts.foresee(records)
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
+        self.texts.lookahead_tokenize(records)
 
     def prepare(self, record: Record) -> Iterable[Example]:
         names = named(record)
@@ -97,7 +98,7 @@ class ClassificationObjective(SequenceLevelObjective):
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """Returns the loss; with several labels, the mean over the labels of each text."""
-        logits, label = said(net, batch, self.head), batch.targets["label"]
+        logits, label = head_scores(net, batch, self.head), batch.targets["label"]
         if not self.several:
             loss = F.cross_entropy(logits, label, label_smoothing=self.smoothing, reduction="sum")
             return {self.head: loss}
@@ -112,7 +113,7 @@ class ClassificationObjective(SequenceLevelObjective):
         return rows, scores.new_full((len(rows),), 1 / len(self.labels))
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        logits = said(net, batch, self.head)
+        logits = head_scores(net, batch, self.head)
         found = logits > 0 if self.several else logits.argmax(-1)
         return list(zip(found.tolist(), batch.targets["label"].tolist(), strict=True))
 

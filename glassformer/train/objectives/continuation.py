@@ -9,14 +9,15 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError, UnsupportedError
 from glassformer.metrics.regression import perplexity
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
 from glassformer.text.prefetch import PrefetchEncoder
-from glassformer.train.data import collate
-from glassformer.train.data.collate import pad
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.batches import collate
+from glassformer.train.batches.collate import pad
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     Answer,
@@ -25,11 +26,11 @@ from glassformer.train.objectives.sequence_level import (
 )
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    asked,
     count,
     length_of,
     require_head,
     source_of,
+    target_positions,
     targets_of,
     tokenizer_of,
 )
@@ -89,7 +90,7 @@ class Continuation(SequenceLevelObjective):
             eos_token_id=end,
         )
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         texts: list[str] = []
         for record in records:
             with suppress(GlassformerError):  # `prepare` reports the error
@@ -134,7 +135,7 @@ class Continuation(SequenceLevelObjective):
         targets = tokens.masked_fill(~mask, IGNORED)
         for row, before in zip(targets, prefix.tolist(), strict=True):
             row[:before] = IGNORED
-        found = asked(targets[:, 1:], few=slots is not None)
+        found = target_positions(targets[:, 1:], few=slots is not None)
         return TrainingBatch(inputs, found, {self.head: count(found)}, int(mask[:, 1:].sum()))
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

@@ -11,12 +11,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError
 from glassformer.metrics.ranking import mean_reciprocal_rank
 from glassformer.model import Model
 from glassformer.tasks.embed import require_text, states_of
 from glassformer.tasks.pooling import Pooling
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     LOW,
@@ -69,7 +70,7 @@ class Contrastive(SequenceLevelObjective):
         self.weights = {PART: 1.0}
         model.pooling = self.pooling
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         self.texts.ahead.read(text for record in records for text in _texts(record))
 
     def prepare(self, record: Record) -> Iterable[Example]:
@@ -83,19 +84,19 @@ class Contrastive(SequenceLevelObjective):
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         """Returns a batch of [text, slot]: the texts, then their positives, then all negatives."""
         split = [_split(example) for example in examples]
-        asked, wanted = ([row[i] for row in split] for i in (0, 1))
+        anchors, wanted = ([row[i] for row in split] for i in (0, 1))
         against = [negative for row in split for negative in row[2:]]
         found = [*wanted, *against]
-        targets = {"same": _same(asked, wanted, found), "back": _same(wanted, asked, asked)}
+        targets = {"same": _same(anchors, wanted, found), "back": _same(wanted, anchors, anchors)}
         counts = {PART: float(len(examples))}
-        inputs = self.texts.inputs([*asked, *found])
+        inputs = self.texts.inputs([*anchors, *found])
         return TrainingBatch(inputs, targets, counts, count_tokens(examples))
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        asked, found = self.vectors(net, batch)
-        loss = self.loss(asked, found, batch.targets["same"])
+        anchors, found = self.vectors(net, batch)
+        loss = self.loss(anchors, found, batch.targets["same"])
         if self.symmetric:
-            back = self.loss(found[: len(asked)], asked, batch.targets["back"])
+            back = self.loss(found[: len(anchors)], anchors, batch.targets["back"])
             loss = (loss + back) / 2
         return {PART: loss}
 
@@ -109,32 +110,34 @@ class Contrastive(SequenceLevelObjective):
         count = len(batch.targets["same"])
         return vectors[:count], vectors[count:]
 
-    def loss(self, asked: Tensor, found: Tensor, same: Tensor) -> Tensor:
-        with torch.autocast(asked.device.type, enabled=False):  # half precision is too coarse here
-            cosines = asked @ found.T
+    def loss(self, anchors: Tensor, found: Tensor, same: Tensor) -> Tensor:
+        with torch.autocast(
+            anchors.device.type, enabled=False
+        ):  # half precision is too coarse here
+            cosines = anchors @ found.T
         scores = (cosines / self.temperature).masked_fill(same, LOW)
-        right = torch.arange(len(asked), device=asked.device)
+        right = torch.arange(len(anchors), device=anchors.device)
         return F.cross_entropy(scores, right, reduction="sum")
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        asked, found = (x.float().cpu().numpy() for x in self.vectors(net, batch))
-        return list(zip(asked, found[: len(asked)], strict=True))
+        anchors, found = (x.float().cpu().numpy() for x in self.vectors(net, batch))
+        return list(zip(anchors, found[: len(anchors)], strict=True))
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         """Returns how often a text's positive is the nearest, and the mean reciprocal rank.
 
         The candidates are the positives of all evaluated texts.
         """
-        asked, found = (np.stack(side) for side in zip(*answers, strict=True))
-        ranks = ranks_of(asked, found)
+        anchors, found = (np.stack(side) for side in zip(*answers, strict=True))
+        ranks = ranks_of(anchors, found)
         return {"accuracy": float((ranks == 1).mean()), "mrr": mean_reciprocal_rank(ranks)}
 
 
-def ranks_of(asked: NDArray[Any], found: NDArray[Any], block: int = 1024) -> NDArray[np.int64]:
+def ranks_of(anchors: NDArray[Any], found: NDArray[Any], block: int = 1024) -> NDArray[np.int64]:
     """Returns the rank, from 1, of each text's positive among all positives by cosine, [text]."""
     ranks = []
-    for start in range(0, len(asked), block):
-        cosines = asked[start : start + block] @ found.T
+    for start in range(0, len(anchors), block):
+        cosines = anchors[start : start + block] @ found.T
         own = cosines[np.arange(len(cosines)), start + np.arange(len(cosines))]
         ranks.append(1 + (cosines > own[:, None] + SAME).sum(-1))
     return np.concatenate(ranks)
@@ -153,12 +156,12 @@ def _split(example: Example) -> list[Example]:
     return [dict(zip(TEXT, part, strict=True)) for part in parts]
 
 
-def _same(asked: list[Example], wanted: list[Example], found: list[Example]) -> Tensor:
+def _same(anchors: list[Example], wanted: list[Example], found: list[Example]) -> Tensor:
     """Returns a mask of [text, candidate] that is True for duplicates of the text or its positive.
 
     Duplicates are not negatives. The positive itself, on the diagonal, is False.
     """
-    keys = [[one["tokens"].tobytes() for one in side] for side in (asked, wanted, found)]
+    keys = [[one["tokens"].tobytes() for one in side] for side in (anchors, wanted, found)]
     ids = {key: number for number, key in enumerate({key for side in keys for key in side})}
     text, right, candidate = (torch.tensor([ids[key] for key in side]) for side in keys)
     same = (candidate == text[:, None]) | (candidate == right[:, None])

@@ -16,12 +16,13 @@ from torch import Tensor, nn
 from glassformer.core import ModelOutput, Transformer
 from glassformer.core.hooks import Tap, chain
 from glassformer.core.input_rules import text_ids
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError
 from glassformer.loading import load
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import by_rows, exact, head_of, output
 from glassformer.train.losses import soft_targets
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
 from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import IGNORED
@@ -103,8 +104,8 @@ class Distillation(SequenceLevelObjective):
     def prepare(self, record: Record) -> Iterable[Example]:
         return self.task.prepare(record)
 
-    def foresee(self, records: Sequence[Record]) -> None:
-        self.task.foresee(records)
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
+        self.task.lookahead_tokenize(records)
 
     def draws(self, example: Example) -> bool:
         return self.task.draws(example)
@@ -132,7 +133,7 @@ class Distillation(SequenceLevelObjective):
             batch.targets,
             {**counts, **{part: own[part] for part in own if part in self._weights}},
             batch.tokens,
-            batch.aside,
+            batch.extra,
         )
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
@@ -151,23 +152,26 @@ class Distillation(SequenceLevelObjective):
         return parts
 
     def _soft(self, student: TeacherHooks, teacher: TeacherHooks, batch: TrainingBatch) -> Tensor:
-        def judge(found: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
+        def distance(found: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
             rows = soft_targets(found, wanted, self.temperature, self.loss)
             return (rows * weights).sum()
 
-        mine, theirs = student.said.head_outputs[self.head], teacher.said.head_outputs[self.head]
+        mine, theirs = (
+            student.result.head_outputs[self.head],
+            teacher.result.head_outputs[self.head],
+        )
         if not student.inputs.get("return_features"):
             assert isinstance(self.task, SequenceLevelObjective)
             rows, weights = self.task.rivals(exact(mine), batch)
-            return judge(rows, self.task.rivals(exact(theirs), batch)[0], weights)
+            return distance(rows, self.task.rivals(exact(theirs), batch)[0], weights)
         heads = head_of(student.net, self.head), head_of(teacher.net, self.head)
-        at, weights = _asked(batch, mine)
+        at, weights = _target_rows(batch, mine)
         mine, theirs = (states.flatten(0, -2) for states in (mine, theirs))
         if at is not None:
             mine, theirs = mine[at], theirs[at]
 
         def judge_states(mine: Tensor, theirs: Tensor, weights: Tensor) -> Tensor:
-            return judge(output(heads[0], mine), output(heads[1], theirs), weights)
+            return distance(output(heads[0], mine), output(heads[1], theirs), weights)
 
         return by_rows(judge_states, heads[0].spec.num_outputs or 1, mine, theirs, weights)
 
@@ -194,7 +198,7 @@ class TeacherHooks:
         self.head = head
         self.every = states is not None and states.every
         self.inputs: dict[str, Any] = {}
-        self.said: ModelOutput
+        self.result: ModelOutput
         self.seen: list[Tensor] = []
 
     def __call__(self, *, tap: Tap | None = None, **inputs: Any) -> ModelOutput:
@@ -202,11 +206,11 @@ class TeacherHooks:
         kept = TeacherLayers("encoder." if self.net.spec.decoder is None else "decoder.")
 
         both = chain(tap, kept) if self.every else tap
-        said: ModelOutput = self.net(**inputs, tap=both)
-        if self.head in said.head_outputs:
-            self.inputs, self.said = inputs, said
-            self.seen = kept.seen if self.every else [said.last_hidden_state]
-        return said
+        result: ModelOutput = self.net(**inputs, tap=both)
+        if self.head in result.head_outputs:
+            self.inputs, self.result = inputs, result
+            self.seen = kept.seen if self.every else [result.last_hidden_state]
+        return result
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.net, name)
@@ -290,16 +294,16 @@ def _real(batch: TrainingBatch, writes: bool) -> Tensor:
         counted = torch.zeros(tokens.numel(), device=tokens.device)
         counted.index_add_(0, batch.targets["at"], batch.targets["tokens"].ne(IGNORED).float())
         return counted.view(tokens.shape) > 0
-    asked = [t for key, t in batch.targets.items() if t.shape == tokens.shape]
-    return asked[0].ne(IGNORED) if asked else torch.ones_like(tokens, dtype=torch.bool)
+    same_shape = [t for key, t in batch.targets.items() if t.shape == tokens.shape]
+    return same_shape[0].ne(IGNORED) if same_shape else torch.ones_like(tokens, dtype=torch.bool)
 
 
-def _asked(batch: TrainingBatch, states: Tensor) -> tuple[Tensor | None, Tensor]:
+def _target_rows(batch: TrainingBatch, states: Tensor) -> tuple[Tensor | None, Tensor]:
     """Returns the indices of hidden states with a target, or None for all, and their weights."""
     if "at" in batch.targets:
         return batch.targets["at"], batch.targets["tokens"].ne(IGNORED).to(states.dtype)
-    asked = [t for t in batch.targets.values() if t.shape == states.shape[:-1]]
-    return None, asked[0].ne(IGNORED).flatten().to(states.dtype)
+    same_shape = [t for t in batch.targets.values() if t.shape == states.shape[:-1]]
+    return None, same_shape[0].ne(IGNORED).flatten().to(states.dtype)
 
 
 def _readable(teacher: Transformer, inputs: Mapping[str, Any]) -> dict[str, Any]:

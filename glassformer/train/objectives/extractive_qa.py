@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.metrics.squad import exact_match, right_answers, word_f1
 from glassformer.model import Model
@@ -23,8 +24,8 @@ from glassformer.tasks.answer import best_spans
 from glassformer.tasks.task_settings import keep
 from glassformer.tasks.windows import parts
 from glassformer.text.encoding import TextEncoding
-from glassformer.train.data.collate import pad, pad_rows
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.batches.collate import pad, pad_rows
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     LOW,
@@ -32,7 +33,7 @@ from glassformer.train.objectives.sequence_level import (
     Answer,
     SequenceLevelObjective,
     TextEncoder,
-    said,
+    head_scores,
 )
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
 from glassformer.train.objectives.usage_example import UsageExample
@@ -99,9 +100,11 @@ class ExtractiveQA(SequenceLevelObjective):
         if impossible:
             keep(model, head, threshold=0.0)
 
-    def foresee(self, records: Sequence[Record]) -> None:
-        asked: list[Any] = [(record.get("question"), record.get("context")) for record in records]
-        self.texts.ahead.read((q.strip(), c) for q, c in asked if isinstance(q, str))
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
+        questions: list[Any] = [
+            (record.get("question"), record.get("context")) for record in records
+        ]
+        self.texts.ahead.read((q.strip(), c) for q, c in questions if isinstance(q, str))
 
     def prepare(self, record: Record) -> Iterable[Example]:
         where = record.get("where", "A record")
@@ -109,25 +112,25 @@ class ExtractiveQA(SequenceLevelObjective):
         for name, text in (("question", question), ("context", context)):
             if not isinstance(text, str):
                 raise DataError(f"{where} has {text!r:.40} as its {name}, and not a text.")
-        whole = self.texts.ahead.encode(question.strip(), context)
-        before, inside, behind = parts(whole, 1, self.question)
-        room = self.texts.length - len(before) - len(behind)
-        if not inside or room < 1:
+        encoding = self.texts.ahead.encode(question.strip(), context)
+        before, inside, behind = parts(encoding, 1, self.question)
+        capacity = self.texts.length - len(before) - len(behind)
+        if not inside or capacity < 1:
             raise DataError(f"{where} leaves no room for the context; raise the length.")
         answers = placed(record, context)
-        found = tokens_of(whole, inside, *answers[0]) if answers else None
+        found = tokens_of(encoding, inside, *answers[0]) if answers else None
         about = {
             "answers": as_bytes(json.dumps([text for text, _ in answers])),
             "asked": np.array([number_of(str(record.get("id", where)))]),
         }
-        stride = min(self.stride or min(USUAL_STRIDE, (room + 1) // 2), room)
-        for start in range(0, max(1, len(inside) - room + stride), stride):
-            part = inside[start : start + room]
-            yield self._window(whole, before, part, behind, start, found, context) | about
+        stride = min(self.stride or min(USUAL_STRIDE, (capacity + 1) // 2), capacity)
+        for start in range(0, max(1, len(inside) - capacity + stride), stride):
+            part = inside[start : start + capacity]
+            yield self._window(encoding, before, part, behind, start, found, context) | about
 
     def _window(
         self,
-        whole: TextEncoding,
+        encoding: TextEncoding,
         before: list[int],
         part: list[int],
         behind: list[int],
@@ -135,15 +138,15 @@ class ExtractiveQA(SequenceLevelObjective):
         found: tuple[int, int] | None,
         context: str,
     ) -> Example:
-        own = whole.take([*before, *part, *behind])
+        own = encoding.take([*before, *part, *behind])
         cls = self.texts.tokenizer.special.get("cls")
         none = own.ids.index(cls) if cls in own.ids else 0
         span = (none, none)
         if found is not None and start <= found[0] and found[1] < start + len(part):
             span = (found[0] - start + len(before), found[1] - start + len(before))
-        first, last = whole.offsets[part[0]][0], whole.offsets[part[-1]][1]
+        first, last = encoding.offsets[part[0]][0], encoding.offsets[part[-1]][1]
         offsets = np.zeros((len(own), 2), dtype=np.int32)
-        offsets[len(before) : len(before) + len(part)] = [whole.offsets[i] for i in part]
+        offsets[len(before) : len(before) + len(part)] = [encoding.offsets[i] for i in part]
         offsets[len(before) : len(before) + len(part)] -= first
         return {
             "tokens": np.array(own.ids, dtype=np.int32),
@@ -164,7 +167,7 @@ class ExtractiveQA(SequenceLevelObjective):
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """Returns the mean cross-entropy of the start and the end over a window's tokens."""
-        rows, weights = self.rivals(said(net, batch, self.head), batch)
+        rows, weights = self.rivals(head_scores(net, batch, self.head), batch)
         loss = F.cross_entropy(rows, batch.targets["span"].flatten(), reduction="none")
         return {self.head: (loss * weights).sum()}
 
@@ -178,8 +181,8 @@ class ExtractiveQA(SequenceLevelObjective):
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         """Returns the best span of every window, with the answers to its question."""
-        examples: Sequence[Example] = batch.aside["examples"]
-        scores = said(net, batch, self.head).cpu()  # [window, slot, 2]
+        examples: Sequence[Example] = batch.extra["examples"]
+        scores = head_scores(net, batch, self.head).cpu()  # [window, slot, 2]
         offsets = [example["offsets"].reshape(-1, 2) for example in examples]
         real = [one[:, 1] > 0 for one in offsets]
         inside, _ = pad_rows(real, 0, torch.bool, length=scores.shape[1])
@@ -202,7 +205,7 @@ class ExtractiveQA(SequenceLevelObjective):
         for window, texts in answers:
             windows.setdefault(window.question, []).append(window)
             right[window.question] = texts
-        given = {asked: self._given(own) for asked, own in windows.items()}
+        given = {question: self._given(own) for question, own in windows.items()}
         return {
             "exact": float(np.mean([exact_match(given[q], right[q]) for q in given])),
             "f1": float(np.mean([word_f1(given[q], right[q]) for q in given])),
@@ -241,14 +244,14 @@ def placed(record: Record, context: str) -> list[tuple[str, int]]:
 
 
 def tokens_of(
-    whole: TextEncoding, inside: Sequence[int], text: str, start: int
+    encoding: TextEncoding, inside: Sequence[int], text: str, start: int
 ) -> tuple[int, int] | None:
     """Returns the first and the last context token that overlap a text starting at `start`."""
     stop = start + len(text)
     touched = [
         number
-        for number, place in enumerate(inside)
-        if whole.offsets[place][1] > start and whole.offsets[place][0] < stop
+        for number, index in enumerate(inside)
+        if encoding.offsets[index][1] > start and encoding.offsets[index][0] < stop
     ]
     return (touched[0], touched[-1]) if touched else None
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.tasks.task_settings import keep
-from glassformer.train.objectives.objective import Record
-from glassformer.train.objectives.registry import objectives
+from glassformer.train.objectives.registry import find_objective
 
 
 def find_labels(name: str, records: Iterable[Record]) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def find_labels(name: str, records: Iterable[Record]) -> tuple[str, ...]:
     record.
     """
     labels_of: Callable[[Record], Iterable[str]] | None
-    labels_of = getattr(objectives()[name], "labels_of", None)
+    labels_of = getattr(find_objective(name), "labels_of", None)
     if labels_of is None:
         return ()
     found = {label for record in records for label in labels_of(record)}

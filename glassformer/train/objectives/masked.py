@@ -8,23 +8,24 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
-from glassformer.train.data.collate import pad
+from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     TextFrame,
-    asked,
     column,
     count,
     count_tokens,
     length_of,
     read_inputs,
     require_head,
+    target_positions,
     tokenizer_of,
 )
 from glassformer.train.objectives.usage_example import UsageExample
@@ -65,7 +66,7 @@ class MaskedLM(Objective):
         return {**example, "tokens": shown, "targets": targets}
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        targets = asked(pad(examples, "targets", IGNORED)[0])
+        targets = target_positions(pad(examples, "targets", IGNORED)[0])
         return TrainingBatch(
             read_inputs(examples), targets, {"lm": count(targets)}, count_tokens(examples)
         )

@@ -63,16 +63,16 @@ class Masking:
         tokens, masks = tokens.astype(np.int64), self.masks
         if masks.static:
             rng = np.random.default_rng([crc32(tokens.tobytes()), int(rng.integers(masks.static))])
-        asked = self.choose(tokens, rng, documents)
+        chosen = self.choose(tokens, rng, documents)
         targets = np.full_like(tokens, IGNORED)
-        targets[asked] = tokens[asked]
-        fate = rng.random(len(asked))
-        any_token = rng.choice(self.vocabulary.ordinary, len(asked))
+        targets[chosen] = tokens[chosen]
+        fate = rng.random(len(chosen))
+        any_token = rng.choice(self.vocabulary.ordinary, len(chosen))
         shown = tokens.copy()
-        shown[asked] = np.where(
+        shown[chosen] = np.where(
             fate < masks.masked,
             self.mask,
-            np.where(fate < masks.masked + masks.random, any_token, tokens[asked]),
+            np.where(fate < masks.masked + masks.random, any_token, tokens[chosen]),
         )
         return shown, targets
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.train.objectives.mixture_parts import part_names
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
 from glassformer.train.objectives.sequence_level import SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import length_of
@@ -80,10 +81,10 @@ class Mixture(SequenceLevelObjective):
             for field, kind in self.parts[name].fields.items()
         }
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         for name in self.names:
             own = [record for record in records if record.get("objective", name) == name]
-            self.parts[name].foresee(own)
+            self.parts[name].lookahead_tokenize(own)
 
     def prepare(self, record: Record) -> Iterable[Example]:
         """Yields combined examples with one of every part; a part with fewer repeats them."""
@@ -150,7 +151,7 @@ class Mixture(SequenceLevelObjective):
         return varied
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        whole = TrainingBatch({}, {}, {}, 0)
+        combined = TrainingBatch({}, {}, {}, 0)
         parts = [_by_part(example) for example in examples]
         turns = [
             self.names[example["part"][0]] if "part" in example else self._there(example)[0]
@@ -163,14 +164,14 @@ class Mixture(SequenceLevelObjective):
                 continue
             batch: TrainingBatch = self.parts[name].collate(rows or stands_in)
             counts = batch.counts if rows else dict.fromkeys(batch.counts, 0.0)
-            whole.inputs |= {f"{name}{AT}{key}": value for key, value in batch.inputs.items()}
-            whole.targets |= {f"{name}{AT}{key}": value for key, value in batch.targets.items()}
-            whole.counts |= {f"{name}{AT}{key}": value for key, value in counts.items()}
-            whole.tokens += batch.tokens if rows else 0
-            whole.aside[name] = batch.aside
-        return whole
+            combined.inputs |= {f"{name}{AT}{key}": value for key, value in batch.inputs.items()}
+            combined.targets |= {f"{name}{AT}{key}": value for key, value in batch.targets.items()}
+            combined.counts |= {f"{name}{AT}{key}": value for key, value in counts.items()}
+            combined.tokens += batch.tokens if rows else 0
+            combined.extra[name] = batch.extra
+        return combined
 
-    def apart(self, batch: TrainingBatch) -> list[TrainingBatch]:
+    def split_parts(self, batch: TrainingBatch) -> list[TrainingBatch]:
         there = _by_part(batch.inputs)
         return [_of_part(batch, name) for name in self.names if name in there]
 
@@ -220,8 +221,8 @@ class Mixture(SequenceLevelObjective):
         for name in self.names:
             if name in inputs:
                 own = inputs[name], targets.get(name, {}), counts.get(name, {})
-                aside = batch.aside.get(name, {})
-                yield name, TrainingBatch(*own, batch.tokens, aside, batch.heard)
+                extra = batch.extra.get(name, {})
+                yield name, TrainingBatch(*own, batch.tokens, extra, batch.head_outputs)
 
     def _ends(self, *there: str) -> NDArray[np.float64]:
         """Returns the cumulative shares of the parts, for a row that could serve these.
@@ -248,7 +249,7 @@ def _of_part(batch: TrainingBatch, name: str) -> TrainingBatch:
     """Returns the entries of one part, under their names in the whole batch."""
 
     def mine(values: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in values.items() if _place(key)[0] == name}
+        return {key: value for key, value in values.items() if _split_key(key)[0] == name}
 
     return TrainingBatch(mine(batch.inputs), mine(batch.targets), mine(batch.counts), batch.tokens)
 
@@ -257,7 +258,7 @@ def _by_part(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Groups entries by part, under their names there."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
-        owner, field = _place(key)
+        owner, field = _split_key(key)
         found.setdefault(owner, {})[field] = value
     return found
 
@@ -267,7 +268,7 @@ def _holds(parts: Mapping[str, Mapping[str, Any]], name: str) -> bool:
 
 
 @cache  # there are few keys, and each is looked up many times in a step
-def _place(key: str) -> tuple[str, str]:
+def _split_key(key: str) -> tuple[str, str]:
     """Splits "part/field" into part and field; also "other.0.part/field" of another row."""
     owner, _, field = key.rpartition(AT)
     *other, owner = owner.rsplit(".", 1) if owner.startswith("other.") else [owner]

@@ -10,11 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError
 from glassformer.metrics.classification import accuracy
 from glassformer.model import Model
-from glassformer.train.data import collate
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.batches import collate
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     LOW,
@@ -22,7 +23,7 @@ from glassformer.train.objectives.sequence_level import (
     Answer,
     SequenceLevelObjective,
     TextEncoder,
-    said,
+    head_scores,
 )
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
 
@@ -48,11 +49,11 @@ class MultipleChoice(SequenceLevelObjective):
         self.weights = {head: 1.0}
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        asked = record["prompt"] if "prompt" in record else column(record, "question")
+        prompt = record["prompt"] if "prompt" in record else column(record, "question")
         choices = list(column(record, "choices"))
         context = record.get("context")
         pairs = [
-            (asked, choice) if context is None else (context, f"{asked} {choice}")
+            (prompt, choice) if context is None else (context, f"{prompt} {choice}")
             for choice in choices
         ]
         rivals = [self.texts.example(record, *pair) for pair in pairs]
@@ -99,7 +100,7 @@ class MultipleChoice(SequenceLevelObjective):
         return rows, scores.new_ones(len(rows))
 
     def _scores(self, net: nn.Module, batch: TrainingBatch) -> Tensor:
-        return self.rivals(said(net, batch, self.head), batch)[0]
+        return self.rivals(head_scores(net, batch, self.head), batch)[0]
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         found = self._scores(net, batch).argmax(-1).tolist()

@@ -11,16 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 from glassformer.train.objectives.usage_example import UsageExample
 
-Record = Mapping[str, Any]
-"""A line of a data file by column name; `where` locates the line.
-
-A long text is split into several records: `begins` is False in all but the first (they get no start
-token), `ends` in all but the last (no end token). Without these keys a record is a whole text.
-"""
 Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
 
 
@@ -33,17 +28,17 @@ class TrainingBatch:
         targets: Targets of the loss.
         counts: For each part of the loss, the number of tokens (or texts) that its sum is over.
         tokens: Number of tokens that are read.
-        aside: Other data that an evaluation needs.
-        heard: Cached outputs of heads in an evaluation, which needs them for the loss and for the
-            predictions; None in training.
+        extra: Other data that an evaluation needs.
+        head_outputs: Cached outputs of heads in an evaluation, which needs them for the loss and
+            for the predictions; None in training.
     """
 
     inputs: dict[str, Tensor]
     targets: dict[str, Tensor]
     counts: dict[str, float]
     tokens: int
-    aside: dict[str, Any] = field(default_factory=dict)
-    heard: dict[tuple[str, int], Tensor] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    head_outputs: dict[tuple[str, int], Tensor] | None = None
 
 
 class Objective(nn.Module, ABC):
@@ -67,7 +62,7 @@ class Objective(nn.Module, ABC):
     few_shapes: bool = False  # whether to pad rows to one of a few lengths, for CUDA graphs
     others: int = 0  # number of random other rows that are added, with their fields as "other.0.x"
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         """Announces the records that are prepared next, so that they can be tokenized together."""
 
     @abstractmethod
@@ -109,7 +104,7 @@ class Objective(nn.Module, ABC):
         """
         return []
 
-    def apart(self, batch: TrainingBatch) -> list[TrainingBatch]:
+    def split_parts(self, batch: TrainingBatch) -> list[TrainingBatch]:
         """Splits a batch into batches that can be trained on separately with the same result."""
         return [batch]
 

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import Permutation
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
-from glassformer.train.data.collate import pad_rows
+from glassformer.train.batches.collate import pad_rows
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.causal import remembered
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
@@ -87,11 +88,11 @@ class PermutationLM(Objective):
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         tokens = example["tokens"].astype(np.int64)
         special = self.vocabulary.special[tokens]
-        asked = self.choose(tokens, special, rng)
+        predicted = self.choose(tokens, special, rng)
         order = np.full(len(tokens), -1)
-        ordered = np.flatnonzero(asked | special)
+        ordered = np.flatnonzero(predicted | special)
         order[ordered] = rng.permutation(len(ordered))
-        at = np.flatnonzero(asked)
+        at = np.flatnonzero(predicted)
         drawn = {"tokens": tokens, "order": order, "at": at, "targets": tokens[at]}
         return {**drawn, "before": example["before"]} if self.before else drawn
 
@@ -110,8 +111,8 @@ class PermutationLM(Objective):
         words: Flags = turns.cumsum()[:-1] > 0
         if not len(first):
             words[rng.integers(count)] = True
-        asked: Flags = ~special & words[starts.cumsum() - 1]
-        return asked
+        predicted: Flags = ~special & words[starts.cumsum() - 1]
+        return predicted
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         inputs = read_inputs(examples)
@@ -130,5 +131,5 @@ class PermutationLM(Objective):
         inputs = dict(batch.inputs)
         cache = remembered(net, inputs)
         permutation = Permutation.from_order(inputs.pop("order"), inputs.pop("at"))
-        asked = {**inputs, "permutation": permutation, "past_key_values": cache}
-        return {"lm": token_loss(net, asked, batch.targets["tokens"])}
+        predicted = {**inputs, "permutation": permutation, "past_key_values": cache}
+        return {"lm": token_loss(net, predicted, batch.targets["tokens"])}

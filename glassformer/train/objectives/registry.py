@@ -13,7 +13,7 @@ from glassformer.model import Model
 from glassformer.registry import Registry
 from glassformer.train.objectives.objective import Objective
 
-OBJECTIVES: Registry[type[Objective]] = Registry("objective", __package__)
+OBJECTIVES: Registry[type[Objective]] = Registry("objective", __package__, "objective")
 Kind = TypeVar("Kind", bound=type[Objective])
 
 
@@ -22,9 +22,14 @@ def objective(name: str) -> Callable[[Kind], Kind]:
     return OBJECTIVES.decorator(name)
 
 
-def objectives() -> Mapping[str, type[Objective]]:
-    """Returns all objectives by name."""
-    return OBJECTIVES.all()
+def objective_names() -> list[str]:
+    """Returns the names of all objectives, without importing them."""
+    return OBJECTIVES.names()
+
+
+def find_objective(name: str) -> type[Objective]:
+    """Returns the class of an objective, and imports its module if it is not imported yet."""
+    return OBJECTIVES.find(name)
 
 
 class Option(NamedTuple):
@@ -40,7 +45,7 @@ def options_of(name: str) -> dict[str, Option]:
     If a default is a dataclass, its fields are options, too, so that several objectives can share
     options.
     """
-    hints = get_type_hints(OBJECTIVES.find(name).__init__)
+    hints = get_type_hints(find_objective(name).__init__)
     found: dict[str, Option] = {}
     for key, default in _defaults(name).items():
         if is_dataclass(default) and not isinstance(default, type):
@@ -55,7 +60,7 @@ def options_of(name: str) -> dict[str, Option]:
 
 
 def _defaults(name: str) -> dict[str, Any]:
-    arguments = signature(objectives()[name]).parameters.items()
+    arguments = signature(find_objective(name)).parameters.items()
     return {key: a.default for key, a in arguments if a.kind is Parameter.KEYWORD_ONLY}
 
 
@@ -94,10 +99,10 @@ def make_objective(
         if is_dataclass(default) and not isinstance(default, type):
             shared = {e.name: words.pop(e.name) for e in fields(default) if e.name in words}
             words[key] = replace(default, **shared)
-    make: Callable[..., Objective] = objectives()[name]
+    make: Callable[..., Objective] = find_objective(name)
     return make(model, **words)
 
 
-def _nearest(name: str, known: Mapping[str, object]) -> str:
-    near = get_close_matches(name, known, 1)
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), 1)
     return f"did you mean {near[0]!r}?" if near else "it is like none that there is."

@@ -10,18 +10,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.metrics.regression import mean_squared_error, pearson, spearman
 from glassformer.model import Model
-from glassformer.train.data.collate import pad
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.batches.collate import pad
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     TEXT,
     Answer,
     SequenceLevelObjective,
     TextEncoder,
-    said,
+    head_scores,
     text_and_pair,
 )
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
@@ -55,8 +56,8 @@ class Regression(SequenceLevelObjective):
         count = np.size(column(record, "value"))
         return ["value"] if count == 1 else [f"value {i}" for i in range(count)]
 
-    def foresee(self, records: Sequence[Record]) -> None:
-        self.texts.foresee(records)
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
+        self.texts.lookahead_tokenize(records)
 
     def prepare(self, record: Record) -> Iterable[Example]:
         value = self._numbers(column(record, "value"), record)
@@ -82,7 +83,7 @@ class Regression(SequenceLevelObjective):
         return TrainingBatch(inputs, {"value": value}, counts, count_tokens(examples))
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        found = said(net, batch, self.head)
+        found = head_scores(net, batch, self.head)
         each = F.mse_loss(found, batch.targets["value"].to(found.dtype), reduction="none")
         return {self.head: each.mean(-1).sum()}
 
@@ -92,7 +93,7 @@ class Regression(SequenceLevelObjective):
         )
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        found = said(net, batch, self.head).tolist()
+        found = head_scores(net, batch, self.head).tolist()
         return list(zip(found, batch.targets["value"].tolist(), strict=True))
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:

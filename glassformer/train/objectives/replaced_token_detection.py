@@ -22,7 +22,7 @@ from glassformer.families._shared import heads
 from glassformer.loading import create
 from glassformer.model import Model
 from glassformer.spec import BlockSpec, ModelSpec
-from glassformer.train.data.collate import pad, pad_rows
+from glassformer.train.batches.collate import pad, pad_rows
 from glassformer.train.fused_cross_entropy import (
     exact,
     features,
@@ -38,11 +38,11 @@ from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    asked,
     count,
     count_tokens,
     read_inputs,
     require_head,
+    target_positions,
 )
 from glassformer.weights.load import tie_weights
 
@@ -96,7 +96,7 @@ class ReplacedToken(MaskedLM):
         return {**super().vary(example, rng), "text": example["tokens"], "noise": noise}
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        targets = asked(pad(examples, "targets", IGNORED)[0])
+        targets = target_positions(pad(examples, "targets", IGNORED)[0])
         targets["text"], real = pad_rows([example["text"] for example in examples])
         targets["real"] = real
         noise, _ = pad_rows([example["noise"] for example in examples], 0.0, torch.float32)
@@ -105,18 +105,18 @@ class ReplacedToken(MaskedLM):
         return TrainingBatch(read_inputs(examples), targets, counts, count_tokens(examples))
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        targets, judge = batch.targets, head_of(self.generator, "lm")
+        targets, lm_head = batch.targets, head_of(self.generator, "lm")
         hidden = features(self.generator, batch.inputs, "lm")
         hidden = hidden.flatten(0, -2)[targets["at"]]
-        guesses = drawn(judge, hidden.detach(), targets["noise"])
+        guesses = drawn(lm_head, hidden.detach(), targets["noise"])
         read = filled(targets["text"], targets["at"], guesses, targets["tokens"].ne(IGNORED))
         found = head_output(net, {**batch.inputs, "input_ids": read}, "replaced")
-        said = exact(found)
+        scores = exact(found)
         wrong = F.binary_cross_entropy_with_logits(
-            said, read.ne(targets["text"]).to(said.dtype), reduction="none"
+            scores, read.ne(targets["text"]).to(scores.dtype), reduction="none"
         )
         return {
-            "lm": head_loss(judge, hidden, targets["tokens"]),
+            "lm": head_loss(lm_head, hidden, targets["tokens"]),
             "replaced": (wrong * targets["real"]).sum(),
         }
 
@@ -126,17 +126,17 @@ def drawn(head: Any, hidden: Tensor, noise: Tensor) -> Tensor:
     """Returns samples of the head's distribution, [target], selected by noise in [0, 1)."""
     step = rows_at_once(len(hidden), head.spec.num_outputs, torch.float32, hidden.device)
     guesses = []
-    for rows, place in zip(*(torch.split(x, step) for x in (hidden, noise)), strict=True):
+    for rows, noise_rows in zip(*(torch.split(x, step) for x in (hidden, noise)), strict=True):
         reached = output(head, rows).softmax(-1).cumsum(-1)
-        found = torch.searchsorted(reached, place[:, None] * reached[:, -1:], right=True)
+        found = torch.searchsorted(reached, noise_rows[:, None] * reached[:, -1:], right=True)
         guesses.append(found[:, 0].clamp(max=reached.shape[-1] - 1))
     return torch.cat(guesses)
 
 
 def filled(text: Tensor, at: Tensor, guesses: Tensor, real: Tensor) -> Tensor:
     """Returns the text with guesses at the predicted positions; padding goes to an extra slot."""
-    room = F.pad(text.flatten(), (0, 1))
-    return room.index_put((torch.where(real, at, len(room) - 1),), guesses)[:-1].view_as(text)
+    padded = F.pad(text.flatten(), (0, 1))
+    return padded.index_put((torch.where(real, at, len(padded) - 1),), guesses)[:-1].view_as(text)
 
 
 def narrowed(model: ModelSpec, size: float) -> ModelSpec:

@@ -14,25 +14,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.text.encoding import shares
-from glassformer.train.data.collate import pad
+from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import head_loss, head_of
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     Ids,
     TextFrame,
-    asked,
     column,
     count,
     count_tokens,
     length_of,
     read_inputs,
+    target_positions,
     tokenizer_of,
 )
 
@@ -75,16 +76,18 @@ class SegmentPairs(Objective):
         self.segmented = bool(model.spec.last_stack.embed.segments)
         self.length, self.short = length_of(model, length), short
         self.around = around_pair(self.frame.tokenizer)
-        self.room = self.frame.room(self.length, sum(map(len, self.around)))
+        self.capacity = self.frame.capacity(self.length, sum(map(len, self.around)))
         self.masking = Masking(self.frame.tokenizer, masks)
 
     def prepare(self, record: Record) -> Iterable[Example]:
         """Collects sentences until a row is full; a longer sentence is truncated."""
-        sentences = [self.frame.ids(text)[: self.room - 1] for text in column(record, "sentences")]
+        sentences = [
+            self.frame.ids(text)[: self.capacity - 1] for text in column(record, "sentences")
+        ]
         document = crc32("\n".join(record["sentences"]).encode()) >> 1
         run: list[list[int]] = []
         for sentence in filter(None, sentences):
-            if len(run) > 1 and sum(map(len, run)) + len(sentence) > self.room:
+            if len(run) > 1 and sum(map(len, run)) + len(sentence) > self.capacity:
                 yield _stored(run, document)
                 run = []
             run.append(sentence)
@@ -96,10 +99,10 @@ class SegmentPairs(Objective):
         starts = np.flatnonzero(example["starts"])
         cut = starts[rng.integers(1, len(starts))]
         first, second, turned = self.paired(example, tokens[:cut], tokens[cut:], rng)
-        room = self.room
+        capacity = self.capacity
         if rng.random() < self.short:
-            room = int(rng.integers(2, room + 1))
-        first, second = shortened(first, second, room, rng)
+            capacity = int(rng.integers(2, capacity + 1))
+        first, second = shortened(first, second, capacity, rng)
         row = self.framed(first, second)
         shown, targets = self.masking(row["tokens"], rng)
         return {**row, "tokens": shown, "targets": targets, "turned": np.array([turned])}
@@ -120,7 +123,7 @@ class SegmentPairs(Objective):
         }
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        targets = asked(pad(examples, "targets", IGNORED)[0])
+        targets = target_positions(pad(examples, "targets", IGNORED)[0])
         turned = np.concatenate([example["turned"] for example in examples])
         targets["turned"] = torch.from_numpy(turned.astype(np.int64))
         counts = {"lm": count(targets), self.head: float(len(examples))}
@@ -132,11 +135,11 @@ class SegmentPairs(Objective):
         )
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        said = net(**batch.inputs, heads=tuple(self.weights), return_features=True).head_outputs
-        judge = head_of(net, self.head)
-        losses = {self.head: head_loss(judge, said[self.head], batch.targets["turned"])}
-        if "lm" in said:
-            hidden = said["lm"].flatten(0, -2)[batch.targets["at"]]
+        outputs = net(**batch.inputs, heads=tuple(self.weights), return_features=True).head_outputs
+        pair_head = head_of(net, self.head)
+        losses = {self.head: head_loss(pair_head, outputs[self.head], batch.targets["turned"])}
+        if "lm" in outputs:
+            hidden = outputs["lm"].flatten(0, -2)[batch.targets["at"]]
             losses["lm"] = head_loss(head_of(net, "lm"), hidden, batch.targets["tokens"])
         return losses
 
@@ -195,12 +198,12 @@ def around_pair(tokenizer: Tokenizer) -> tuple[list[int], list[int], list[int]]:
     return ids[: first[0]], ids[first[-1] + 1 : second[0]], ids[second[-1] + 1 :]
 
 
-def shortened(first: Ids, second: Ids, room: int, rng: np.random.Generator) -> tuple[Ids, Ids]:
+def shortened(first: Ids, second: Ids, capacity: int, rng: np.random.Generator) -> tuple[Ids, Ids]:
     """Shortens the longer segment, at its beginning or its end at random."""
-    over = len(first) + len(second) - room
+    over = len(first) + len(second) - capacity
     if over <= 0:
         return first, second
-    kept = shares(len(first), len(second), room)
+    kept = shares(len(first), len(second), capacity)
     segments = []
     for segment, size in zip((first, second), kept, strict=True):
         front = int(rng.binomial(len(segment) - size, 0.5))

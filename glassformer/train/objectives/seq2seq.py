@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.metrics.regression import perplexity
 from glassformer.model import Model
@@ -22,7 +23,7 @@ from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.losses import smoothed_entropy
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
 from glassformer.train.objectives.sequence_level import (
@@ -33,11 +34,11 @@ from glassformer.train.objectives.sequence_level import (
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     USUAL_LENGTH,
-    asked,
     count,
     length_of,
     require_head,
     source_of,
+    target_positions,
     targets_of,
     tokenizer_of,
 )
@@ -118,7 +119,7 @@ class SequenceToSequence(SequenceLevelObjective):
             self.tokenizers[languages] = self.tokenizer.for_translation(*languages)
         return self.tokenizers[languages]
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         read: defaultdict[Tokenizer, list[str]] = defaultdict(list)
         for record in records:
             tokenizer, address = self.tokenizer_for(record)
@@ -159,13 +160,15 @@ class SequenceToSequence(SequenceLevelObjective):
 
         Targets differ in length, so most positions of a batch may be padding.
         """
-        return replace(batch, targets=asked(batch.targets["tokens"], few))
+        return replace(batch, targets=target_positions(batch.targets["tokens"], few))
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         loss = sequence_loss(net, batch, self.smoothing, self.head)
         if self.kl:
-            judged = batch.targets["tokens"].ne(IGNORED).sum()  # not a number: no synchronization
-            loss = loss - judged * smoothed_entropy(self.words, self.smoothing)
+            num_targets = (
+                batch.targets["tokens"].ne(IGNORED).sum()
+            )  # not a number: no synchronization
+            loss = loss - num_targets * smoothed_entropy(self.words, self.smoothing)
         return {self.head: loss}
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:

@@ -10,7 +10,7 @@ from glassformer.core.input_rules import shifted_right
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
-from glassformer.train.data.collate import pad
+from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.text_inputs import IGNORED, Ids
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import DataError
 from glassformer.model import Model
 from glassformer.text.prefetch import PrefetchEncoder
-from glassformer.train.data.collate import even, pad
+from glassformer.train.batches.collate import even, pad
 from glassformer.train.fused_cross_entropy import exact, features, head_loss, head_of, head_output
-from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.text_inputs import column, length_of, tokenizer_of
 
 TEXT: dict[str, type[np.generic]] = {
@@ -74,7 +75,7 @@ class TextEncoder:
         self.segmented = stack.embed.segments > 1 or stack.scores_segments
         self.pad = model.spec.tokens.pad or 0
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         """Tokenizes the columns `text` and, for pairs, `pair` of these records in advance."""
         texts: list[Any] = [(record.get("text"), record.get("pair")) for record in records]
         self.ahead.read(text if pair is None else (text, pair) for text, pair in texts)
@@ -112,9 +113,9 @@ def text_and_pair(record: Record) -> tuple[Any, Any]:
     return column(record, "text"), record.get("pair")
 
 
-def said(net: nn.Module, batch: TrainingBatch, head: str) -> Tensor:
+def head_scores(net: nn.Module, batch: TrainingBatch, head: str) -> Tensor:
     """Returns the output of a head, in float32 or finer."""
-    return _asked(batch, head, lambda: exact(head_output(net, batch.inputs, head)))
+    return _cached(batch, head, lambda: exact(head_output(net, batch.inputs, head)))
 
 
 def sequence_loss(net: nn.Module, batch: TrainingBatch, smoothing: float, head: str) -> Tensor:
@@ -122,16 +123,16 @@ def sequence_loss(net: nn.Module, batch: TrainingBatch, smoothing: float, head: 
 
     An evaluation computes it with and without smoothing from the same features.
     """
-    hidden = _asked(batch, head, lambda: features(net, batch.inputs, head)).flatten(0, -2)
+    hidden = _cached(batch, head, lambda: features(net, batch.inputs, head)).flatten(0, -2)
     rows = hidden.index_select(0, batch.targets["at"])
     return head_loss(head_of(net, head), rows, batch.targets["tokens"], smoothing)
 
 
-def _asked(batch: TrainingBatch, head: str, ask: Callable[[], Tensor]) -> Tensor:
-    """Returns `ask()`; in an evaluation it is cached for the loss and the predictions."""
-    if batch.heard is None:
-        return ask()
+def _cached(batch: TrainingBatch, head: str, compute: Callable[[], Tensor]) -> Tensor:
+    """Returns `compute()`; in an evaluation it is cached for the loss and the predictions."""
+    if batch.head_outputs is None:
+        return compute()
     of = head, id(next(iter(batch.inputs.values())))  # each part of a mixture has its own texts
-    if of not in batch.heard:
-        batch.heard[of] = ask()
-    return batch.heard[of]
+    if of not in batch.head_outputs:
+        batch.head_outputs[of] = compute()
+    return batch.head_outputs[of]

@@ -10,13 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.model import Model
 from glassformer.tasks import windows
 from glassformer.text import Tokenizer
-from glassformer.train.data.collate import pad_rows
+from glassformer.train.batches.collate import pad_rows
 from glassformer.train.fused_cross_entropy import IGNORE
-from glassformer.train.objectives.objective import Example, Record
+from glassformer.train.objectives.objective import Example
 
 Ids = NDArray[np.int64]
 IGNORED = IGNORE  # a position without a target
@@ -38,20 +39,20 @@ def tokenizer_of(model: Model) -> Tokenizer:
     return model.tokenizer
 
 
-def length_of(model: Model, asked: int | None) -> int:
+def length_of(model: Model, length: int | None) -> int:
     """Returns the maximum number of tokens of a text.
 
-    It is `asked` if that is given, or else what the model's positions allow.
+    It is `length` if that is given, or else what the model's positions allow.
     """
     stack = model.spec.encoder or model.spec.last_stack
     longest = stack.context_length
-    if asked is not None and longest is not None and asked > longest:
+    if length is not None and longest is not None and length > longest:
         raise ConfigError(
-            f"A length of {asked} is more than the {longest} positions of {model.architecture}."
+            f"A length of {length} is more than the {longest} positions of {model.architecture}."
         )
     table = stack.embed.position
-    usual = USUAL_LENGTH if table is None else table.length
-    return asked or min(usual, longest or usual)
+    default = USUAL_LENGTH if table is None else table.length
+    return length or min(default, longest or default)
 
 
 def require_head(model: Model, name: str, objective: str, such: str) -> None:
@@ -123,16 +124,16 @@ class TextFrame:
 
     def pieces(self, text: str, length: int) -> Iterator[Example]:
         """Splits a text into pieces of at most `length` tokens, each with special tokens."""
-        ids, room = self.ids(text), self.room(length)
-        for start in range(0, len(ids), room):
-            yield {"tokens": np.array(self.around(ids[start : start + room]), dtype=np.int32)}
+        ids, capacity = self.ids(text), self.capacity(length)
+        for start in range(0, len(ids), capacity):
+            yield {"tokens": np.array(self.around(ids[start : start + capacity]), dtype=np.int32)}
 
-    def room(self, length: int, size: int | None = None) -> int:
+    def capacity(self, length: int, size: int | None = None) -> int:
         """Returns the number of text tokens that fit next to the special tokens."""
-        room = length - (self.size if size is None else size)
-        if room < 1:
+        capacity = length - (self.size if size is None else size)
+        if capacity < 1:
             raise ConfigError(f"A length of {length} leaves no room for text; raise it.")
-        return room
+        return capacity
 
 
 INPUTS = {
@@ -169,7 +170,7 @@ def count_tokens(examples: Sequence[Example]) -> int:
     return sum(len(example["tokens"]) for example in examples)
 
 
-def asked(targets: Tensor, few: bool = False) -> dict[str, Tensor]:
+def target_positions(targets: Tensor, few: bool = False) -> dict[str, Tensor]:
     """Returns the targets and their indices in the flattened batch.
 
     The vocabulary is scored only at these positions. The list is padded with ignored targets to a

@@ -10,6 +10,7 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.classification import accuracy
 from glassformer.metrics.ner import entity_scores, names_entities
@@ -19,16 +20,16 @@ from glassformer.tasks.windows import encode_words
 from glassformer.tasks.words import SPLITS, Split
 from glassformer.text import Tokenizer
 from glassformer.text.prefetch import PrefetchEncoder
-from glassformer.train.data.collate import pad
+from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.labels import Labels, written
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
     TEXT,
     Answer,
     SequenceLevelObjective,
     TextEncoder,
-    said,
+    head_scores,
 )
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
@@ -80,7 +81,7 @@ class Tagging(SequenceLevelObjective):
     def labels_of(record: Record) -> list[str]:
         return [written(tag) for tag in column(record, "tags")]
 
-    def foresee(self, records: Sequence[Record]) -> None:
+    def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         words = [record.get("words") for record in records]
         texts = [" ".join(each) for each in words if each and all(isinstance(w, str) for w in each)]
         self.texts.ahead.read(texts, special=False)
@@ -99,7 +100,7 @@ class Tagging(SequenceLevelObjective):
                 targets[token] = number
         begins = {token for token in first if token is not None}
         before, behind = ([IGNORED] * len(side) for side in (self.frame.before, self.frame.behind))
-        for start, stop in pieces(len(ids), begins, self.frame.room(self.texts.length)):
+        for start, stop in pieces(len(ids), begins, self.frame.capacity(self.texts.length)):
             tokens = np.array(self.frame.around(ids[start:stop]), dtype=np.int32)
             own = np.array([*before, *targets[start:stop], *behind], dtype=np.int32)
             yield {"tokens": tokens, "segments": np.zeros_like(tokens, np.uint8), "tags": own}
@@ -112,7 +113,7 @@ class Tagging(SequenceLevelObjective):
         return TrainingBatch(inputs, {"tags": tags}, counts, count_tokens(examples))
 
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        logits = said(net, batch, self.head).flatten(0, 1)
+        logits = head_scores(net, batch, self.head).flatten(0, 1)
         tags = batch.targets["tags"].flatten()
         return {self.head: F.cross_entropy(logits, tags, ignore_index=IGNORED, reduction="sum")}
 
@@ -120,13 +121,13 @@ class Tagging(SequenceLevelObjective):
         return scores.flatten(0, 1), batch.targets["tags"].flatten().ne(IGNORED).to(scores.dtype)
 
     def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        found = said(net, batch, self.head).argmax(-1).tolist()
+        found = head_scores(net, batch, self.head).argmax(-1).tolist()
         names = self.labels.names
-        asked = [
+        pairs = [
             [(f, r) for f, r in zip(row, tags, strict=True) if r != IGNORED]
             for row, tags in zip(found, batch.targets["tags"].tolist(), strict=True)
         ]
-        return [([names[f] for f, _ in row], [names[r] for _, r in row]) for row in asked]
+        return [([names[f] for f, _ in row], [names[r] for _, r in row]) for row in pairs]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         found, right = zip(*answers, strict=True)
@@ -151,11 +152,13 @@ def aligned(
     return encoded.ids, first
 
 
-def pieces(length: int, begins: set[int], room: int) -> Iterator[tuple[int, int]]:
-    """Yields spans of at most `room` tokens that end before the beginning of a word if possible."""
+def pieces(length: int, begins: set[int], capacity: int) -> Iterator[tuple[int, int]]:
+    """Yields spans of at most `capacity` tokens that end before a word if possible."""
     start = 0
-    while length - start > room:
-        stop = next((i for i in range(start + room, start, -1) if i in begins), start + room)
+    while length - start > capacity:
+        stop = next(
+            (i for i in range(start + capacity, start, -1) if i in begins), start + capacity
+        )
         yield start, stop
         start = stop
     if start < length:

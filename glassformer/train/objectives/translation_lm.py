@@ -11,20 +11,21 @@ from typing import ClassVar
 
 import numpy as np
 
+from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
-from glassformer.train.data.collate import pad
+from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import MASKS, Masks
-from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    asked,
     column,
     count,
     count_tokens,
     read_inputs,
+    target_positions,
 )
 
 
@@ -68,9 +69,9 @@ class TranslationLM(MaskedLM):
             )
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        room = self.frame.room(self.length // 2)
+        capacity = self.frame.capacity(self.length // 2)
         sides = {side: self.frame.ids(column(record, side)) for side in ("source", "target")}
-        rows = [self.frame.around(ids[:room]) for ids in sides.values()]
+        rows = [self.frame.around(ids[:capacity]) for ids in sides.values()]
         languages = [self.language(record, side) for side in sides]
         if all(sides.values()):
             yield {
@@ -91,7 +92,7 @@ class TranslationLM(MaskedLM):
         return self.languages[name]
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        targets = asked(pad(examples, "targets", IGNORED)[0])
+        targets = target_positions(pad(examples, "targets", IGNORED)[0])
         fields = ("positions", "languages") if self.named else ("positions",)
         inputs = read_inputs(examples, *fields)
         return TrainingBatch(inputs, targets, {"lm": count(targets)}, count_tokens(examples))

@@ -43,13 +43,13 @@ class Vocabulary:
         continues = flags(lambda token: token.startswith(CONTINUES))
         closes = flags(lambda token: token.endswith(CLOSES))
         goes_on = flags(lambda token: token.endswith(GOES_ON))
-        ways = [
+        conventions = [
             (opens, (opens, none)),
             (continues, (~continues, none)),
             (closes, (none, closes)),
             (goes_on, (none, ~goes_on)),
         ]
-        shown, (begins, ends) = max(ways, key=lambda way: way[0].sum())
+        shown, (begins, ends) = max(conventions, key=lambda convention: convention[0].sum())
         if not shown.any():
             begins = every
         alone = flags(_punctuation) | self.special

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from glassformer import __version__
-from glassformer.train.data.files import find_files
+from glassformer.data.files import find_files
 from glassformer.train.reporter import Reporter
 
 if TYPE_CHECKING:

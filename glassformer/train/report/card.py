@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.train.objectives.registry import OBJECTIVES
+from glassformer.train.objectives.registry import find_objective
 from glassformer.train.recipe_text import recipe_format
 from glassformer.train.report.summary import RunSummary, evaluations_of, summarize
 from glassformer.train.report.usage import use
@@ -39,28 +39,28 @@ def written(run: RunSummary, how: Mapping[str, Any]) -> str:
 def _front(run: RunSummary) -> Iterator[str]:
     """Yields the YAML header, in which strings and numbers are written as in JSON."""
     best = _best_figures(run)
-    pipeline = OBJECTIVES.find(run.recipe.objective[0].name).pipeline_tag
+    pipeline = find_objective(run.recipe.objective[0].name).pipeline_tag
     yield "---"
     yield "library_name: glassformer"
     if pipeline is not None:
         yield f"pipeline_tag: {pipeline}"
     if run.recipe.model.folder is not None:
-        yield f"base_model: {_said(Path(run.recipe.model.folder).name)}"
+        yield f"base_model: {_quoted(Path(run.recipe.model.folder).name)}"
     yield "tags:"
     tags = ["glassformer", *(one.name for one in run.recipe.objective)]
     if run.recipe.adapter is not None:
         tags.append(run.recipe.adapter.kind)
-    yield from (f"- {_said(tag)}" for tag in dict.fromkeys(tags))
+    yield from (f"- {_quoted(tag)}" for tag in dict.fromkeys(tags))
     if best:
-        judged = " ".join(run.recipe.data.valid)
+        dataset = " ".join(run.recipe.data.valid)
         yield "model-index:"
-        yield f"- name: {_said(run.run.folder.resolve().name)}"
+        yield f"- name: {_quoted(run.run.folder.resolve().name)}"
         yield "  results:"
         yield f"  - task: {{ type: {pipeline or 'other'} }}"
-        yield f"    dataset: {{ name: {_said(judged)}, type: {_said(judged)} }}"
+        yield f"    dataset: {{ name: {_quoted(dataset)}, type: {_quoted(dataset)} }}"
         yield "    metrics:"
         for name, value in best.items():
-            yield f"    - {{ type: {_said(name)}, value: {_said(value)} }}"
+            yield f"    - {{ type: {_quoted(name)}, value: {_quoted(value)} }}"
     yield "---"
 
 
@@ -125,15 +125,15 @@ def _recipe(run: RunSummary) -> Iterator[str]:
 
 
 def _best_figures(run: RunSummary) -> dict[str, float | None]:
-    best, judged = run.best(), evaluations_of(run.entries)
-    return next((e["valid"] for e in judged if best and e["step"] == best[1]), {})
+    best, evaluations = run.best(), evaluations_of(run.entries)
+    return next((e["valid"] for e in evaluations if best and e["step"] == best[1]), {})
 
 
 def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.4f}"
 
 
-def _said(value: Any) -> str:
+def _quoted(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 

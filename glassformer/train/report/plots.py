@@ -32,12 +32,14 @@ class Plots(Reporter):
 
 
 def panels(entries: Sequence[Entry]) -> dict[str, Panel]:
-    steps, judged = steps_of(entries), evaluations_of(entries)
+    steps, evaluations = steps_of(entries), evaluations_of(entries)
     at = [entry["step"] for entry in steps]
-    loss = [Series(name="training", x=at, y=[entry["loss"] for entry in steps], faint=bool(judged))]
-    if judged:
-        y = [entry["valid"]["loss"] for entry in judged]
-        loss.append(Series(name="validation", x=[e["step"] for e in judged], y=y, color=1))
+    loss = [
+        Series(name="training", x=at, y=[entry["loss"] for entry in steps], faint=bool(evaluations))
+    ]
+    if evaluations:
+        y = [entry["valid"]["loss"] for entry in evaluations]
+        loss.append(Series(name="validation", x=[e["step"] for e in evaluations], y=y, color=1))
 
     def panel(title: str, key: str, log_y: bool = False) -> Panel:
         series = Series(x=at, y=[entry[key] for entry in steps])

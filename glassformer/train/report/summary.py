@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.train.evaluate import is_better
+from glassformer.train.early_stopping import is_better
 from glassformer.train.recipe import Recipe
 from glassformer.train.report.about import About, read_about
 from glassformer.train.reporter import Entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from glassformer.train.objectives.registry import OBJECTIVES
+from glassformer.train.objectives.registry import find_objective
 from glassformer.train.objectives.usage_example import UsageExample, quoted
 from glassformer.train.recipe import Recipe
 from glassformer.train.report.summary import RunSummary
@@ -31,4 +31,4 @@ def example_of(recipe: Recipe) -> UsageExample | None:
     if any(one.options.get(key) for key in ("source_language", "target_language")):
         return None
     task = one.options.get("task") if one.name == "distillation" else one.name
-    return OBJECTIVES.find(task).usage if isinstance(task, str) else None
+    return find_objective(task).usage if isinstance(task, str) else None

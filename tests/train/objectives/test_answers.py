@@ -14,7 +14,8 @@ import readers
 import torch
 
 import glassformer as gf
-from glassformer.train.data import DataSettings, make_loader, prepare
+from glassformer.data import DataSettings
+from glassformer.train.batches import make_loader, prepare
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture_parts import with_heads
 from glassformer.train.objectives.registry import options_of
@@ -123,7 +124,7 @@ def test_records_that_were_foreseen_and_rows_of_few_lengths_are_the_same(name, t
     model, objective = made(name, tmp_path)
     objective.double().eval()
     stored = [example for record in COLUMNS for example in objective.prepare(record)]
-    objective.foresee([*COLUMNS, {"text": 3, "words": [None], "question": None}])
+    objective.lookahead_tokenize([*COLUMNS, {"text": 3, "words": [None], "question": None}])
     again = [example for record in COLUMNS for example in objective.prepare(record)]
     for found, before in zip(again, stored, strict=True):
         assert all(np.array_equal(found[field], before[field]) for field in objective.fields)

@@ -9,7 +9,7 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.train.adaptive_loss import adaptive_loss
+from glassformer.train.losses import adaptive_loss
 from glassformer.train.objectives import make_objective
 
 SIZE = material.SIZE

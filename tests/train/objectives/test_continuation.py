@@ -44,7 +44,9 @@ def test_what_is_foreseen_is_read_alike():
     model = readers.make("gpt2", KIND["gpt2"])
     objective = make_objective("continuation", model, {})
     alone = prepared(objective)
-    objective.foresee([*RECORDS, {"source": 3, "target": "what prepare complains about"}])
+    objective.lookahead_tokenize(
+        [*RECORDS, {"source": 3, "target": "what prepare complains about"}]
+    )
     assert objective.ahead
     together = prepared(objective)
     for one, other in zip(alone, together, strict=True):

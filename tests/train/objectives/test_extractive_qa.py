@@ -11,10 +11,10 @@ import pytest
 import readers
 import torch
 
+from glassformer.data.data_config import DataSettings
+from glassformer.data.records import Records
 from glassformer.errors import GlassformerError
 from glassformer.tasks.answer import best_spans
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.records import Records
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.extractive_qa import as_text
 

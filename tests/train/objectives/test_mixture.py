@@ -16,8 +16,8 @@ import torch
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.train.activation_checkpointing import Compiled
-from glassformer.train.build_data import with_labels
-from glassformer.train.data.mixing import Shared, apportioned
+from glassformer.train.batches.mixing import Shared, apportioned
+from glassformer.train.build_objective import with_labels
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture_parts import with_heads, with_part_labels
 from glassformer.train.recipe import read_recipe
@@ -83,7 +83,7 @@ def test_parts_can_be_learned_from_one_after_the_other():
     batch = objective.collate(material.varied(objective, prepared(objective)))
     material.loss_of(objective, objective(model, batch), batch.counts).backward()
     whole = material.gradients(objective, model)
-    parts = objective.apart(batch)
+    parts = objective.split_parts(batch)
     assert [set(part.counts) for part in parts] == [{"classification/classify"}, {"tagging/tag"}]
     for part in parts:
         material.loss_of(objective, objective(model, part), batch.counts).backward()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import material
@@ -10,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.data import DataSettings
 from glassformer.errors import GlassformerError
-from glassformer.train.data import DataSettings, make_loader, prepare
-from glassformer.train.data.tokenize_workers import packed
-from glassformer.train.objectives import make_objective, objectives
+from glassformer.train.batches import make_loader, prepare
+from glassformer.train.batches.tokenize_workers import packed
+from glassformer.train.objectives import make_objective, objective_names
 from glassformer.train.objectives.registry import options_of
 
 NAMES = ["causal-lm", "masked-lm", "next-sentence", "sentence-order", "replaced-token",
@@ -70,7 +73,7 @@ def together(objective, net, batches) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", NAMES)
 def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
     model, objective = make(name)
-    assert name in objectives() and len(packed(objective)) < 2**20  # for other processes
+    assert name in objective_names() and len(packed(objective)) < 2**20  # for other processes
     objective.double().eval()
     loader = loader_of(name, objective, tmp_path)
     (one,) = loader.batches(step=5)
@@ -136,3 +139,18 @@ def test_the_guide_has_every_option_with_its_default(name):
     (row,) = re.findall(rf"^\| `{name}` \| (.*?) \|", GUIDE, re.M)
     said = dict(re.findall(r"`(\w+)` ([^,]+)", row))
     assert said == {key: str(option.default) for key, option in options_of(name).items()}
+
+
+def test_only_the_objective_of_a_recipe_is_imported():
+    code = (
+        "import sys\n"
+        "from glassformer.train.objectives.registry import find_objective, objective_names\n"
+        "names = objective_names()\n"
+        "print(find_objective('causal-lm').__module__, *names)\n"
+        "print(*[name for name in sys.modules if name.startswith('glassformer.')])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found, modules = (line.split() for line in done.stdout.splitlines())
+    assert found[0] == "glassformer.train.objectives.causal" and {*NAMES} < {*found[1:]}
+    assert "glassformer.train.objectives.distillation" not in modules
+    assert "glassformer.word_vectors" not in modules

@@ -59,7 +59,9 @@ def test_what_is_foreseen_is_read_alike():
         "sequence-to-sequence", model, {"source_length": 12, "prefix": "Go: "}
     )
     alone = prepared(objective)
-    objective.foresee([*RECORDS, {"source": 3, "target": "what prepare complains about"}])
+    objective.lookahead_tokenize(
+        [*RECORDS, {"source": 3, "target": "what prepare complains about"}]
+    )
     assert objective.ahead
     together = prepared(objective)
     for one, other in zip(alone, together, strict=True):

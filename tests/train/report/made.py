@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from glassformer.train.recipe import read_recipe
-from glassformer.train.trainer import filled
+from glassformer.train.trainer import with_objective_defaults
 
 
 def make_run(
@@ -26,7 +26,7 @@ def make_run(
         "train": {"steps": 100, **train},
         "run": {"folder": str(folder)},
     }
-    (folder / "recipe.toml").write_text(filled(read_recipe(tables)).text())
+    (folder / "recipe.toml").write_text(with_objective_defaults(read_recipe(tables)).text())
     about = {"architecture": "GPT2LMHeadModel", "parameters": body + 1000, "trained": body + 1000}
     about |= {"body": body, "tokens_epoch": 10, "flops_token": 1.0, "device": "cpu"}
     about |= {"versions": {}, "data": {}}

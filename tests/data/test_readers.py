@@ -8,17 +8,12 @@ import json
 import numpy as np
 import pytest
 
+from glassformer.data.data_config import DataSettings
+from glassformer.data.files import PIECE, TextFileReader, find_files, place_to_cut
+from glassformer.data.readers import _between_blanks
+from glassformer.data.record import RecordError
+from glassformer.data.records import Records
 from glassformer.errors import GlassformerError
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import (
-    PIECE,
-    RecordError,
-    TextFileReader,
-    find_files,
-    place_to_cut,
-)
-from glassformer.train.data.readers import _between_blanks
-from glassformer.train.data.records import Records
 
 
 @pytest.fixture
@@ -63,8 +58,8 @@ class TestText:
 
     def test_a_long_document_between_blank_lines_comes_in_pieces(self, write):
         name = write("a.txt", "aaaa\nbbbb\ncccc\ndddd\n\neeee\n")
-        shelf = TextFileReader(find_files([name]))
-        records = list(_between_blanks(shelf, shelf.paths[0], "utf-8", size=5))
+        file_reader = TextFileReader(find_files([name]))
+        records = list(_between_blanks(file_reader, file_reader.paths[0], "utf-8", size=5))
         assert [r["text"] for r in records] == ["aaaa\nbbbb", "cccc\ndddd", "eeee"]
         assert [(r["begins"], r["ends"]) for r in records] == [
             (True, False),
@@ -88,8 +83,8 @@ class TestText:
     def test_pieces_do_not_depend_on_what_is_read_at_a_time(self, write, chunk, size):
         text = "eé漢😀\r\n\r\nzwei drei\rvier\n" * 3
         name = write("a.txt", "\ufeff" + text)
-        shelf = TextFileReader(find_files([name]))
-        pieces = list(shelf.pieces(shelf.paths[0], "utf-8", size=size, chunk=chunk))
+        file_reader = TextFileReader(find_files([name]))
+        pieces = list(file_reader.pieces(file_reader.paths[0], "utf-8", size=size, chunk=chunk))
         whole = text.replace("\r\n", "\n").replace("\r", "\n")
         assert "".join(piece for _, piece, _ in pieces) == whole
         assert max(len(piece) for _, piece, _ in pieces) <= size
@@ -98,7 +93,9 @@ class TestText:
         for line, piece, _ in pieces:
             assert line == read.count("\n") + 1
             read += piece
-        assert pieces == list(shelf.pieces(shelf.paths[0], "utf-8", size=size, chunk=10_000))
+        assert pieces == list(
+            file_reader.pieces(file_reader.paths[0], "utf-8", size=size, chunk=10_000)
+        )
 
     def test_where_a_text_is_cut(self):
         assert place_to_cut("ab\ncd\n\nef", 7) == 3  # not between two line feeds

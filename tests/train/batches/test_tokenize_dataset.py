@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 
 import glassformer as gf
+from glassformer.data.data_config import DataSettings
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
-from glassformer.train.data import tokenize_dataset
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.memmap_dataset import MemmapDataset, MemmapWriter, block_of
-from glassformer.train.data.tokenize_dataset import prepare
-from glassformer.train.data.tokenize_workers import packed
-from tests.train.data.letters import END, Letters
+from glassformer.train.batches import tokenize_dataset
+from glassformer.train.batches.memmap_dataset import MemmapDataset, MemmapWriter, block_of
+from glassformer.train.batches.tokenize_dataset import prepare
+from glassformer.train.batches.tokenize_workers import packed
+from tests.train.batches.letters import END, Letters
 
 
 @pytest.fixture
@@ -185,9 +185,9 @@ def test_who_asks_at_the_same_time_waits(text, tmp_path):
 
 KILLED = """
 import os, sys
-from glassformer.train.data.tokenize_dataset import prepare
-from glassformer.train.data.data_config import DataSettings
-from tests.train.data.letters import Letters
+from glassformer.train.batches.tokenize_dataset import prepare
+from glassformer.data.data_config import DataSettings
+from tests.train.batches.letters import Letters
 
 class Slow(Letters):
     def prepare(self, record):
@@ -223,8 +223,8 @@ def test_processes_end_with_the_one_that_started_them(tmp_path):
     """Also where that one is killed: they see that nothing will come any more."""
     script = (
         "import sys\n"
-        "from glassformer.train.data.tokenize_workers import TokenizeWorker, packed\n"
-        "from tests.train.data.letters import Letters\n"
+        "from glassformer.train.batches.tokenize_workers import TokenizeWorker, packed\n"
+        "from tests.train.batches.letters import Letters\n"
         "worker = TokenizeWorker(packed(Letters()))\n"
         "worker.prepared([{'text': 'x'}], False)\n"
         "print(worker._process.pid, flush=True)\n"

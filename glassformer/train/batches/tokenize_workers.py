@@ -19,10 +19,10 @@ from typing import Any
 import torch
 
 from glassformer.core import Transformer
+from glassformer.data.record import Record, RecordError, path_and_line
 from glassformer.errors import DataError, GlassformerError
-from glassformer.train.data.files import RecordError, path_and_line
-from glassformer.train.data.memmap_dataset import ExampleBlock, block_of
-from glassformer.train.objectives.objective import Example, Objective, Record
+from glassformer.train.batches.memmap_dataset import ExampleBlock, block_of
+from glassformer.train.objectives.objective import Example, Objective
 
 
 def prepared(
@@ -39,7 +39,9 @@ def prepared(
     begins: list[bool] = []
     skipped: list[str] = []
     records = list(records)
-    objective.foresee([record for record in records if not isinstance(record, RecordError)])
+    objective.lookahead_tokenize(
+        [record for record in records if not isinstance(record, RecordError)]
+    )
     for record in records:
         try:
             if isinstance(record, RecordError):
@@ -47,16 +49,16 @@ def prepared(
             made = list(objective.prepare(record))
         except GlassformerError as error:
             if isinstance(record, RecordError):
-                said, refused = error, record.refused()
+                reason, refused = error, record.refused()
             else:
-                said = refused = _placed(error, record)
+                reason = refused = _placed(error, record)
             if not skip:
                 raise refused from None
-            skipped.append(str(said))
+            skipped.append(str(reason))
             continue
         examples += made
-        whole = bool(record.get("begins", True))
-        begins += [whole or place > 0 for place in range(len(made))]
+        begins_document = bool(record.get("begins", True))
+        begins += [begins_document or index > 0 for index in range(len(made))]
     return block_of(examples, begins, skipped, objective.fields)
 
 
@@ -64,8 +66,8 @@ def _placed(error: GlassformerError, record: Record) -> DataError:
     """Returns the error as one of the record, whose location is added to a message without it."""
     where = str(record.get("where", "A record"))
     path, line = path_and_line(where)
-    said = str(error) if where in str(error) else f"{where}: {error}"
-    return DataError(said, path=path, line=line)
+    message = str(error) if where in str(error) else f"{where}: {error}"
+    return DataError(message, path=path, line=line)
 
 
 class TokenizeWorker:

@@ -12,35 +12,35 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.data.data_config import DataSettings
+from glassformer.data.files import PIECE, TextFileReader
+from glassformer.data.record import Record, RecordError
+from glassformer.data.tables import read_csv, read_parquet, read_tsv
 from glassformer.errors import ConfigError, DataError
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import PIECE, RecordError, TextFileReader
-from glassformer.train.data.tables import read_csv, read_parquet, read_tsv
-from glassformer.train.objectives.objective import Record
 
 Found = Iterator[Record | RecordError]
 
 
-def read_text(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
+def read_text(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
     """Yields documents of plain text: whole files, blocks between blank lines, or lines.
 
     Long documents are yielded in pieces, with `begins` and `ends`.
     """
     if settings.documents == "file":
-        yield from _whole_file(shelf, path, settings.encoding)
+        yield from _whole_file(file_reader, path, settings.encoding)
     elif settings.documents == "blank":
-        yield from _between_blanks(shelf, path, settings.encoding)
+        yield from _between_blanks(file_reader, path, settings.encoding)
     else:
-        for number, line in shelf.lines(path, settings.encoding):
+        for number, line in file_reader.lines(path, settings.encoding):
             if isinstance(line, RecordError):
                 yield line
             elif line.strip():
                 yield {"text": line, "where": f"{path}:{number}"}
 
 
-def _whole_file(shelf: TextFileReader, path: Path, encoding: str) -> Found:
+def _whole_file(file_reader: TextFileReader, path: Path, encoding: str) -> Found:
     begins = True
-    for piece in shelf.pieces(path, encoding):
+    for piece in file_reader.pieces(path, encoding):
         if isinstance(piece, RecordError):
             yield piece
         else:
@@ -49,7 +49,9 @@ def _whole_file(shelf: TextFileReader, path: Path, encoding: str) -> Found:
             begins = False
 
 
-def _between_blanks(shelf: TextFileReader, path: Path, encoding: str, size: int = PIECE) -> Found:
+def _between_blanks(
+    file_reader: TextFileReader, path: Path, encoding: str, size: int = PIECE
+) -> Found:
     """Yields documents with their lines as `sentences` and all of them as `text`."""
     held: list[str] = []
     first, length, begins = 0, 0, True
@@ -65,7 +67,7 @@ def _between_blanks(shelf: TextFileReader, path: Path, encoding: str, size: int 
             "where": f"{path}:{first}",
         }
 
-    for number, line in shelf.lines(path, encoding):
+    for number, line in file_reader.lines(path, encoding):
         if isinstance(line, RecordError):
             yield line
         elif not line.strip():
@@ -83,9 +85,9 @@ def _between_blanks(shelf: TextFileReader, path: Path, encoding: str, size: int 
         yield document(ends=True)
 
 
-def read_json_lines(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
+def read_json_lines(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
     """Yields the objects of a file with one JSON object per line."""
-    for number, line in shelf.lines(path, settings.encoding):
+    for number, line in file_reader.lines(path, settings.encoding):
         if isinstance(line, RecordError):
             yield line
         elif line.strip():
@@ -101,7 +103,7 @@ def read_json_lines(shelf: TextFileReader, path: Path, settings: DataSettings) -
                 yield RecordError(where, f"a JSON object was expected, not {line.strip()[:40]}")
 
 
-def read_conll(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
+def read_conll(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
     """Yields sentences of `words` and `tags`, separated by blank lines and -DOCSTART- lines.
 
     Columns are separated by tabs, or else by spaces; tags are not changed.
@@ -116,7 +118,7 @@ def read_conll(shelf: TextFileReader, path: Path, settings: DataSettings) -> Fou
         words.clear()
         tags.clear()
 
-    for number, line in shelf.lines(path, settings.encoding):
+    for number, line in file_reader.lines(path, settings.encoding):
         if isinstance(line, RecordError):
             bad = True
             yield line
@@ -143,12 +145,12 @@ def read_conll(shelf: TextFileReader, path: Path, settings: DataSettings) -> Fou
     yield from sentence()
 
 
-def read_squad(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
+def read_squad(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
     """Yields the questions of SQuAD 1 and 2.
 
     Such a file is one JSON value, so it is read as a whole.
     """
-    with shelf.open(path) as stream:
+    with file_reader.open(path) as stream:
         try:
             articles = json.loads(stream.read().decode(settings.encoding).removeprefix("\ufeff"))
             paragraphs = [
@@ -162,14 +164,14 @@ def read_squad(shelf: TextFileReader, path: Path, settings: DataSettings) -> Fou
                 f"{type(error).__name__} {error}.",
                 path=path,
             ) from None
-    for place, paragraph in paragraphs:
+    for location, paragraph in paragraphs:
         try:
-            asked = list(enumerate(paragraph["qas"]))
+            questions = list(enumerate(paragraph["qas"]))
         except (LookupError, TypeError) as error:
-            yield RecordError(place, f"there is no {error}")
+            yield RecordError(location, f"there is no {error}")
             continue
-        for k, question in asked:
-            where = f"{place}.qas[{k}]"
+        for k, question in questions:
+            where = f"{location}.qas[{k}]"
             try:
                 yield _squad_record(paragraph, question, where)
             except (LookupError, TypeError, ValueError) as error:
@@ -191,14 +193,16 @@ def _squad_record(paragraph: Any, question: Any, where: str) -> Record:
     }
 
 
-def read_parallel(shelf: TextFileReader, files: list[list[Path]], settings: DataSettings) -> Found:
+def read_parallel(
+    file_reader: TextFileReader, files: list[list[Path]], settings: DataSettings
+) -> Found:
     """Yields translation pairs.
 
     They are in two lists of files with parallel lines, or in files with tab-separated pairs.
     """
     if len(files) == 1:
         for path in files[0]:
-            yield from _both_in_one(shelf, path, settings.encoding)
+            yield from _both_in_one(file_reader, path, settings.encoding)
         return
     if len(files) != 2 or len(files[0]) != len(files[1]):
         raise ConfigError(
@@ -206,11 +210,11 @@ def read_parallel(shelf: TextFileReader, files: list[list[Path]], settings: Data
             f"of both with tabs; here are {' and '.join(str(len(paths)) for paths in files)} files."
         )
     for one, other in zip(*files, strict=True):
-        yield from _side_by_side(shelf, one, other, settings.encoding)
+        yield from _side_by_side(file_reader, one, other, settings.encoding)
 
 
-def _both_in_one(shelf: TextFileReader, path: Path, encoding: str) -> Found:
-    for number, line in shelf.lines(path, encoding):
+def _both_in_one(file_reader: TextFileReader, path: Path, encoding: str) -> Found:
+    for number, line in file_reader.lines(path, encoding):
         if isinstance(line, RecordError):
             yield line
         elif line.strip():
@@ -222,8 +226,8 @@ def _both_in_one(shelf: TextFileReader, path: Path, encoding: str) -> Found:
                 yield {"source": columns[0], "target": columns[1], "where": where}
 
 
-def _side_by_side(shelf: TextFileReader, one: Path, other: Path, encoding: str) -> Found:
-    sources, targets = shelf.lines(one, encoding), shelf.lines(other, encoding)
+def _side_by_side(file_reader: TextFileReader, one: Path, other: Path, encoding: str) -> Found:
+    sources, targets = file_reader.lines(one, encoding), file_reader.lines(other, encoding)
     read = 0
     for number, source in sources:
         _, target = next(targets, (0, None))
@@ -248,9 +252,9 @@ def _uneven(one: Path, lines: int, other: Path, others: int) -> DataError:
     )
 
 
-def read_tokens(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
+def read_tokens(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
     """Yields one document of token ids in pieces, from an array saved by numpy."""
-    with shelf.open(path) as stream:
+    with file_reader.open(path) as stream:
         try:
             version = np.lib.format.read_magic(stream)
             shape, _, kind = np.lib.format.read_array_header_1_0(stream)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.collate import pad
+from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.objective import Objective, TrainingBatch
 
 END = 1

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.data import DataSettings
 from glassformer.errors import GlassformerError
-from glassformer.train.data import DataSettings, make_loader, prepare
-from tests.train.data.letters import Letters
+from glassformer.train.batches import make_loader, prepare
+from tests.train.batches.letters import Letters
 
 SETTINGS = {
     "stream": DataSettings(arrange="stream", length=16),

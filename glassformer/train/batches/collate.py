@@ -105,8 +105,8 @@ def runs_of(inputs: Mapping[str, Tensor], even: int = 64) -> dict[str, Tensor]:
             mask, documents = (
                 inputs.get(f"{part}{field}") for field in ("attention_mask", "document_ids")
             )
-            said = [x.shape for x in (mask, documents) if x is not None]
-            if {*said} == {tokens.shape}:
+            shapes = [x.shape for x in (mask, documents) if x is not None]
+            if {*shapes} == {tokens.shape}:
                 found[f"{part}cu_seqlens"] = _runs(tokens.shape, mask, documents, even)
     return found
 
@@ -118,8 +118,8 @@ def _runs(shape: torch.Size, mask: Tensor | None, documents: Tensor | None, even
     begins = torch.ones(shape, dtype=torch.bool)
     begins[..., 1:] = whose[..., 1:] != whose[..., :-1]
     starts = begins.flatten().nonzero()[:, 0]
-    usual = 2 * shape[:-1].numel() - len(starts)
+    spare = 2 * shape[:-1].numel() - len(starts)
     total = starts.new_full(
-        (1 + (usual if usual >= 0 else (-len(starts) - 1) % even),), begins.numel()
+        (1 + (spare if spare >= 0 else (-len(starts) - 1) % even),), begins.numel()
     )
     return torch.cat((starts, total)).int()

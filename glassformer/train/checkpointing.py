@@ -10,10 +10,11 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 from torch.distributed.checkpoint.api import CheckpointException
@@ -26,16 +27,21 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.optim import Optimizer
 
-from glassformer.errors import GlassformerError, LoadError
+from glassformer.errors import DataError, GlassformerError, LoadError
 from glassformer.storage.files import sync_folder, write_synced
 from glassformer.train.distributed import Worker
 from glassformer.train.manifest import Manifest
 from glassformer.train.optimizers import state_tensors
 from glassformer.train.tensor_parallel import ShardPlan
+from glassformer.train.train_state import TrainState
 from glassformer.train.weight_averaging import WeightAverage
 
+if TYPE_CHECKING:
+    from glassformer.train.loop import TrainingLoop
+    from glassformer.train.run_folder import Run
+
 STATE = "state"
-NOTES = "notes.json"
+PROGRESS = "notes.json"  # the file of the `TrainState`
 STEP = re.compile(r"step-\d{10,}")
 Tensors = dict[str, Tensor]
 
@@ -49,20 +55,20 @@ class CheckpointState:
 
     def __init__(
         self,
-        task: nn.Module,
+        module: nn.Module,
         optimizer: Optimizer,
         average: WeightAverage,
-        place: Worker,
-        arranged: ShardPlan,
+        worker: Worker,
+        shard_plan: ShardPlan,
     ) -> None:
         self._optimizer = optimizer
         self._average = average
-        self._place = place
-        self._arranged = arranged
+        self._worker = worker
+        self._shard_plan = shard_plan
         trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
         self._weights: Tensors = {}
         seen: set[int] = set()
-        for name, tensor in task.state_dict(keep_vars=True).items():
+        for name, tensor in module.state_dict(keep_vars=True).items():
             fixed = isinstance(tensor, nn.Parameter) and id(tensor) not in trained
             if id(tensor) not in seen and not fixed:  # tied weights are one tensor
                 self._weights[name] = tensor
@@ -79,21 +85,15 @@ class CheckpointState:
             f"{part}.{k}": t.detach() for part, named in parts.items() for k, t in named.items()
         }
 
-    def save(self, files: Manifest, step: int, notes: Mapping[str, Any]) -> None:
-        """Writes a checkpoint.
-
-        Args:
-            files: The manifest of the run folder.
-            step: Number of steps done.
-            notes: JSON values to store with the tensors.
-        """
-        text = json.dumps({"step": step, **notes}, indent=2) + "\n"
-        with _whole(files, step, text, self._place) as draft, quietly():
+    def save(self, files: Manifest, state: TrainState) -> None:
+        """Writes a checkpoint of the tensors and the state to the run folder of the manifest."""
+        text = json.dumps(asdict(state), indent=2) + "\n"
+        with _draft_checkpoint(files, state.step, text, self._worker) as draft, no_warnings():
             writer = HuggingFaceStorageWriter(str(draft), save_distributed=True)
-            save(self._saved(), storage_writer=writer, **self._company())
+            save(self._saved(), storage_writer=writer, **self._process_group())
 
-    def load(self, folder: Path) -> dict[str, Any]:
-        """Loads the newest checkpoint and returns its notes."""
+    def load(self, folder: Path) -> TrainState:
+        """Loads the tensors of the newest checkpoint and returns its state."""
         newest = checkpoints(folder)[-1]
         reader = HuggingFaceStorageReader(str(newest))
         wanted, stored = self.tensors(), reader.read_metadata().state_dict_metadata
@@ -109,19 +109,46 @@ class CheckpointState:
                 mismatched=sorted(mismatched),
             )
         loaded = self._saved()
-        with quietly():
-            load(loaded, storage_reader=reader, **self._company())
+        with no_warnings():
+            load(loaded, storage_reader=reader, **self._process_group())
         for name, tensor in wanted.items():
-            self._arranged.taken(_weight(name), tensor, loaded[name])
-        notes: dict[str, Any] = json.loads((newest / NOTES).read_text("utf-8"))
-        return notes
+            self._shard_plan.restore(_weight(name), tensor, loaded[name])
+        return TrainState.from_checkpoint(read_progress(newest))
 
     def _saved(self) -> Tensors:
-        return {k: self._arranged.saved(_weight(k), t) for k, t in self.tensors().items()}
+        return {k: self._shard_plan.saved(_weight(k), t) for k, t in self.tensors().items()}
 
-    def _company(self) -> dict[str, Any]:
-        group = self._place.patient
+    def _process_group(self) -> dict[str, Any]:
+        group = self._worker.slow_group
         return {"no_dist": True} if group is None else {"process_group": group}
+
+
+class Checkpointer:
+    """Writes the checkpoints of a training loop to its run folder, and resumes from them."""
+
+    def __init__(self, loop: TrainingLoop, run: Run) -> None:
+        self.loop, self.run = loop, run
+
+    def save(self) -> None:
+        """Writes a checkpoint."""
+        loop = self.loop
+        loop.state.scaler = loop.precision.state()
+        loop.state.tokens_per_epoch = loop.data.tokens_per_epoch
+        self.run.sync()
+        loop.checkpoint.save(self.run.manifest, loop.state)
+
+    def resume(self) -> None:
+        """Restores the state of the last checkpoint; raises an error if the data has changed."""
+        loop, run = self.loop, self.run
+        loop.state = loop.checkpoint.load(run.state)
+        if loop.state.tokens_per_epoch != loop.data.tokens_per_epoch:
+            raise DataError(
+                f"The data had {loop.state.tokens_per_epoch:,} tokens when {run.folder} was begun "
+                f"and has {loop.data.tokens_per_epoch:,} now; put it back, or --restart begins "
+                "anew."
+            )
+        loop.precision.restore(loop.state.scaler)
+        run.cut(loop.state.step)
 
 
 def _weight(name: str) -> str:
@@ -132,57 +159,63 @@ def _weight(name: str) -> str:
 
 def checkpoints(folder: Path) -> list[Path]:
     """Returns the complete checkpoints, the newest last."""
-    return [path for path in steps_in(folder) if (path / NOTES).is_file()]
+    return [path for path in step_folders(folder) if (path / PROGRESS).is_file()]
 
 
-def steps_in(folder: Path) -> list[Path]:
+def read_progress(checkpoint: Path) -> dict[str, Any]:
+    """Returns the values of the `TrainState` of a checkpoint."""
+    values: dict[str, Any] = json.loads((checkpoint / PROGRESS).read_text("utf-8"))
+    return values
+
+
+def step_folders(folder: Path) -> list[Path]:
     """Returns the step folders in order; folders with other names are ignored."""
     return sorted(path for path in folder.glob("step-*") if STEP.fullmatch(path.name))
 
 
-def name_of(step: int) -> str:
+def step_name(step: int) -> str:
     return f"step-{step:010d}"
 
 
-def step_of(checkpoint: Path) -> int:
+def step_number(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("step-"))
 
 
 @contextmanager
-def _whole(files: Manifest, step: int, notes: str, place: Worker) -> Iterator[Path]:
+def _draft_checkpoint(files: Manifest, step: int, progress: str, worker: Worker) -> Iterator[Path]:
     """Yields a draft folder that all processes write into and the main process then renames."""
     folder = files.folder / STATE
-    name = f"{STATE}/{name_of(step)}"
+    name = f"{STATE}/{step_name(step)}"
     draft = files.drafts / name
-    older = steps_in(folder)
+    older = step_folders(folder)
 
     def begin() -> None:
         files.draft(name).mkdir()
 
     def finish() -> None:
-        write_synced(draft / NOTES, notes)
+        write_synced(draft / PROGRESS, progress)
         sync_folder(draft)
         files.remove(name)  # written for the same step before an earlier interruption
         files.install(draft, name)
         sync_folder(folder)
 
     try:
-        place.first(begin)
+        worker.on_main(begin)
         yield draft
-        place.first(finish)
+        worker.on_main(finish)
     except GlassformerError:  # a LoadError is an OSError
         raise
     except (OSError, CheckpointException) as error:
-        if place.main:
+        if worker.is_main:
             shutil.rmtree(draft, ignore_errors=True)
-        whole = checkpoints(folder)
-        last = f"that of {whole[-1].name} in {folder} is whole" if whole else "there is none yet"
+        saved = checkpoints(folder)
+        last = f"that of {saved[-1].name} in {folder} is whole" if saved else "there is none yet"
         raise LoadError(
             f"The checkpoint of step {step} could not be written ({_why(error)}); {last}. Make "
             "room or get permission, and the same command goes on from there."
         ) from None
-    for path in older if place.main else ():
-        if path.name != name_of(step):
+    for path in older if worker.is_main else ():
+        if path.name != step_name(step):
             files.remove(f"{STATE}/{path.name}")
 
 
@@ -197,7 +230,7 @@ def _why(error: BaseException) -> str:
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def no_warnings() -> Iterator[None]:
     """Silences a warning of torch's checkpoint functions."""
     with warnings.catch_warnings():  # about running in a single process
         warnings.filterwarnings("ignore", message=".*assuming the intent is to")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.train.data.memmap_dataset import MemmapDataset
-from glassformer.train.data.sampler import Numbers, Shuffle
+from glassformer.train.batches.memmap_dataset import MemmapDataset
+from glassformer.train.batches.sampler import Numbers, Shuffle
 from glassformer.train.objectives.objective import Example
 
 USUAL, SPREAD, SHORTEST = 0.95, 5.0, 5  # windows of varying length, as in AWD-LSTM
@@ -182,25 +182,25 @@ class PackedRows(RowSource):
         self, store: MemmapDataset, length: int, seed: int, *, beyond: int = 0, cut: bool = False
     ) -> None:
         _check_parallel(store, "pack")
-        room = length + beyond
+        capacity = length + beyond
         starts, ends = store.edges[:-1], store.edges[1:]
         longest = int((ends - starts).max(initial=0))
-        if longest > room and not cut:
+        if longest > capacity and not cut:
             raise ConfigError(
-                f"An example of {longest:,} tokens does not fit rows of {room:,}; raise "
+                f"An example of {longest:,} tokens does not fit rows of {capacity:,}; raise "
                 "data.length, or let the objective cut texts shorter."
             )
         windows = np.maximum(1, -(-(ends - starts - beyond) // length))
         which = np.arange(windows.sum()) - np.repeat(np.cumsum(windows) - windows, windows)
         self.starts = np.repeat(starts, windows) + which * length
-        self.ends = np.minimum(self.starts + room, np.repeat(ends, windows))
+        self.ends = np.minimum(self.starts + capacity, np.repeat(ends, windows))
         self.store = store
         lengths = self.ends - self.starts
         shuffled = Shuffle(len(lengths), seed)(np.arange(len(lengths)))
         members: list[Numbers] = []
         sizes: list[int] = []
         for pool in np.split(shuffled, range(POOL, len(lengths), POOL)):
-            rows = packed(lengths[pool], room)
+            rows = packed(lengths[pool], capacity)
             members.append(pool[np.concatenate(rows)])
             sizes += map(len, rows)
         self.members = np.concatenate(members)
@@ -230,13 +230,13 @@ def _edges(seed: int, epoch: int, windows: int, length: int, most: int) -> Numbe
     return np.append(0, np.cumsum(lengths))
 
 
-def packed(lengths: Numbers, room: int) -> list[list[int]]:
-    """Returns rows of indices whose lengths sum to at most `room`.
+def packed(lengths: Numbers, capacity: int) -> list[list[int]]:
+    """Returns rows of indices whose lengths sum to at most `capacity`.
 
     Best-fit decreasing: the longest first, each into the row that it fills best.
     """
     rows: list[list[int]] = []
-    with_room: list[list[int]] = [[] for _ in range(room + 1)]  # rows by remaining room
+    with_room: list[list[int]] = [[] for _ in range(capacity + 1)]  # rows by remaining room
     there = 0  # bit r is set if some row has exactly r tokens of room left
     for index in np.argsort(-lengths, kind="stable").tolist():
         length = int(lengths[index])
@@ -246,7 +246,7 @@ def packed(lengths: Numbers, room: int) -> list[list[int]]:
             row = with_room[left].pop()
             there ^= (not with_room[left]) << left
         else:
-            left, row = room, len(rows)
+            left, row = capacity, len(rows)
             rows.append([])
         rows[row].append(index)
         with_room[left - length].append(row)

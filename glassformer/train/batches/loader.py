@@ -1,4 +1,4 @@
-"""The loader: the batches of a step.
+"""The data loader: the batches of a step, and those of an evaluation.
 
 Rows, their order and their random choices depend only on the seed and the step; threads that work
 ahead only save time.
@@ -6,25 +6,26 @@ ahead only save time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from glassformer.data.data_config import DataSettings
 from glassformer.errors import ConfigError, DataError
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.memmap_dataset import MemmapDataset
-from glassformer.train.data.mixing import Shared
-from glassformer.train.data.packing import (
+from glassformer.train.batches.memmap_dataset import MemmapDataset
+from glassformer.train.batches.mixing import Shared
+from glassformer.train.batches.packing import (
     PackedRows,
     RowSource,
     SingleRows,
     StreamRows,
     VaryingRows,
 )
-from glassformer.train.data.sampler import Bucketed, Even, InTurn, Order, Shuffled
+from glassformer.train.batches.sampler import Bucketed, Even, InTurn, Order, Shuffled
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 
 
@@ -141,6 +142,68 @@ class Loader:
         return self.objective.vary(found, rng)
 
 
+class DataModule:
+    """The training and evaluation batches of one process.
+
+    The rows of a step depend only on the seed and the step; an evaluation always reads the same
+    rows, at most `max_valid_batches` batches of the validation files.
+
+    Args:
+        train: Loader of the training files.
+        held_out: Loaders of the other splits, "valid" and "test", that have files.
+        rank: Data-parallel rank of this process.
+        size: Number of data-parallel ranks.
+        max_valid_batches: Maximum number of validation batches; None for all.
+    """
+
+    def __init__(
+        self,
+        train: Loader,
+        held_out: Mapping[str, Loader],
+        rank: int = 0,
+        size: int = 1,
+        max_valid_batches: int | None = None,
+    ) -> None:
+        self._train, self._held_out = train, held_out
+        self._rank, self._size = rank, size
+        self._max_valid_batches = max_valid_batches
+
+    @property
+    def tokens_per_epoch(self) -> int:
+        return self._train.tokens_per_epoch
+
+    @property
+    def steps_per_epoch(self) -> float:
+        return self._train.steps_per_epoch
+
+    @property
+    def held_out_splits(self) -> Set[str]:
+        """The splits among "valid" and "test" that have files."""
+        return self._held_out.keys()
+
+    def relative_length(self, tokens: int) -> float:
+        """Returns the length of a step's rows relative to the usual length.
+
+        The learning rate is multiplied by it (Merity et al., 2017, 5). `tokens` is the number of
+        tokens of the step over all processes.
+        """
+        usual = self._train.usual_tokens
+        return 1.0 if usual is None else tokens / usual
+
+    def batches(self, step: int) -> list[TrainingBatch]:
+        """Returns the micro-batches of a step."""
+        return self._train.batches(step, self._rank, self._size)
+
+    def held_out_batches(self, split: str) -> Iterator[TrainingBatch]:
+        """Yields the batches of an evaluation."""
+        batches = self._held_out[split].sweep(self._rank, self._size)
+        return islice(batches, self._max_valid_batches if split == "valid" else None)
+
+    def close(self) -> None:
+        """Ends the threads that prefetch batches."""
+        self._train.close()
+
+
 def _share(rows: int, rank: int, world: int) -> slice:
     if rows < world:
         raise ConfigError(
@@ -174,7 +237,7 @@ def make_loader(
         ahead: Number of steps to prepare in advance.
     """
     arrange = settings.arrange or objective.arrange
-    rows = arranged(settings, store, objective, arrange, context, seed, batch)
+    rows = make_rows(settings, store, objective, arrange, context, seed, batch)
     order: Order
     if arrange == "buckets":
         assert settings.tokens is not None
@@ -198,7 +261,7 @@ def make_loader(
     return Loader(rows, order, objective, seed=seed, accumulate=accumulate, ahead=ahead)
 
 
-def arranged(
+def make_rows(
     settings: DataSettings,
     store: MemmapDataset,
     objective: Objective,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from glassformer.data.data_config import DataSettings
+from glassformer.data.files import TextFileReader, find_files
+from glassformer.data.readers import READERS, Found, read_parallel
+from glassformer.data.record import Record, RecordError
 from glassformer.errors import ConfigError, DataError
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import RecordError, TextFileReader, find_files
-from glassformer.train.data.readers import READERS, Found, read_parallel
-from glassformer.train.objectives.objective import Record
 
 
 class Records:
@@ -21,19 +21,19 @@ class Records:
         if not patterns:
             raise ConfigError(f"The recipe names no files to read; say data.{split}.")
         self.files = [find_files([pattern]) for pattern in patterns]
-        self.shelf = TextFileReader([path for paths in self.files for path in paths])
+        self.file_reader = TextFileReader([path for paths in self.files for path in paths])
 
     @property
     def paths(self) -> list[Path]:
-        return list(self.shelf.paths)
+        return list(self.file_reader.paths)
 
     @property
     def total(self) -> int:
-        return self.shelf.total
+        return self.file_reader.total
 
     @property
     def done(self) -> int:
-        return self.shelf.done
+        return self.file_reader.done
 
     def __iter__(self) -> Found:
         return renamed(self._read(), self.settings.columns)
@@ -67,10 +67,10 @@ class Records:
 
     def _read(self) -> Found:
         if self.settings.format == "parallel":
-            yield from read_parallel(self.shelf, self.files, self.settings)
+            yield from read_parallel(self.file_reader, self.files, self.settings)
             return
         for path in self.paths:
-            yield from READERS[self.settings.format](self.shelf, path, self.settings)
+            yield from READERS[self.settings.format](self.file_reader, path, self.settings)
 
 
 def renamed(records: Found, columns: Mapping[str, str]) -> Found:

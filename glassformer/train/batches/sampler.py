@@ -121,7 +121,7 @@ class InTurn(Shuffled):
 
     def batch(self, number: int) -> list[Place]:
         first = number * self.smallest
-        return [divmod(place, self.rows) for place in range(first, first + self.smallest)]
+        return [divmod(index, self.rows) for index in range(first, first + self.smallest)]
 
 
 class Bucketed:
@@ -160,8 +160,8 @@ class Bucketed:
 
     def _chosen(self, number: int) -> Place:
         """Returns the epoch, and the index of the batch within the cuts."""
-        epoch, place = divmod(number, len(self.cuts) - 1)
-        return epoch, int(shuffled(np.array([place]), len(self.cuts) - 1, self.seed, epoch)[0])
+        epoch, index = divmod(number, len(self.cuts) - 1)
+        return epoch, int(shuffled(np.array([index]), len(self.cuts) - 1, self.seed, epoch)[0])
 
 
 class Even(Bucketed):
@@ -222,18 +222,18 @@ def _few(sizes: Numbers, counts: Numbers, most: int) -> list[int]:
     """
     rows = np.cumsum(counts)
     least = sizes * rows  # [last]: all up to this one are padded to it
-    ways: list[Numbers] = []
+    choices: list[Numbers] = []
     several = np.triu(np.ones((len(sizes), len(sizes)), dtype=bool), 1)  # [before, last]
     for _ in range(min(most, len(sizes)) - 1):
         cost = np.where(
             several, least[:, None] + sizes * (rows - rows[:, None]), np.iinfo(np.int64).max
         )
-        ways.append(cost.argmin(0))
+        choices.append(cost.argmin(0))
         least = np.minimum(least, cost.min(0))
     chosen = [len(sizes) - 1]
-    for way in reversed(ways):
+    for choice in reversed(choices):
         if chosen[-1] > 0:
-            chosen.append(int(way[chosen[-1]]))
+            chosen.append(int(choice[chosen[-1]]))
     return [int(sizes[one]) for one in reversed(chosen)]
 
 

@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.data_config import DataSettings
+from glassformer.data.files import TextFileReader
+from glassformer.data.record import Record, RecordError
 from glassformer.errors import DataError, GlassformerError
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import RecordError, TextFileReader
-from glassformer.train.objectives.objective import Record
 
 Line = tuple[int, str | RecordError]  # its number and content
 LONGEST_FIELD = 2**26
@@ -20,27 +20,27 @@ LONGEST_FIELD = 2**26
 
 
 def read_csv(
-    shelf: TextFileReader, path: Path, settings: DataSettings
+    file_reader: TextFileReader, path: Path, settings: DataSettings
 ) -> Iterator[Record | RecordError]:
     """Yields the rows of a CSV file."""
-    return _table(shelf, path, settings, ",", quotes=True)
+    return _table(file_reader, path, settings, ",", quotes=True)
 
 
 def read_tsv(
-    shelf: TextFileReader, path: Path, settings: DataSettings
+    file_reader: TextFileReader, path: Path, settings: DataSettings
 ) -> Iterator[Record | RecordError]:
     """Yields the rows of a TSV file."""
-    return _table(shelf, path, settings, "\t", quotes=False)
+    return _table(file_reader, path, settings, "\t", quotes=False)
 
 
 def _table(
-    shelf: TextFileReader, path: Path, settings: DataSettings, delimiter: str, quotes: bool
+    file_reader: TextFileReader, path: Path, settings: DataSettings, delimiter: str, quotes: bool
 ) -> Iterator[Record | RecordError]:
     delimiter = settings.delimiter or delimiter
     quotes = quotes if settings.quotes is None else settings.quotes
     rows = _quoted if quotes else _plain
     names: Sequence[str] = settings.names
-    for number, row in rows(shelf, path, settings.encoding, delimiter):
+    for number, row in rows(file_reader, path, settings.encoding, delimiter):
         where = f"{path}:{number}"
         if isinstance(row, RecordError):
             yield row
@@ -62,9 +62,9 @@ def _table(
 
 
 def _plain(
-    shelf: TextFileReader, path: Path, encoding: str, delimiter: str
+    file_reader: TextFileReader, path: Path, encoding: str, delimiter: str
 ) -> Iterator[tuple[int, list[str] | RecordError]]:
-    for number, line in shelf.lines(path, encoding):
+    for number, line in file_reader.lines(path, encoding):
         if isinstance(line, RecordError):
             yield number, line
         elif line:
@@ -72,14 +72,14 @@ def _plain(
 
 
 def _quoted(
-    shelf: TextFileReader, path: Path, encoding: str, delimiter: str
+    file_reader: TextFileReader, path: Path, encoding: str, delimiter: str
 ) -> Iterator[tuple[int, list[str] | RecordError]]:
     """Yields rows of one or more lines, because a quoted field may contain line feeds.
 
     If a row is malformed, for example because a quote is never closed, only its first line is lost:
     the following lines are read again as rows of their own.
     """
-    source, again = shelf.lines(path, encoding), deque[Line]()
+    source, again = file_reader.lines(path, encoding), deque[Line]()
     held: list[Line] = []  # lines of the current row
 
     def lines() -> Iterator[str]:
@@ -114,11 +114,11 @@ def _row(reader: Iterator[list[str]]) -> list[str] | csv.Error | None:
 
 
 def read_parquet(
-    shelf: TextFileReader, path: Path, settings: DataSettings
+    file_reader: TextFileReader, path: Path, settings: DataSettings
 ) -> Iterator[Record | RecordError]:
     """Yields the rows of a Parquet file, read in batches of a thousand."""
     parquet = _import_parquet(path)
-    with shelf.open(path) as stream:
+    with file_reader.open(path) as stream:
         try:
             batches = parquet.ParquetFile(stream).iter_batches(batch_size=1000)
         except Exception as error:

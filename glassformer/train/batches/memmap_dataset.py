@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from glassformer.errors import DataError, LoadError
-from glassformer.train.data.sampler import Numbers
+from glassformer.train.batches.sampler import Numbers
 from glassformer.train.objectives.objective import Example
 
 HEADER = "header.json"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glassformer.train.data.sampler import Numbers, Place, shuffled
+from glassformer.train.batches.sampler import Numbers, Place, shuffled
 
 PERIOD = 1000
 """Number of rows over which the shares hold exactly."""

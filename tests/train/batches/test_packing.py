@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.memmap_dataset import MemmapDataset, MemmapWriter, block_of
-from glassformer.train.data.packing import PackedRows, SingleRows, StreamRows, VaryingRows, packed
+from glassformer.train.batches.memmap_dataset import MemmapDataset, MemmapWriter, block_of
+from glassformer.train.batches.packing import (
+    PackedRows,
+    SingleRows,
+    StreamRows,
+    VaryingRows,
+    packed,
+)
 
 LENGTHS = [7, 1, 0, 12, 3, 3, 9, 30, 2, 5]
 

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.sampler import GRAIN, Bucketed, Even, Shuffle, Shuffled, _few, shuffled
+from glassformer.train.batches.sampler import (
+    GRAIN,
+    Bucketed,
+    Even,
+    Shuffle,
+    Shuffled,
+    _few,
+    shuffled,
+)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 16, 17, 100, 1023, 4097, 70_001])

@@ -1,4 +1,4 @@
-"""Reading of evaluation data from files or given records, with handling of invalid ones."""
+"""Records from files of any format, or from Python values, with handling of invalid ones."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from glassformer.errors import ConfigError, DataError
-from glassformer.train.data.data_config import DataSettings, Format
-from glassformer.train.data.files import RecordError, path_and_line
-from glassformer.train.data.readers import form_of
-from glassformer.train.data.records import Records, renamed
-from glassformer.train.objectives.objective import Record
+from glassformer.data.data_config import DataSettings, Format
+from glassformer.data.readers import form_of
+from glassformer.data.record import Record, RecordError
+from glassformer.data.records import Records, renamed
+from glassformer.errors import ConfigError
 
 Source = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any] | RecordError]
 FORMATS: tuple[Format, ...] = get_args(Format)
 OnError = Literal["stop", "skip"]
 
 
-class Data:
-    """Iterates over the records of evaluation data.
+class RecordSource:
+    """Iterates over the records of files, or over given records.
 
-    `skipped` says what was wrong with each record that was skipped.
+    Attributes:
+        skipped: What was wrong with each record that was skipped.
     """
 
     def __init__(
         self,
         source: Source,
         *,
-        form: str | None,
-        usual: str,
+        format: str | None = None,
+        default_format: str = "jsonl",
         columns: Mapping[str, str] | None = None,
         encoding: str = "utf-8",
         on_error: OnError = "stop",
     ) -> None:
-        """Opens the data.
+        """Opens the source.
 
         Args:
             source: Paths or patterns of files, or the records themselves.
-            form: Format of the files; None determines it by their suffix.
-            usual: Format of files whose suffix does not determine it.
+            format: Format of the files; None determines it by their suffix.
+            default_format: Format of files whose suffix does not determine it.
             columns: Maps column names of the task to those of the data.
             encoding: Encoding of the files.
             on_error: "stop" at an invalid record, or "skip" it.
@@ -48,35 +48,32 @@ class Data:
             raise ConfigError(f'on_error is "stop" or "skip", not {on_error!r}.')
         self.on_error, self.skipped = on_error, list[str]()
         self.records: Iterable[Record | RecordError]
-        names, paths = dict(columns or {}), paths_of(source)
+        columns, paths = dict(columns or {}), paths_of(source)
         if not paths:
-            self.records = renamed(given(source), names)
+            self.records = renamed(given(source), columns)
             return
         settings = DataSettings(
             test=tuple(paths),
-            format=format_of(form or ending_of(paths[0], usual)),
-            columns=names,
+            format=format_of(format or format_by_suffix(paths[0], default_format)),
+            columns=columns,
             encoding=encoding,
         )
-        self.records = whole(Records(settings, "test"))
+        records = Records(settings, "test")
+        self.records = join_pieces(records) if settings.format == "text" else records
 
     def __iter__(self) -> Iterator[Record]:
         for record in self.records:
             if isinstance(record, RecordError):
-                self.bad(record.where, record.wrong)
+                self.reject(record.where, record.wrong)
             else:
                 yield record
 
-    def bad(self, where: str, wrong: str) -> None:
-        wrong = wrong.removeprefix(f"{where} ").rstrip(".")
+    def reject(self, where: str, wrong: str) -> None:
+        """Raises an error for an invalid record, or counts it as skipped."""
+        error = RecordError(where, wrong.removeprefix(f"{where} ").rstrip("."))
         if self.on_error == "stop":
-            path, line = path_and_line(where)
-            raise DataError(
-                f"{where}: {wrong}; mend it, or leave such records out (on_error skip).",
-                path=path,
-                line=line,
-            )
-        self.skipped.append(f"{where}: {wrong}.")
+            raise error.refused("leave such records out (on_error skip)")
+        self.skipped.append(str(error))
 
 
 def paths_of(source: Source) -> list[str]:
@@ -106,22 +103,29 @@ def format_of(name: str) -> Format:
     raise ConfigError(f"There is no format {name!r}; there are {', '.join(FORMATS)}.")
 
 
-def ending_of(path: str, usual: str) -> str:
-    """Returns the format by suffix; a .json file is SQuAD data if that is the usual format."""
+def format_by_suffix(path: str, default: str) -> str:
+    """Returns the format by suffix; a .json file is SQuAD data if that is the default format."""
     found = form_of(Path(path))
-    if found == "text" or (usual == "squad" and Path(path).suffix == ".json"):
-        return usual
+    if found == "text" or (default == "squad" and Path(path).suffix == ".json"):
+        return default
     return found
 
 
-def whole(records: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:
-    """Joins the pieces in which plain text is read: each file is one text."""
-    held: list[str] = []
+def join_pieces(records: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:
+    """Joins the pieces in which text files are read: each file is one record.
+
+    A file with an invalid piece is one `RecordError`, the first of its errors.
+    """
+    pieces: list[Record] = []
+    error: RecordError | None = None
     for record in records:
-        if isinstance(record, RecordError) or "ends" not in record:
-            yield record
+        if isinstance(record, RecordError):
+            error = error or record
             continue
-        held.append(record["text"])
+        pieces.append(record)
         if record["ends"]:
-            yield {**record, "text": "".join(held)}
-            held = []
+            text = "".join(piece["text"] for piece in pieces)
+            yield error or {**pieces[0], "text": text, "ends": True}
+            pieces, error = [], None
+    if error is not None:
+        yield error

@@ -13,43 +13,11 @@ from glob import glob
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from glassformer.data.record import RecordError
 from glassformer.errors import DataError
 
 PIECE = 2**16
 """Maximum number of characters of a piece; a longer text is read in pieces."""
-
-
-class RecordError(DataError):
-    """A malformed record and its location; the reader continues after it.
-
-    `advice` about recipe settings is separate, because code that reads without a recipe needs other
-    advice.
-    """
-
-    def __init__(self, where: str, wrong: str, advice: str = "") -> None:
-        path, line = path_and_line(where)
-        super().__init__(wrong, path=path, line=line)
-        self.args = (where, wrong, advice)  # what unpickling passes to the constructor
-        self.where, self.wrong = where, wrong
-        self.advice = f" ({advice})" if advice else ""
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.wrong}{self.advice}."
-
-    def refused(self) -> DataError:
-        """Returns the error to raise if malformed records are not skipped."""
-        why = str(self).rstrip(".")
-        return DataError(
-            f'{why}; mend it, or leave it out with data.on_error = "skip".',
-            path=self.path,
-            line=self.line,
-        )
-
-
-def path_and_line(where: str) -> tuple[str | None, int | None]:
-    """Returns the parts of a location such as "a.jsonl:3", or None for both if it is another."""
-    path, _, line = where.rpartition(":")
-    return (path, int(line)) if path and line.isdecimal() else (None, None)
 
 
 def find_files(patterns: Sequence[str]) -> list[Path]:
@@ -163,7 +131,7 @@ def place_to_cut(text: str, size: int) -> int:
         text.rfind("\n", 0, size) + 1,
         text.rfind(" ", 0, size),
     )
-    return next((place for place in places if place > 0), size)
+    return next((position for position in places if position > 0), size)
 
 
 def undecodable(where: str, error: UnicodeDecodeError) -> RecordError:

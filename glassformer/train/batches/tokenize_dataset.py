@@ -19,14 +19,19 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.data.data_config import DataSettings
+from glassformer.data.record import Record, RecordError
+from glassformer.data.records import Records
 from glassformer.errors import LoadError
 from glassformer.storage.folders import atomic_folder
-from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.files import RecordError
-from glassformer.train.data.memmap_dataset import HEADER, ExampleBlock, MemmapDataset, MemmapWriter
-from glassformer.train.data.records import Records
-from glassformer.train.data.tokenize_workers import TokenizeWorker, packed, prepared
-from glassformer.train.objectives.objective import Objective, Record
+from glassformer.train.batches.memmap_dataset import (
+    HEADER,
+    ExampleBlock,
+    MemmapDataset,
+    MemmapWriter,
+)
+from glassformer.train.batches.tokenize_workers import TokenizeWorker, packed, prepared
+from glassformer.train.objectives.objective import Objective
 
 VERSION = 1
 """Version of the file format and of the readers; a new one invalidates all caches."""
@@ -73,13 +78,13 @@ def prepare(
         progress: Called with the bytes done and the total.
     """
     records = Records(settings, split)
-    said = _about(records, objective, about)
-    key = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    contents = _about(records, objective, about)
+    key = hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
     folder = Path(cache) / f"{split}-{key}"
     with _alone(folder):
         if not (folder / HEADER).is_file():
             with atomic_folder(folder) as draft:
-                _write(draft, records, objective, said, progress)
+                _write(draft, records, objective, contents, progress)
     store = MemmapDataset(folder)
     if not len(store):
         raise records.useless(store.skipped, store.reasons)

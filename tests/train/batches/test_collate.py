@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.train.data.collate import column, even, pad, pad_rows, runs_of
+from glassformer.train.batches.collate import column, even, pad, pad_rows, runs_of
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.int64])

@@ -1,0 +1,44 @@
+"""A record of a data file, and the error of a malformed one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer.errors import DataError
+
+Record = Mapping[str, Any]
+"""A line of a data file by column name; `where` locates the line.
+
+A long text is split into several records: `begins` is False in all but the first (they get no start
+token), `ends` in all but the last (no end token). Without these keys a record is a whole text.
+"""
+
+
+class RecordError(DataError):
+    """A malformed record and its location; the reader continues after it.
+
+    `advice` about recipe settings is separate, because code that reads without a recipe needs other
+    advice.
+    """
+
+    def __init__(self, where: str, wrong: str, advice: str = "") -> None:
+        path, line = path_and_line(where)
+        super().__init__(wrong, path=path, line=line)
+        self.args = (where, wrong, advice)  # what unpickling passes to the constructor
+        self.where, self.wrong = where, wrong
+        self.advice = f" ({advice})" if advice else ""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.wrong}{self.advice}."
+
+    def refused(self, remedy: str = 'leave it out with data.on_error = "skip"') -> DataError:
+        """Returns the error to raise if malformed records are not skipped."""
+        why = str(self).rstrip(".")
+        return DataError(f"{why}; mend it, or {remedy}.", path=self.path, line=self.line)
+
+
+def path_and_line(where: str) -> tuple[str | None, int | None]:
+    """Returns the parts of a location such as "a.jsonl:3", or None for both if it is another."""
+    path, _, line = where.rpartition(":")
+    return (path, int(line)) if path and line.isdecimal() else (None, None)

@@ -1,0 +1,64 @@
+"""Builds the objective of a recipe, with the labels, heads and adapter that it needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from glassformer import adapters
+from glassformer.data import Records
+from glassformer.errors import ConfigError
+from glassformer.model import Model
+from glassformer.train.objectives import Objective, make_objective
+from glassformer.train.objectives.labels import find_labels
+from glassformer.train.objectives.mixture_parts import part_names, with_heads, with_part_labels
+from glassformer.train.recipe import Recipe
+
+
+def with_labels(recipe: Recipe) -> Recipe:
+    """Returns the recipe with the labels of a head that has to be created.
+
+    They are the labels that the objective lists, or else those found in its data; with several
+    objectives, those of the first one that has any.
+    """
+    fresh = recipe.model.preset is not None or recipe.model.make
+    if recipe.model.labels or not fresh:
+        return recipe
+    keys = part_names(one.name for one in recipe.objective)
+    for key, one in zip(keys, recipe.objective, strict=True):
+        task = one.options.get("task", one.name)  # distillation uses the labels of its task
+        name = task if isinstance(task, str) else task["name"]
+        records = Records(recipe.data, "train").strict()
+        own = (record for record in records if record.get("objective", key) == key)
+        found = tuple(map(str, one.options.get("labels") or ())) or find_labels(name, own)
+        if found:
+            return replace(recipe, model=replace(recipe.model, labels=found))
+    return recipe
+
+
+def build_objective(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
+    """Returns the model and its objective.
+
+    Several objectives become a mixture, for which each missing head is added to the model.
+    """
+    length = recipe.data.length
+    if len(recipe.objective) == 1:
+        (one,) = recipe.objective
+        return model, make_objective(one.name, model, one.options, length)
+    named = [{"name": one.name, **one.options} for one in recipe.objective]
+    parts = with_part_labels(model, named, lambda: Records(recipe.data, "train").strict())
+    model = with_heads(model, parts, recipe.train.seed)
+    return model, make_objective("mixture", model, {"parts": parts}, length)
+
+
+def add_adapter(model: Model, recipe: Recipe) -> Model:
+    """Adds the adapter of the recipe to the model; all other weights are frozen."""
+    assert recipe.adapter is not None
+    if recipe.model.folder is None:
+        raise ConfigError(
+            "An [adapter] stands beside the weights of a model that is there: name its folder as "
+            "model.folder."
+        )
+    kind, options = recipe.adapter.kind, recipe.adapter.options
+    return model.adapters.add(
+        adapters.make(kind, options, recipe.train.steps), seed=recipe.train.seed
+    )

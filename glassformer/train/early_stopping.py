@@ -1,0 +1,52 @@
+"""Early stopping: the best evaluation so far, and the end of a run that no longer improves."""
+
+from __future__ import annotations
+
+import math
+
+from glassformer.errors import ConfigError
+from glassformer.metrics.registry import find_metric
+from glassformer.train.train_state import TrainState
+
+
+class EarlyStopping:
+    """Ends a run after `patience` evaluations without a better one; never if that is 0.
+
+    Args:
+        metric: Name of the metric that is compared.
+        patience: Number of evaluations to wait for a better one.
+    """
+
+    def __init__(self, metric: str, patience: int) -> None:
+        self.metric, self.patience = metric, patience
+
+    def is_best(self, state: TrainState, value: float) -> bool:
+        """Returns whether the value of an evaluation is better than that of all earlier ones."""
+        return is_better(self.metric, value, state.best)
+
+    def update(self, state: TrainState, value: float) -> None:
+        """Writes the result of an evaluation to the state."""
+        if self.is_best(state, value):
+            state.best, state.best_step, state.evaluations_since_best = value, state.step, 0
+        else:
+            state.evaluations_since_best += 1
+            state.stopped = 0 < self.patience <= state.evaluations_since_best
+
+
+def is_better(metric: str, value: float, best: float | None) -> bool:
+    """Returns whether a value of a metric is better than the best one so far.
+
+    A value is better than None and NaN, unless it is NaN itself.
+    """
+    if best is None or math.isnan(best):
+        return not math.isnan(value)
+    return value < best if find_metric(metric).smaller_is_better else value > best
+
+
+def metric_value(metrics: dict[str, float], name: str) -> float:
+    """Returns the metric that `train.best` names."""
+    if name not in metrics:
+        raise ConfigError(
+            f"train.best is {name!r}, and evaluation gives {', '.join(metrics)}; name one of these."
+        )
+    return metrics[name]
