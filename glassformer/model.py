@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self, Unpack, overload
 
@@ -134,10 +135,9 @@ class Model(TaskModel):
             revision: A branch, tag or commit of a model in the hub's cache, as in
                 "org/name@revision".
         """
-        from glassformer.loading import load  # it imports this module
-
         source = name_or_path if revision is None else f"{name_or_path}@{revision}"
-        return load(
+        load = import_module("glassformer.loading").load  # it imports this module
+        model: Model = load(
             source,
             device,
             dtype,
@@ -149,6 +149,7 @@ class Model(TaskModel):
             quantize=quantize,
             adapter=adapter,
         )
+        return model
 
     def save_pretrained(
         self,

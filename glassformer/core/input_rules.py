@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.cache import Cache
+from glassformer.core.loss import IGNORED
 from glassformer.errors import ConfigError, InputError
 from glassformer.spec import AudioFramesSpec, ModelSpec, PatchEmbeddingSpec, StackSpec
 
@@ -55,6 +56,26 @@ def input_name(spec: ModelSpec) -> str:
     if isinstance(embed, AudioFramesSpec):
         return "input_features"
     return "pixel_values" if isinstance(embed, PatchEmbeddingSpec) else "input_ids"
+
+
+def default_decoder_input(
+    spec: ModelSpec,
+    tokens: Tensor | None,
+    mask: Tensor | None,
+    labels: Tensor | Mapping[str, Tensor] | None,
+) -> Tensor:
+    """Returns a decoder's input where none was given: the text or the labels, shifted right."""
+    start: int | Tensor | None = spec.tokens.start
+    from_last = spec.decoder_start == "last_token"
+    if spec.shift_right and tokens is not None:
+        return shifted_right(tokens, mask, last_tokens(tokens, mask) if from_last else start)
+    if not isinstance(labels, Tensor):
+        raise InputError(
+            "This model has an encoder and a decoder: give the decoder's tokens as "
+            "`decoder_input_ids`, or the `labels`."
+        )
+    known = labels.masked_fill(labels == IGNORED, spec.tokens.pad or 0)
+    return shifted_right(known, None, last_tokens(known, labels != IGNORED) if from_last else start)
 
 
 def as_mask(mask: Tensor | None) -> Tensor | None:

@@ -6,15 +6,49 @@ label. transformers does not shift them for a few such classes (BART, Marian, Wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import InputError, UnsupportedError
-from glassformer.spec import HeadSpec, ModelSpec
+from glassformer.spec import HeadSpec, ModelSpec, head_among
 
 IGNORED = -100
 """The label of positions without a loss."""
+
+
+def heads_loss(
+    spec: ModelSpec,
+    heads: Sequence[HeadSpec],
+    results: Mapping[str, Tensor],
+    labels: Tensor | Mapping[str, Tensor],
+    mask: Tensor | None,
+    problem_type: str | None,
+) -> Tensor:
+    """Computes the loss of the first head, or the weighted sum over the named heads.
+
+    Args:
+        spec: The model's architecture.
+        heads: The computed heads that have outputs.
+        results: The outputs of the heads, by name.
+        labels: The targets of the first head, or of several heads by name.
+        mask: As in `labels_loss`, like `problem_type`.
+    """
+    if not heads:
+        raise UnsupportedError(
+            "This model has no head with outputs, so that labels have no loss; load a class that "
+            "has one.",
+            field="labels",
+        )
+    named = labels if isinstance(labels, Mapping) else {heads[0].name: labels}
+    losses = []
+    for name, target in named.items():
+        head = head_among(heads, name, " with outputs")
+        loss = labels_loss(spec, head, results[name], target, mask, problem_type)
+        losses.append(loss if len(named) == 1 else loss * head.loss_weight)
+    return torch.stack(losses).sum()
 
 
 def labels_loss(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self, Unpack
 
-import torch
 from torch import Tensor, nn
 
 from glassformer.core.cache import Cache
@@ -14,15 +13,14 @@ from glassformer.core.hooks import ActivationCapture, Tap, chain
 from glassformer.core.input_rules import (
     as_mask,
     check_masked_patches,
+    default_decoder_input,
     find_global_tokens,
     find_question,
-    last_tokens,
     main_input,
     rows,
-    shifted_right,
 )
 from glassformer.core.linear import Linear
-from glassformer.core.loss import IGNORED, labels_loss
+from glassformer.core.loss import heads_loss
 from glassformer.core.model_output import ModelOutput
 from glassformer.core.pass_options import PassOptions, check_options
 from glassformer.core.span_head import make_head
@@ -129,7 +127,7 @@ class Transformer(nn.Module):
                     "`input_ids` and the decoder's as `decoder_input_ids`."
                 )
             if decoder_input_ids is None:
-                decoder_input_ids = self._decoder_input(tokens, mask, labels)
+                decoder_input_ids = default_decoder_input(self.spec, tokens, mask, labels)
                 decoder_attention_mask = mask if self.spec.shift_right else None
             tokens, embeds, mask = decoder_input_ids, None, as_mask(decoder_attention_mask)
             if not self.spec.shift_right:
@@ -192,7 +190,9 @@ class Transformer(nn.Module):
             head_outputs=results,
         )
         if labels is not None:
-            output.loss = self._loss(scored, results, labels, text_mask)
+            output.loss = heads_loss(
+                self.spec, scored, results, labels, text_mask, self.problem_type
+            )
         if states is not None and output_hidden_states:
             output.hidden_states = (*states[:-1], hidden)
         if encoder_states is not None and memory is not None:
@@ -210,51 +210,6 @@ class Transformer(nn.Module):
             return [head for head in self.spec.heads if head.name in names]
         auxiliary = options.get("auxiliary_heads", False)
         return [head for head in self.spec.heads if auxiliary or not head.auxiliary]
-
-    def _decoder_input(
-        self,
-        tokens: Tensor | None,
-        mask: Tensor | None,
-        labels: Tensor | Mapping[str, Tensor] | None,
-    ) -> Tensor:
-        """Returns the decoder's input where none was given: the text or the labels, shifted."""
-        start: int | Tensor | None = self.spec.tokens.start
-        if self.spec.shift_right and tokens is not None:
-            if self.spec.decoder_start == "last_token":
-                start = last_tokens(tokens, mask)
-            return shifted_right(tokens, mask, start)
-        if not isinstance(labels, Tensor):
-            raise InputError(
-                "This model has an encoder and a decoder: give the decoder's tokens as "
-                "`decoder_input_ids`, or the `labels`."
-            )
-        pad = self.spec.tokens.pad
-        known = labels.masked_fill(labels == IGNORED, 0 if pad is None else pad)
-        if self.spec.decoder_start == "last_token":
-            start = last_tokens(known, labels != IGNORED)
-        return shifted_right(known, None, start)
-
-    def _loss(
-        self,
-        heads: list[HeadSpec],
-        results: Mapping[str, Tensor],
-        labels: Tensor | Mapping[str, Tensor],
-        mask: Tensor | None,
-    ) -> Tensor:
-        """Computes the loss of the first head, or the weighted sum over the named heads."""
-        if not heads:
-            raise UnsupportedError(
-                "This model has no head with outputs, so that labels have no loss; load a class "
-                "that has one.",
-                field="labels",
-            )
-        named = labels if isinstance(labels, Mapping) else {heads[0].name: labels}
-        losses = []
-        for name, target in named.items():
-            head = head_among(heads, name, " with outputs")
-            loss = labels_loss(self.spec, head, results[name], target, mask, self.problem_type)
-            losses.append(loss if len(named) == 1 else loss * head.loss_weight)
-        return torch.stack(losses).sum()
 
     def encode(self, source: Tensor, source_mask: Tensor | None = None, **options: Any) -> Tensor:
         """Runs the encoder alone, and returns the hidden states that cross-attention reads."""

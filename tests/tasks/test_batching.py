@@ -128,9 +128,11 @@ def test_a_text_longer_than_a_batch_is_a_batch():
 def test_a_mask_that_says_nothing_is_left_out(model):
     short, long, pad = (model.tokenizer.encode(t) for t in ("one two", "one two six", "one [PAD]"))
     device = torch.device("cpu")
-    assert "mask" not in collate(model, [short, short], device)
-    assert collate(model, [short, long], device)["mask"].tolist() == [
+    assert "attention_mask" not in collate(model, [short, short], device)
+    assert collate(model, [short, long], device)["attention_mask"].tolist() == [
         [True] * 4 + [False],
         [True] * 5,
     ]
-    assert collate(model, [pad], device)["mask"].all()  # a real token that looks like padding
+    assert collate(model, [pad], device)[
+        "attention_mask"
+    ].all()  # a real token that looks like padding

@@ -106,7 +106,7 @@ class EmbeddingAndHeadCells(CellContext):
         module = getattr(self.view.model, stack)
         last = len(module.spec.order) - 1
         x = array(self.view, f"{stack}.blocks.{last}.resid_post").array[self.row]
-        if module.spec.final_norm is None or module.spec.project is not None:
+        if module.spec.final_norm is None or module.spec.projection_width is not None:
             return Cell(self.value, "sum", (Term(f"layer {last}", self.value),))
         return self.normed(module.final_norm, x, (Term("stream", float(x[self.col])),))
 
