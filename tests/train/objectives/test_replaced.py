@@ -158,7 +158,7 @@ def test_padding_is_not_judged():
     model = electra()
     objective = make_objective("replaced-token", model, {}).double()
     batch = objective.collate(material.varied(objective, stored(objective)[:4]))
-    assert batch.counts["replaced"] == batch.tokens == int(batch.inputs["mask"].sum())
+    assert batch.counts["replaced"] == batch.tokens == int(batch.inputs["attention_mask"].sum())
     total = objective(model, batch)["replaced"]
     assert float(total) / batch.tokens == pytest.approx(float(F.softplus(torch.zeros(()))), rel=0.1)
 

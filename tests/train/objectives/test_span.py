@@ -113,7 +113,7 @@ def test_the_answer_of_several_windows():
     objective = make_objective("span", model, {"length": 40, "stride": 15, "impossible": True})
     stored = prepared(objective, RECORDS)
     batch = objective.collate(stored)
-    spans, length = batch.targets["span"], batch.inputs["tokens"].shape[1]
+    spans, length = batch.targets["span"], batch.inputs["input_ids"].shape[1]
 
     class Oracle(torch.nn.Module):
         def forward(self, **inputs):
