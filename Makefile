@@ -9,12 +9,15 @@ CPU_TORCH ?= https://download.pytorch.org/whl/cpu
 open: $(VENV)/.user  # says the page's address, opens it where there is a display, and serves until
 	@$(BIN)/glassformer open $(OPEN)  # it is interrupted; OPEN=--check tries it, and ends
 
-test: $(VENV)/.test lint  # every family, head, invariant and verb once
-	$(BIN)/python -m pytest -n 2 -m "not gpu and not real"
+# Lint runs beside the tests, which leave processors idle at times; what it says follows them.
+test: $(VENV)/.test  # every family, head, invariant and verb once
+	@mkdir -p build; make --no-print-directory lint > build/lint.log 2>&1 & lint=$$!; \
+	  $(BIN)/python -m pytest -n 2 -m "not gpu and not real"; tested=$$?; \
+	  wait $$lint; linted=$$?; cat build/lint.log; test $$tested = 0 -a $$linted = 0
 	@$(BIN)/python tests/chromium.py  # says if the page was not tried, for want of a browser
 
-test-all: $(VENV)/.test  # every configuration, seed and prompt
-	$(BIN)/python -m pytest -n 2 -m "not gpu and not real" --all
+test-all: $(VENV)/.test  # every configuration, seed and prompt; docs, notebooks, real weights that are here
+	$(BIN)/python -m pytest -n 2 -m "not gpu" --all
 
 page: page/node_modules/.package-lock.json  # into glassformer/page/static, with Node 20 or newer
 	cd page && npm run check && npm test && npm run build

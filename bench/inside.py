@@ -29,13 +29,13 @@ LENGTH, SHORT = 512, 32
 @contextmanager
 def without_taps() -> Iterator[None]:
     """A build whose lines for taps are not there."""
-    see, asked = PassContext.hook_point, PassContext.asked
+    see, asked = PassContext.hook_point, PassContext.tap_wants
     PassContext.hook_point = lambda self, tensor, value: value  # type: ignore[method-assign]
-    PassContext.asked = lambda self, *tensors: False  # type: ignore[method-assign]
+    PassContext.tap_wants = lambda self, *tensors: False  # type: ignore[method-assign]
     try:
         yield
     finally:
-        PassContext.hook_point, PassContext.asked = see, asked  # type: ignore[method-assign]
+        PassContext.hook_point, PassContext.tap_wants = see, asked  # type: ignore[method-assign]
 
 
 def graph(net: Any, tokens: torch.Tensor) -> str:

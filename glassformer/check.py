@@ -14,13 +14,12 @@ from torch import Tensor
 
 from glassformer import adapters
 from glassformer.adapters import AdaLoRA, BitFit, LoRA
-from glassformer.core.input_rules import input_name
-from glassformer.core.shift import shifted_right
+from glassformer.core.input_rules import input_name, shifted_right
 from glassformer.errors import GlassformerError, LoadError, UnsupportedError
-from glassformer.gguf import is_gguf
 from glassformer.loading import find_folder, load
 from glassformer.model import Model
 from glassformer.spec import AudioFramesSpec, BlockSparsePattern, ModelSpec, PatchEmbeddingSpec
+from glassformer.storage.gguf_header import is_gguf
 from glassformer.weights.folder_kind import holds_adapter
 
 TOLERANCE = 1e-5
@@ -227,7 +226,7 @@ def make_batch(model: Model, rows: list[list[int]] | None, seed: int) -> tuple[T
         ids = [i for i in range(vocabulary) if i not in vars(spec.tokens).values()]
         chosen = torch.randint(len(ids), (4, 12), generator=generator).tolist()
         rows = [[ids[i] for i in row[: 6 + 2 * n]] for n, row in enumerate(chosen)]
-        if any(head.pick == "eos" for head in spec.heads) and spec.tokens.eos is not None:
+        if any(head.pooling == "eos" for head in spec.heads) and spec.tokens.eos is not None:
             rows = [[*row[:-1], spec.tokens.eos] for row in rows]
     table = readers[0].embed.position
     limit = None if table is None else table.length
@@ -245,9 +244,9 @@ def make_signal(spec: ModelSpec, count: int, seed: int) -> Tensor | None:
     generator = torch.Generator().manual_seed(seed)
     if isinstance(embed, AudioFramesSpec):
         frames = 2 * embed.position.length
-        return torch.randn(count, embed.bands, frames, generator=generator)
+        return torch.randn(count, embed.num_mel_bins, frames, generator=generator)
     if isinstance(embed, PatchEmbeddingSpec):
-        return torch.randn(count, embed.channels, *embed.image, generator=generator)
+        return torch.randn(count, embed.channels, *embed.image_size, generator=generator)
     return None
 
 
@@ -271,11 +270,13 @@ def compare(
     )
     if blocked and len(tokens) > 1:
         return _text_by_text(model, theirs, tokens, mask)
-    if any(head.choices for head in spec.heads):  # the texts become the choices of one example
+    if any(
+        head.multiple_choice for head in spec.heads
+    ):  # the texts become the choices of one example
         tokens, mask = tokens[None], mask[None]
     given: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask.long()}
     ours: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask}
-    if spec.encoder is not None and spec.decoder is not None and not spec.shift_text:
+    if spec.encoder is not None and spec.decoder is not None and not spec.shift_right:
         target = shifted_right(tokens, mask, spec.tokens.start or 0)
         given |= {"decoder_input_ids": target, "decoder_attention_mask": mask.long()}
         ours |= {"decoder_input_ids": target, "decoder_attention_mask": mask}

@@ -55,6 +55,7 @@ from glassformer.zoo import HOME, PREFIX, folder_of, names
 from glassformer.zoo import published as real
 
 
+@torch.inference_mode(False)  # inference tensors cannot be trained or watched for changes
 def load(
     source: str | Path,
     device: str | torch.device = "cpu",
@@ -277,6 +278,7 @@ def lasting_name(source: str | Path, folder: Path) -> str:
     return str(source) if is_named(str(source)) else os.path.abspath(folder)
 
 
+@torch.inference_mode(False)  # inference tensors cannot be trained or watched for changes
 def create(
     what: ModelSpec | str,
     seed: int = 0,

@@ -17,7 +17,6 @@ ORDER = (  # a package imports only from itself and from packages before it
     "plotting",
     "native",
     "zoo",
-    "gguf",
     "spec",
     "text",
     "signals",

@@ -74,18 +74,20 @@ def test_every_family_trains(model_type):
         given["source"], wanted = tokens[:, None].repeat(1, 3, 1), tokens[:, 0]
     embed = (spec.encoder or spec.last_stack).embed
     if isinstance(embed, AudioFramesSpec):
-        given["source"] = torch.randn(4, embed.bands, 20, generator=generator)
+        given["source"] = torch.randn(4, embed.num_mel_bins, 20, generator=generator)
     elif isinstance(embed, PatchEmbeddingSpec):
-        tokens = torch.randn(4, embed.channels, *embed.image, generator=generator)
+        tokens = torch.randn(4, embed.channels, *embed.image_size, generator=generator)
         wanted = torch.tensor([0, 1, 1, 0])
     if spec.last_stack.embed.languages:
         given["languages"] = tokens % spec.last_stack.embed.languages
     if spec.last_stack.scores_segments:
         given["segments"] = tokens % 2
-    if spec.last_stack.embed.asks:  # each token is asked for, and hidden from who asks
+    if spec.last_stack.embed.has_query_stream:  # each token is asked for, and hidden from who asks
         hidden, every = torch.eye(9).bool(), torch.arange(9)
         given["permutation"] = Permutation(hidden.expand(4, -1, -1), every.expand(4, -1))
-    if any(block.attention.own_global for block in spec.last_stack.attention_blocks):
+    if any(
+        block.attention.separate_global_projections for block in spec.last_stack.attention_blocks
+    ):
         given["global_tokens"] = torch.arange(9).expand(4, -1) == 3
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Makes tests/text/magenta.json: MIDI files with pedals, tempo changes and two tracks, and the
+"""Makes tests/signals/magenta.json: MIDI files with pedals, tempo changes and two tracks, and the
 events that Magenta's own library (PyPI: note-seq 0.0.5, with an environment of its own) makes.
 
     python tools/magenta_events.py
@@ -18,7 +18,7 @@ from note_seq.performance_encoder_decoder import PerformanceOneHotEncoding
 from note_seq.performance_lib import Performance
 
 BINS = 32
-TARGET = Path(__file__).parent.parent / "tests" / "text" / "magenta.json"
+TARGET = Path(__file__).parent.parent / "tests" / "signals" / "magenta.json"
 
 
 def random_file(seed: int) -> mido.MidiFile:

@@ -69,7 +69,7 @@ TALLEST = {"compare": 1866}
 
 def main(wanted: list[str]) -> None:
     server = Server(Session([f"{PREFIX}{name}" for name in for_a_visitor()]))
-    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    Thread(target=server.serve_forever, daemon=True).start()
     OUT.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

@@ -24,7 +24,7 @@ class Adapter:
     """The modules and tensors that one adapter adds to a model.
 
     An adapter can change the computation in three ways: modules added to linear layers (`beside`),
-    a module around a stack (`around`), and its own tensors in place of the model's (`own`). While
+    a module around a stack (`wrapper`), and its own tensors in place of the model's (`own`). While
     the adapter is off, the model computes as before, although the adapter's modules remain
     registered in it.
     """
@@ -34,7 +34,7 @@ class Adapter:
         self.places: dict[str, TargetModule] = {}  # low-rank updates, by published names
         self.parts: dict[str, LowRank | BottleneckAdapter] = {}  # by published names
         self.beside: list[tuple[Linear, nn.Module]] = []
-        self.around: PrefixKeys | PromptTokens | None = None
+        self.wrapper: PrefixKeys | PromptTokens | None = None
         self.own: dict[str, nn.Parameter] = {}  # replace the model's parameters, by our names
         self.kept: dict[str, nn.Parameter] = {}  # the model's replaced parameters, by our names
         self.merged: dict[str, Tensor] | None = None  # original rows, by published names
@@ -43,7 +43,7 @@ class Adapter:
 
     def parameters(self) -> list[nn.Parameter]:
         """Returns the adapter's parameters, each once."""
-        modules = [*self.parts.values(), *([] if self.around is None else [self.around])]
+        modules = [*self.parts.values(), *([] if self.wrapper is None else [self.wrapper])]
         own = {id(parameter): parameter for parameter in self.own.values()}  # some are tied
         return [*(p for module in modules for p in module.parameters()), *own.values()]
 
@@ -52,15 +52,15 @@ class Adapter:
         if self.on:
             return
         self.handles = [linear.register_forward_hook(part) for linear, part in self.beside]
-        if self.around is not None:
+        if self.wrapper is not None:
             for stack in self.stacks(net):
-                if stack.around is not None:
+                if stack.wrapper is not None:
                     raise UnsupportedError("There can be one prefix or prompt at a time.")
-                stack.around = self.around
-            if isinstance(self.around, PromptTokens):
+                stack.wrapper = self.wrapper
+            if isinstance(self.wrapper, PromptTokens):
                 lookup = prompt_stack(net).embed.token
                 assert isinstance(lookup, nn.Module)
-                self.handles.append(lookup.register_forward_hook(self.around.replace))
+                self.handles.append(lookup.register_forward_hook(self.wrapper.replace))
         self._swap(net, self.own)
         self.on = True
 
@@ -70,16 +70,16 @@ class Adapter:
             return
         for handle in self.handles:
             handle.remove()
-        if self.around is not None:
+        if self.wrapper is not None:
             for stack in self.stacks(net):
-                del stack.around
-                stack.around = None
+                del stack.wrapper
+                stack.wrapper = None
         self._swap(net, self.kept)
         self.on = False
 
     def stacks(self, net: Transformer) -> list[Stack]:
-        """Returns the stacks whose forward pass the module `around` changes."""
-        if isinstance(self.around, PrefixKeys):
+        """Returns the stacks whose forward pass the module `wrapper` changes."""
+        if isinstance(self.wrapper, PrefixKeys):
             return [net._last[1]]
         return [stack for stack in (net.encoder, net.decoder) if stack is not None]
 

@@ -60,13 +60,13 @@ def add(
     elif isinstance(settings, Bottleneck):
         _add_necks(adapter, model, settings, seed)
     elif isinstance(settings, Prefix):
-        adapter.around = PrefixKeys(net, settings.tokens, settings.hidden)
-        adapter.around.draw(_drawn(seed, "prefix"))
+        adapter.wrapper = PrefixKeys(net, settings.tokens, settings.hidden)
+        adapter.wrapper.draw(_drawn(seed, "prefix"))
     elif isinstance(settings, Prompt):
-        adapter.around = PromptTokens(net, settings.tokens)
+        adapter.wrapper = PromptTokens(net, settings.tokens)
         table = prompt_stack(net).embed.token.weight  # type: ignore[union-attr]
         assert isinstance(table, Tensor)
-        adapter.around.begin(table, _first_tokens(model, settings, len(table), seed))
+        adapter.wrapper.begin(table, _first_tokens(model, settings, len(table), seed))
     finish(model, adapter)
     return adapter
 
@@ -174,7 +174,9 @@ def _whole_names(
         raise UnsupportedError("The model has no biases to train; choose another adapter.")
     if settings.also is None:
         words = net.spec.last_stack.embed.vocabulary
-        outs = [f"heads.{h.name}.out." for h in net.spec.heads if h.outputs not in (None, words)]
+        outs = [
+            f"heads.{h.name}.out." for h in net.spec.heads if h.num_outputs not in (None, words)
+        ]
         chosen += [name for name in names if name.startswith(tuple(outs))]
         return list(dict.fromkeys(chosen))
     find = matcher(model)

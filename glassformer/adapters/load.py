@@ -114,8 +114,8 @@ def _fill_named(
         for published, part in adapter.parts.items()
         for key, tensor in part.named_parameters()
     }
-    if adapter.around is not None:
-        targets["prompt_embeddings"] = adapter.around.weight
+    if adapter.wrapper is not None:
+        targets["prompt_embeddings"] = adapter.wrapper.weight
         if "prompt_embeddings" in tensors and config["peft_type"] == "PROMPT_TUNING":
             # for an encoder-decoder, peft saves twice as many rows and never reads the second half
             own = tensors["prompt_embeddings"][: config["num_virtual_tokens"]]

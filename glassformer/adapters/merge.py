@@ -29,7 +29,7 @@ def merge(net: Transformer, name: str, *, forget: bool = False) -> None:
             f"The adapter {name!r} is not a change of weights and cannot be merged into them; "
             "keep it beside the model."
         )
-    shared = {id(net.get_parameter(n)) for pair in net.spec.tie for n in pair}
+    shared = {id(net.get_parameter(n)) for pair in net.spec.tied_weights for n in pair}
     for place in adapter.places.values():
         if isinstance(place.linear, QuantizedLinear):
             raise UnsupportedError(

@@ -1,6 +1,6 @@
 """Prefix tuning and prompt tuning: trained vectors before the text.
 
-The adapter module in `Stack.around` wraps every forward pass of the stack. A prefix is a key-value
+The adapter module in `Stack.wrapper` wraps every forward pass of the stack. A prefix is a key-value
 cache that is not empty at the start; a prompt consists of tokens whose vectors are not in the
 vocabulary.
 """
@@ -55,7 +55,7 @@ class PrefixKeys(nn.Module):
                     drawn = torch.empty(tensor.shape).uniform_(-reach, reach, generator=generator)
                     tensor.copy_(drawn)
 
-    def takes(self, stack: Stack) -> int:
+    def num_virtual_tokens(self, stack: Stack) -> int:
         """Returns how many positions of the stack the prefix occupies."""
         return len(self.weight)
 
@@ -94,7 +94,7 @@ class PrefixKeys(nn.Module):
             k, v = pairs[self.pair(depth)]  # [head, token, dim]
             cache._self[depth] = (k.expand(batch, -1, -1, -1), v.expand(batch, -1, -1, -1))
         cache.length = count
-        cache.positions = torch.full((1, 1), count, device=rows.device)
+        cache.next_position = torch.full((1, 1), count, device=rows.device)
 
 
 def prefix_shape(spec: StackSpec) -> tuple[int, int, int]:
@@ -127,10 +127,12 @@ class PromptTokens(nn.Module):
         self.weight = nn.Parameter(torch.zeros(tokens, table.shape[1], device=table.device))
         self.seen = net.encoder is not None and net.decoder is not None
         # a head that reads the first token reads the first virtual token, as in peft
-        self.first = all(head.pick == "first" for head in net.spec.heads) and bool(net.spec.heads)
+        self.first = all(head.pooling == "first" for head in net.spec.heads) and bool(
+            net.spec.heads
+        )
         self.reading = False
 
-    def takes(self, stack: Stack) -> int:
+    def num_virtual_tokens(self, stack: Stack) -> int:
         """Returns how many positions of the stack the prompt occupies."""
         only_sees = self.seen and any(b.cross is not None for b in stack.spec.attention_blocks)
         return 0 if only_sees else len(self.weight)
@@ -154,17 +156,17 @@ class PromptTokens(nn.Module):
                 "A prompt stands before one text: give each its own row (data.arrange = 'single'), "
                 "in its own order."
             )
-        given["runs"] = None  # they describe the text without the prompt
+        given["cu_seqlens"] = None  # they describe the text without the prompt
         table = stack.spec.embed.position
-        real = 1 if table is not None and table.pad == 0 else 0
-        front = {"mask": True, "segments": 0, "global_tokens": False}
+        real = 1 if table is not None and table.padding_idx == 0 else 0
+        front = {"mask": True, "segments": 0, "global_attention_mask": False}
         for key, fill in front.items():
             if given.get(key) is not None:
                 given[key] = F.pad(given[key], (count, 0), value=fill)
         if given.get("languages") is not None:
             given["languages"] = F.pad(given["languages"], (count, 0), mode="replicate")
-        if given.get("prefix") is not None:
-            given["prefix"] = given["prefix"] + count
+        if given.get("prefix_length") is not None:
+            given["prefix_length"] = given["prefix_length"] + count
         if given.get("positions") is not None:
             later = torch.where(given["positions"] < 0, -1, given["positions"] + count)
             before = torch.arange(count, device=tokens.device).expand(len(later), -1)

@@ -113,26 +113,26 @@ def _described(model: PretrainedTransformer, adapter: Adapter) -> dict[str, Any]
             "activation": settings.activation,
             "places": settings.places,
         }
-    around = adapter.around
-    assert around is not None
-    common |= {"num_virtual_tokens": len(around.weight), "task_type": task_of(model.spec)}
+    wrapper = adapter.wrapper
+    assert wrapper is not None
+    common |= {"num_virtual_tokens": len(wrapper.weight), "task_type": task_of(model.spec)}
     both = model.spec.encoder is not None and model.spec.decoder is not None
-    if isinstance(around, PromptTokens):
+    if isinstance(wrapper, PromptTokens):
         blocks = model.spec.last_stack.attention_blocks
         return common | {
             "peft_type": "PROMPT_TUNING",
             "num_transformer_submodules": 1,
-            "token_dim": around.weight.shape[1],
+            "token_dim": wrapper.weight.shape[1],
             "num_attention_heads": blocks[0].attention.heads if blocks else 1,
             "num_layers": len(model.spec.last_stack.order),
         }
     return common | {
         "peft_type": "PREFIX_TUNING",
         "num_transformer_submodules": 2 if both else 1,
-        "token_dim": around.heads * around.dim,
-        "num_attention_heads": around.heads,
-        "num_layers": around.layers,
-        "encoder_hidden_size": around.heads * around.dim,
+        "token_dim": wrapper.heads * wrapper.dim,
+        "num_attention_heads": wrapper.heads,
+        "num_layers": wrapper.layers,
+        "encoder_hidden_size": wrapper.heads * wrapper.dim,
         "prefix_projection": False,  # the output of the projection is saved, not the projection
     }
 
@@ -162,11 +162,11 @@ def _written(model: PretrainedTransformer, adapter: Adapter) -> dict[str, Tensor
             f"{FRONT}{still.published}.lora_A.weight": torch.zeros(1, width),
             f"{FRONT}{still.published}.lora_B.weight": torch.zeros(rows, 1),
         }
-    if isinstance(adapter.around, PrefixKeys):
-        tensors["prompt_embeddings"] = adapter.around.rows()
-    elif isinstance(adapter.around, PromptTokens):
-        tensors["prompt_embeddings"] = adapter.around.weight
-    front = FRONT if adapter.around is None else FRONT_OF_PROMPTED
+    if isinstance(adapter.wrapper, PrefixKeys):
+        tensors["prompt_embeddings"] = adapter.wrapper.rows()
+    elif isinstance(adapter.wrapper, PromptTokens):
+        tensors["prompt_embeddings"] = adapter.wrapper.weight
+    front = FRONT if adapter.wrapper is None else FRONT_OF_PROMPTED
     for their, piece in _whole_tensors(model, adapter).items():
         module, _, leaf = their.rpartition(".")
         inner = f"{module}.base_layer.{leaf}" if module in adapted else their
@@ -240,11 +240,11 @@ def task_of(spec: ModelSpec) -> str:
     """Returns peft's task type of the model, which tells peft where virtual tokens go."""
     if spec.encoder is not None and spec.decoder is not None:
         return "SEQ_2_SEQ_LM"
-    head = next((head for head in spec.heads if head.outputs is not None), None)
+    head = next((head for head in spec.heads if head.num_outputs is not None), None)
     if head is None:
         return "FEATURE_EXTRACTION"
-    if head.pick != "each":
+    if head.pooling != "each":
         return "SEQ_CLS"
-    if head.outputs == spec.last_stack.embed.vocabulary:
+    if head.num_outputs == spec.last_stack.embed.vocabulary:
         return "CAUSAL_LM"
     return "QUESTION_ANS" if head.name == "span" else "TOKEN_CLS"

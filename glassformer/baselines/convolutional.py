@@ -26,15 +26,15 @@ class ConvolutionalLayer(nn.Module):
 
     def forward(self, x: Tensor, ctx: PassContext) -> Tensor:
         x = ctx.hook_point("resid_pre", x)
-        lineup = left_align(ctx, x)
+        aligned = left_align(ctx, x)
         text, length = x, None
-        if lineup is not None:
-            text, length = lineup.move(x), lineup.length
-            text = text.masked_fill(lineup.padding()[..., None], 0.0)
+        if aligned is not None:
+            text, length = aligned.move(x), aligned.length
+            text = text.masked_fill(aligned.padding()[..., None], 0.0)
         text = self.surrounded(text, length, ctx)
         near = self.over_tokens(text.transpose(1, 2)).transpose(1, 2)
-        if lineup is not None:
-            near = lineup.back(near)
+        if aligned is not None:
+            near = aligned.back(near)
         if self.spec.gated:
             gate, near = near.chunk(2, -1)
             near = self.activation(gate) * near
@@ -57,5 +57,5 @@ class ConvolutionalLayer(nn.Module):
         slots = torch.arange(self.reach, device=text.device)
         ends = text.shape[1] - self.reach if length is None else length[:, None]
         at = (slots + ends).expand(len(text), -1)[..., None]  # the newest real tokens
-        ctx.cache.keep_state(ctx.layer, (text.gather(1, at.expand(-1, -1, text.shape[2])),))
+        ctx.cache.set_state(ctx.layer, (text.gather(1, at.expand(-1, -1, text.shape[2])),))
         return text

@@ -36,31 +36,31 @@ class LeftAlignment(NamedTuple):
         return self.place[..., None].expand(-1, -1, x.shape[-1])
 
 
-def left_align(ctx: PassContext, x: Tensor, turned: bool = False) -> LeftAlignment | None:
+def left_align(ctx: PassContext, x: Tensor, reverse: bool = False) -> LeftAlignment | None:
     """Returns the alignment of the new tokens, or None if no token has to move.
 
     Args:
         ctx: The forward pass, which caches the alignment.
         x: [batch, position, width].
-        turned: Also reverse each text.
+        reverse: Also reverse each text.
     """
-    key = ("lineup", turned)
+    key = ("left_align", reverse)
     if key not in ctx.memo:
-        ctx.memo[key] = _line_up(ctx, x, turned)
+        ctx.memo[key] = _align(ctx, x, reverse)
     found: LeftAlignment | None = ctx.memo[key]
     return found
 
 
-def _line_up(ctx: PassContext, x: Tensor, turned: bool) -> LeftAlignment | None:
+def _align(ctx: PassContext, x: Tensor, reverse: bool) -> LeftAlignment | None:
     batch, new = x.shape[:2]
     if ctx.key_mask is not None:
         real = ctx.key_mask[:, -new:]
-    elif turned:
+    elif reverse:
         real = torch.ones(batch, new, dtype=torch.bool, device=x.device)
     else:
         return None
     length = real.sum(-1)
     count = real.cumsum(-1)
     behind = length[:, None] + (~real).cumsum(-1) - 1
-    ahead = length[:, None] - count if turned else count - 1
+    ahead = length[:, None] - count if reverse else count - 1
     return LeftAlignment(torch.where(real, ahead, behind), length)

@@ -33,14 +33,16 @@ class DirectionalLSTM(nn.Module):
         self.first_reach = state**-0.5
         self.bptt: int | None = None  # gradients go back this many tokens; None: to the first
 
-    def begin(self, x: Tensor) -> State:
+    def initial_state(self, x: Tensor) -> State:
         zeros = x.new_zeros(len(x), self.weight_state.shape[1])
         return zeros, zeros
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         return self._walk(x, state, self.weight_in)
 
-    def as_far_as(self, lineup: LeftAlignment, x: Tensor, state: State) -> tuple[Tensor, State]:
+    def until_last_token(
+        self, aligned: LeftAlignment, x: Tensor, state: State
+    ) -> tuple[Tensor, State]:
         """Runs each row up to its last real token, if any, and returns the state there.
 
         The kernel returns the cell only of the last step. So an additional input, which is 1 at
@@ -49,13 +51,13 @@ class DirectionalLSTM(nn.Module):
         """
         if x.shape[1] == 1:
             out, new = self(x, state)
-            moved = lineup.length[:, None] > 0
+            moved = aligned.length[:, None] > 0
             return out, (torch.where(moved, new[0], state[0]), torch.where(moved, new[1], state[1]))
         shut = x.new_tensor((-SHUT, SHUT, 0.0, 0.0)).repeat_interleave(state[1].shape[1])
-        x = torch.cat((x, lineup.padding()[..., None].to(x.dtype)), -1)
+        x = torch.cat((x, aligned.padding()[..., None].to(x.dtype)), -1)
         out, (_, cell) = self._walk(x, state, torch.cat((self.weight_in, shut[:, None]), 1))
         hidden = torch.cat((state[0][:, None], out), 1)  # states after 0, 1, 2, ... tokens
-        at = lineup.length[:, None, None].expand(-1, 1, out.shape[-1])
+        at = aligned.length[:, None, None].expand(-1, 1, out.shape[-1])
         return out, (hidden.gather(1, at)[:, 0], cell)
 
     def _walk(self, x: Tensor, state: State, weight_in: Tensor) -> tuple[Tensor, State]:
@@ -84,28 +86,32 @@ class RecurrentLayer(nn.Module):
     def forward(self, x: Tensor, ctx: PassContext) -> Tensor:
         x = ctx.hook_point("resid_pre", x)
         x = locked_dropout(x, self.spec.dropout_in, self.training)
-        out = along(self.ahead, x, ctx) if ctx.cache is None else self.go_on(x, ctx)
+        out = (
+            run_direction(self.ahead, x, ctx)
+            if ctx.cache is None
+            else self.continue_from_cache(x, ctx)
+        )
         if self.spec.bidirectional:
-            out = torch.cat((out, along(self.back, x, ctx, turned=True)), -1)
+            out = torch.cat((out, run_direction(self.back, x, ctx, reverse=True)), -1)
         out = locked_dropout(ctx.hook_point("walk_out", out), self.spec.dropout, self.training)
         return ctx.hook_point("resid_post", out)
 
-    def go_on(self, x: Tensor, ctx: PassContext) -> Tensor:
+    def continue_from_cache(self, x: Tensor, ctx: PassContext) -> Tensor:
         """Continues from the state in the cache, and stores the new state there."""
         if self.spec.bidirectional:
             raise UnsupportedError(
                 "This model reads its text also from the end, so it cannot go on from a cache."
             )
         assert ctx.cache is not None
-        hidden, cell = ctx.cache.state(ctx.layer) or self.ahead.begin(x)
-        lineup = left_align(ctx, x)
+        hidden, cell = ctx.cache.state(ctx.layer) or self.ahead.initial_state(x)
+        aligned = left_align(ctx, x)
         out: Tensor
-        if lineup is None:
+        if aligned is None:
             out, state = self.ahead(x, (hidden, cell))
         else:
-            out, state = self.ahead.as_far_as(lineup, lineup.move(x), (hidden, cell))
-            out = lineup.back(out)
-        ctx.cache.keep_state(ctx.layer, state)
+            out, state = self.ahead.until_last_token(aligned, aligned.move(x), (hidden, cell))
+            out = aligned.back(out)
+        ctx.cache.set_state(ctx.layer, state)
         return out
 
 
@@ -138,13 +144,15 @@ def truncate(module: nn.Module, tokens: int) -> None:
         walk.bptt = tokens
 
 
-def along(walk: DirectionalLSTM, x: Tensor, ctx: PassContext, turned: bool = False) -> Tensor:
+def run_direction(
+    walk: DirectionalLSTM, x: Tensor, ctx: PassContext, reverse: bool = False
+) -> Tensor:
     """Runs one direction over whole texts, and returns the output at each position."""
-    lineup = left_align(ctx, x, turned)
-    if lineup is None:
-        out: Tensor = walk(x, walk.begin(x))[0]
+    aligned = left_align(ctx, x, reverse)
+    if aligned is None:
+        out: Tensor = walk(x, walk.initial_state(x))[0]
         return out
-    return lineup.back(walk(lineup.move(x), walk.begin(x))[0])
+    return aligned.back(walk(aligned.move(x), walk.initial_state(x))[0])
 
 
 def locked_dropout(x: Tensor, share: float, training: bool) -> Tensor:

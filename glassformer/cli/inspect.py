@@ -71,8 +71,8 @@ def inspect(
             for line in stack_lines(stack):
                 console.print(Padding.indent(line.lstrip(), 2 + len(line) - len(line.lstrip())))
     for head in spec.heads:
-        outputs = "a vector" if head.outputs is None else f"{head.outputs:,} outputs"
-        console.print(f"[bold]head[/] {head.name}: reads {head.pick}, gives {outputs}")
+        outputs = "a vector" if head.num_outputs is None else f"{head.num_outputs:,} outputs"
+        console.print(f"[bold]head[/] {head.name}: reads {head.pooling}, gives {outputs}")
     console.print()
     console.print(parameter_table(parts if full else folded(parts), total))
     if reading.unread:
@@ -88,9 +88,9 @@ def stack_lines(stack: StackSpec) -> list[str]:
     embed, blocks = stack.embed, stack.blocks
     tables = [f"{embed.vocabulary:,} tokens"]
     if isinstance(embed, AudioFramesSpec):
-        tables = [f"spectrograms of {embed.bands} bands"]
+        tables = [f"spectrograms of {embed.num_mel_bins} bands"]
     elif isinstance(embed, PatchEmbeddingSpec):
-        height, width = embed.image
+        height, width = embed.image_size
         tables = [f"images of {height} x {width} pixels in {embed.grid[0] * embed.grid[1]} patches"]
     if embed.position is not None:
         table = "learned" if embed.position.layout == "learned" else "sinusoidal"
@@ -138,7 +138,8 @@ def block_line(block: BlockSpec) -> str:
 
 def sight(pattern: AttentionPattern | BlockSparsePattern) -> str:
     if isinstance(pattern, BlockSparsePattern):
-        return f"block-sparse ({pattern.size} tokens a block, {pattern.random} at random)"
+        blocks = f"{pattern.block_size} tokens a block, {pattern.num_random_blocks} at random"
+        return f"block-sparse ({blocks})"
     if pattern.left is None:
         return "causal" if pattern.right == 0 else "full"
     dilated = f" by {pattern.dilation}" if pattern.dilation > 1 else ""

@@ -77,7 +77,6 @@ def open_page(
     try:
         server.serve_forever()
     except KeyboardInterrupt:
-        server.server_close()
         done = session.close()
         print("\nClosed.", flush=True)
         if not done:  # torch aborts if Python exits while it is computing
@@ -106,7 +105,6 @@ def answer_to_itself(server: Server) -> None:
     with urlopen(model_request, timeout=60) as answer:
         found = json.load(answer)["models"]
     server.shutdown()
-    server.server_close()
     print(f"It answers: {', '.join(model['architecture'] for model in found)}.")
 
 

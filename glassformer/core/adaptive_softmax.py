@@ -28,7 +28,7 @@ class AdaptiveLookup(nn.Module):
     def __init__(self, vocabulary: int, width: int, spec: AdaptiveSpec) -> None:
         super().__init__()
         self.clusters = clusters(vocabulary, spec)
-        widths = [spec.width // spec.shrink**i for i in range(len(self.clusters))]
+        widths = [spec.width // spec.div_value**i for i in range(len(self.clusters))]
         self.tables = nn.ModuleList(
             EmbeddingTable(stop - start, inner)
             for (start, stop), inner in zip(self.clusters, widths, strict=True)
@@ -57,8 +57,8 @@ class AdaptiveSoftmax(nn.Module):
     def __init__(self, width: int, vocabulary: int, spec: AdaptiveSpec) -> None:
         super().__init__()
         self.clusters = clusters(vocabulary, spec)
-        self.one_table = spec.shrink == 1
-        widths = [spec.width // spec.shrink**i for i in range(len(self.clusters))]
+        self.one_table = spec.div_value == 1
+        widths = [spec.width // spec.div_value**i for i in range(len(self.clusters))]
         heights = [stop - start for start, stop in self.clusters]
         if self.one_table:
             self.tables = nn.ModuleList([Linear(spec.width, vocabulary)])

@@ -32,7 +32,7 @@ class SignalEmbedding(nn.Module):
             )
         return ctx.hook_point("embed", x)
 
-    def asking(self, asked: Tensor) -> Tensor:
+    def query_stream(self, asked: Tensor) -> Tensor:
         raise InputError("Only a text has targets to ask for; leave them out.")
 
     def vectors(self, signal: Tensor, ctx: PassContext) -> Tensor:
@@ -51,17 +51,17 @@ class FrameEmbedding(SignalEmbedding):
     def __init__(self, width: int, spec: AudioFramesSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.near = nn.Conv1d(spec.bands, width, 3, padding=1)
+        self.near = nn.Conv1d(spec.num_mel_bins, width, 3, padding=1)
         self.halve = nn.Conv1d(width, width, 3, stride=2, padding=1)
         self.position = PositionTable(spec.position, width)
 
     def length(self, signal: Tensor) -> int:
         *_, bands, frames = signal.shape
         most = 2 * self.spec.position.length
-        if signal.ndim != 3 or bands != self.spec.bands or not 0 < frames <= most:
+        if signal.ndim != 3 or bands != self.spec.num_mel_bins or not 0 < frames <= most:
             raise InputError(
-                f"The model reads spectrograms of [batch, {self.spec.bands} bands, up to {most} "
-                f"frames], and this one is {list(signal.shape)}; see glassformer.signals."
+                f"The model reads spectrograms of [batch, {self.spec.num_mel_bins} bands, up to "
+                f"{most} frames], and this one is {list(signal.shape)}; see glassformer.signals."
             )
         return (frames + 1) // 2
 
@@ -80,21 +80,21 @@ class PatchEmbedding(SignalEmbedding):
     def __init__(self, width: int, spec: PatchEmbeddingSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.patch = nn.Conv2d(spec.channels, width, spec.patch, stride=spec.patch)
+        self.patch = nn.Conv2d(spec.channels, width, spec.patch_size, stride=spec.patch_size)
         rows, columns = spec.grid
         self.first = nn.Parameter(torch.zeros(1, 1, width))
         self.position = nn.Parameter(torch.zeros(1, 1 + rows * columns, width))
-        if spec.blank:
+        if spec.has_mask_token:
             self.blank = nn.Parameter(torch.zeros(1, 1, width))
 
     def grid(self, image: Tensor) -> tuple[int, int]:
         height, width = image.shape[-2:]
-        return height // self.spec.patch[0], width // self.spec.patch[1]
+        return height // self.spec.patch_size[0], width // self.spec.patch_size[1]
 
     def length(self, signal: Tensor) -> int:
         rows, columns = self.grid(signal)
         if signal.ndim != 4 or signal.shape[1] != self.spec.channels or not rows * columns:
-            least = " x ".join(map(str, self.spec.patch))
+            least = " x ".join(map(str, self.spec.patch_size))
             raise InputError(
                 f"The model reads images of [batch, {self.spec.channels} channels, height, width] "
                 f"from {least} pixels on, and this one is {list(signal.shape)}; see "
@@ -104,13 +104,13 @@ class PatchEmbedding(SignalEmbedding):
 
     def vectors(self, signal: Tensor, ctx: PassContext) -> Tensor:
         x = self.patch(signal.to(self.patch.weight.dtype)).flatten(2).transpose(1, 2)
-        if ctx.hide is not None:
-            if ctx.hide.shape != x.shape[:2]:
+        if ctx.bool_masked_pos is not None:
+            if ctx.bool_masked_pos.shape != x.shape[:2]:
                 raise InputError(
                     f"The image has {x.shape[1]} patches, and bool_masked_pos is "
-                    f"{list(ctx.hide.shape)}."
+                    f"{list(ctx.bool_masked_pos.shape)}."
                 )
-            x = torch.where(ctx.hide[..., None].bool(), self.blank, x)
+            x = torch.where(ctx.bool_masked_pos[..., None].bool(), self.blank, x)
         x = torch.cat((self.first.expand(len(x), -1, -1), x), 1)  # [batch, 1 + patch, width]
         return F.dropout(x + self.positions(self.grid(signal)), self.spec.dropout, self.training)
 
@@ -135,7 +135,7 @@ def make_embedding(
     )
 
 
-def picture(patches: Tensor, grid: tuple[int, int], side: int) -> Tensor:
+def unpatchify(patches: Tensor, grid: tuple[int, int], side: int) -> Tensor:
     """Assembles predicted patches into an image of [batch, channel, height, width].
 
     Args:

@@ -1,4 +1,4 @@
-"""A Transformer block: attention, cross-attention and feed-forward on the residual stream."""
+"""Transformer blocks: attention, cross-attention and feed-forward on the residual stream."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from glassformer.spec import BlockSpec
 
 
 class Block(nn.Module):
-    """Applies x + part(norm(x)), norm(x + part(x)), or x + norm(part(norm(x))).
+    """A block with the norm before each part: x + part(norm(x)).
 
-    The parts run in sequence, or attention and feed-forward run in parallel.
+    The other placements of the norm are subclasses, which have the same parts under the same names.
     """
 
     def __init__(self, width: int, memory_width: int, spec: BlockSpec) -> None:
@@ -31,48 +31,94 @@ class Block(nn.Module):
         self.ffn = FeedForward(width, spec.ffn)
         if spec.residual != "parallel_shared_norm":
             self.ffn_norm = make_norm(width, spec.norm)
-        if spec.placement == "sandwich":
-            self.attention_norm_out = make_norm(width, spec.norm)
-            self.ffn_norm_out = make_norm(width, spec.norm)
-            if spec.cross is not None:
-                self.cross_norm_out = make_norm(width, spec.norm)
 
     def forward(self, x: Tensor, ctx: PassContext, position: nn.Module | None = None) -> Tensor:
         x = ctx.hook_point("resid_pre", x)
-        if self.spec.residual == "serial":
-            attended = self.attend(self.read("attention", x), ctx, position)
-            x = ctx.hook_point("resid_mid", self.write("attention", x, attended))
-            if self.spec.cross is not None and ctx.reads_memory:
-                x = self.write("cross", x, self.cross(self.read("cross", x), ctx))
-            x = self.write("ffn", x, self.ffn(self.read("ffn", x), ctx))
-        else:
-            y = self.attention_norm(x)
-            middle = self.write("attention", x, self.attend(y, ctx, position))
-            if self.spec.residual == "parallel":
-                y = self.ffn_norm(x)
-            x = self.write("ffn", ctx.hook_point("resid_mid", middle), self.ffn(y, ctx))
+        x = x + self.dropout(self.attend(self.attention_norm(x), ctx, position))
+        x = ctx.hook_point("resid_mid", x)
+        if self.spec.cross is not None and ctx.has_encoder_output:
+            x = x + self.dropout(self.cross(self.cross_norm(x), ctx))
+        x = x + self.dropout(self.ffn(self.ffn_norm(x), ctx))
         return ctx.hook_point("resid_post", x)
 
     def attend(self, y: Tensor, ctx: PassContext, position: nn.Module | None) -> Tensor:
-        """Applies self-attention. An empty memory consists of zeros that pass the same norm."""
-        blank = None
-        if ctx.blanks or ctx.before is not None:
-            blank = self.read("attention", y.new_zeros(1, 1, y.shape[-1]))
-        out: Tensor = self.attention(y, ctx, self.spec.pattern, position, blank)
+        """Applies self-attention; an empty memory slot is read as zeros that pass the same norm."""
+        empty = None
+        if ctx.empty_memory_slots or ctx.left_padding_is_memory is not None:
+            empty = self.empty_memory(y.new_zeros(1, 1, y.shape[-1]))
+        out: Tensor = self.attention(y, ctx, self.spec.pattern, position, empty)
         return out
 
-    def read(self, part: str, x: Tensor) -> Tensor:
-        """Returns the input of a part: the residual stream, normed except for post-norm."""
-        if self.spec.placement == "post":
-            return x
-        out: Tensor = getattr(self, f"{part}_norm")(x)
-        return out
+    def empty_memory(self, zeros: Tensor) -> Tensor:
+        normed: Tensor = self.attention_norm(zeros)
+        return normed
 
-    def write(self, part: str, x: Tensor, change: Tensor) -> Tensor:
-        """Adds the output of a part to the residual stream."""
-        if self.spec.placement == "sandwich":
-            change = getattr(self, f"{part}_norm_out")(change)
-        x = x + F.dropout(change, self.spec.dropout, self.training)
-        if self.spec.placement == "post":
-            x = getattr(self, f"{part}_norm")(x)
-        return x
+    def dropout(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.spec.dropout, self.training)
+
+
+class PostNormBlock(Block):
+    """A block with the norm after each sum: norm(x + part(x))."""
+
+    def forward(self, x: Tensor, ctx: PassContext, position: nn.Module | None = None) -> Tensor:
+        x = ctx.hook_point("resid_pre", x)
+        x = self.attention_norm(x + self.dropout(self.attend(x, ctx, position)))
+        x = ctx.hook_point("resid_mid", x)
+        if self.spec.cross is not None and ctx.has_encoder_output:
+            x = self.cross_norm(x + self.dropout(self.cross(x, ctx)))
+        x = self.ffn_norm(x + self.dropout(self.ffn(x, ctx)))
+        return ctx.hook_point("resid_post", x)
+
+    def empty_memory(self, zeros: Tensor) -> Tensor:
+        return zeros
+
+
+class SandwichBlock(Block):
+    """A block with a norm before and after each part: x + norm(part(norm(x)))."""
+
+    def __init__(self, width: int, memory_width: int, spec: BlockSpec) -> None:
+        super().__init__(width, memory_width, spec)
+        self.attention_norm_out = make_norm(width, spec.norm)
+        self.ffn_norm_out = make_norm(width, spec.norm)
+        if spec.cross is not None:
+            self.cross_norm_out = make_norm(width, spec.norm)
+
+    def forward(self, x: Tensor, ctx: PassContext, position: nn.Module | None = None) -> Tensor:
+        x = ctx.hook_point("resid_pre", x)
+        attended = self.attend(self.attention_norm(x), ctx, position)
+        x = x + self.dropout(self.attention_norm_out(attended))
+        x = ctx.hook_point("resid_mid", x)
+        if self.spec.cross is not None and ctx.has_encoder_output:
+            crossed = self.cross(self.cross_norm(x), ctx)
+            x = x + self.dropout(self.cross_norm_out(crossed))
+        x = x + self.dropout(self.ffn_norm_out(self.ffn(self.ffn_norm(x), ctx)))
+        return ctx.hook_point("resid_post", x)
+
+
+class ParallelBlock(Block):
+    """Attention and feed-forward side by side: x + attention(norm(x)) + ffn(norm(x)).
+
+    Both read the same norm (GPT-J) or each its own (GPT-NeoX).
+    """
+
+    def forward(self, x: Tensor, ctx: PassContext, position: nn.Module | None = None) -> Tensor:
+        x = ctx.hook_point("resid_pre", x)
+        y = self.attention_norm(x)
+        middle = x + self.dropout(self.attend(y, ctx, position))
+        middle = ctx.hook_point("resid_mid", middle)
+        if self.spec.residual == "parallel":
+            y = self.ffn_norm(x)
+        x = middle + self.dropout(self.ffn(y, ctx))
+        return ctx.hook_point("resid_post", x)
+
+
+PLACEMENTS: dict[str, type[Block]] = {
+    "pre": Block,
+    "post": PostNormBlock,
+    "sandwich": SandwichBlock,
+}
+
+
+def make_block(width: int, memory_width: int, spec: BlockSpec) -> Block:
+    kind = PLACEMENTS[spec.placement] if spec.residual == "serial" else ParallelBlock
+    return kind(width, memory_width, spec)

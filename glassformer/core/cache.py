@@ -22,17 +22,17 @@ class Cache:
 
     Args:
         limit: Maximum number of slots. None: no limit.
-        reuse: Number of first tokens of each pass that are kept. None: all.
+        reuse_length: Number of first tokens of each pass that are kept. None: all.
     """
 
-    def __init__(self, limit: int | None = None, reuse: int | None = None) -> None:
-        self.limit, self.reuse = limit, reuse
+    def __init__(self, limit: int | None = None, reuse_length: int | None = None) -> None:
+        self.limit, self.reuse_length = limit, reuse_length
         self.length = 0
         self.mask: Tensor | None = None  # [batch, length]; None while all tokens are real
-        self.documents: Tensor | None = None  # [batch, length]
-        self.segments: Tensor | None = None  # [batch, length]
-        self.positions: Tensor | None = None  # [batch or 1, 1]: the next token's position
-        self.memory_mask: Tensor | None = None
+        self.document_ids: Tensor | None = None  # [batch, length]
+        self.token_type_ids: Tensor | None = None  # [batch, length]
+        self.next_position: Tensor | None = None  # [batch or 1, 1]: the next token's position
+        self.encoder_attention_mask: Tensor | None = None
         self._self: dict[int, tuple[Tensor, Tensor]] = {}
         self._cross: dict[int, tuple[Tensor, Tensor]] = {}
         self._state: dict[int, tuple[Tensor, ...]] = {}
@@ -42,10 +42,8 @@ class Cache:
         end = self.length + k.shape[2]
         held = self._self.get(depth)
         if held is None or held[0].shape[2] < end:
-            held = (
-                _grown(held and held[0], k, self.length),
-                _grown(held and held[1], v, self.length),
-            )
+            old_k, old_v = (None, None) if held is None else held
+            held = _grown(old_k, k, self.length), _grown(old_v, v, self.length)
             self._self[depth] = held
         keys, values = held
         keys[:, :, self.length : end] = k
@@ -56,47 +54,48 @@ class Cache:
         """Returns the keys and values of cross-attention at a layer, if they were computed."""
         return self._cross.get(depth)
 
-    def keep_cross(self, depth: int, k: Tensor, v: Tensor) -> None:
+    def set_cross(self, depth: int, k: Tensor, v: Tensor) -> None:
         self._cross[depth] = (k, v)
 
     def state(self, depth: int) -> tuple[Tensor, ...] | None:
         """Returns the state of a layer without keys and values; each tensor is [batch, ...]."""
         return self._state.get(depth)
 
-    def keep_state(self, depth: int, state: tuple[Tensor, ...]) -> None:
+    def set_state(self, depth: int, state: tuple[Tensor, ...]) -> None:
         self._state[depth] = state
 
     @property
-    def has_memory(self) -> bool:
+    def has_cross_attention(self) -> bool:
         return len(self._cross) > 0
 
     def advance(
         self,
         positions: Tensor,
         mask: Tensor | None,
-        documents: Tensor | None,
-        segments: Tensor | None,
-        blanks: int,
+        document_ids: Tensor | None,
+        token_type_ids: Tensor | None,
+        empty_memory_slots: int,
     ) -> None:
         """Makes the new tokens of a finished pass part of the past.
 
         `positions` are those of the new tokens; the other arguments cover all slots.
         """
         new = positions.shape[1]
-        end = self.length + blanks + (new if self.reuse is None else min(new, self.reuse))
+        kept_new = new if self.reuse_length is None else min(new, self.reuse_length)
+        end = self.length + empty_memory_slots + kept_new
         kept = slice(0 if self.limit is None else max(0, end - self.limit), end)
         if self.limit is not None:
-            segments = None  # earlier text counts as segment 0 (XLNet)
+            token_type_ids = None  # earlier text counts as segment 0 (XLNet)
             for depth, (k, v) in self._self.items():
                 self._self[depth] = k[:, :, kept].detach(), v[:, :, kept].detach()
         self.length = kept.stop - kept.start
-        self.mask, self.documents, self.segments = (
-            None if x is None else x[:, kept] for x in (mask, documents, segments)
+        self.mask, self.document_ids, self.token_type_ids = (
+            None if x is None else x[:, kept] for x in (mask, document_ids, token_type_ids)
         )
-        newest = positions.amax(-1, keepdim=True)
-        if self.positions is not None:
-            newest = torch.maximum(newest, self.positions - 1)
-        self.positions = newest + 1
+        next_position = positions.amax(-1, keepdim=True) + 1
+        if self.next_position is not None:
+            next_position = torch.maximum(next_position, self.next_position)
+        self.next_position = next_position
 
     def join(self, other: Cache) -> None:
         """Appends the rows of another cache to the batch.
@@ -104,12 +103,12 @@ class Cache:
         All rows end in the same slot, so shorter ones are padded on the left.
         """
         length, both = max(self.length, other.length), (self, other)
-        batch, more = self.batch, other.batch
+        batch, more = self.batch_size, other.batch_size
         if any(c.mask is not None or c.length < length for c in both):
             masks = [F.pad(c.real_tokens, (length - c.length, 0), value=False) for c in both]
             self.mask = torch.cat(masks)
         if self._cross:
-            self.memory_mask = self._joined_memory_masks(other)
+            self.encoder_attention_mask = self._joined_encoder_masks(other)
         for depth, held in other._self.items():
             pairs = zip(self._self[depth], held, strict=True)
             k, v = (_aligned(a, self.length, b, other.length) for a, b in pairs)
@@ -121,23 +120,23 @@ class Cache:
         for depth, state in other._state.items():
             pairs = zip(self._state[depth], state, strict=True)
             self._state[depth] = tuple(torch.cat(pair) for pair in pairs)
-        assert self.positions is not None and other.positions is not None
-        self.positions = torch.cat(
-            (self.positions.expand(batch, -1), other.positions.expand(more, -1))
+        assert self.next_position is not None and other.next_position is not None
+        self.next_position = torch.cat(
+            (self.next_position.expand(batch, -1), other.next_position.expand(more, -1))
         )
         self.length = length
 
-    def _joined_memory_masks(self, other: Cache) -> Tensor:
+    def _joined_encoder_masks(self, other: Cache) -> Tensor:
         masks = []
         for c in (self, other):
             keys, _ = next(iter(c._cross.values()))
-            all_real = torch.ones(c.batch, keys.shape[2], dtype=torch.bool, device=c.device)
-            masks.append(all_real if c.memory_mask is None else c.memory_mask)
+            all_real = torch.ones(c.batch_size, keys.shape[2], dtype=torch.bool, device=c.device)
+            masks.append(all_real if c.encoder_attention_mask is None else c.encoder_attention_mask)
         longest = max(mask.shape[1] for mask in masks)
         return torch.cat([F.pad(x, (0, longest - x.shape[1]), value=False) for x in masks])
 
     @property
-    def batch(self) -> int:
+    def batch_size(self) -> int:
         return self._any.shape[0]
 
     @property
@@ -153,7 +152,7 @@ class Cache:
     def real_tokens(self) -> Tensor:
         if self.mask is not None:
             return self.mask
-        return torch.ones(self.batch, self.length, dtype=torch.bool, device=self.device)
+        return torch.ones(self.batch_size, self.length, dtype=torch.bool, device=self.device)
 
     def crop(self, length: int) -> None:
         """Drops the slots from `length` on, e.g. after a rejected draft."""
@@ -163,20 +162,20 @@ class Cache:
                     "This model's memory is a state that has moved on, so it cannot be cut; read "
                     "the text again with a new cache."
                 )
-            assert self.positions is not None
+            assert self.next_position is not None
             gone = self.real_tokens[:, length:].sum(-1, keepdim=True)
-            self.positions = self.positions - gone
-            self.mask, self.documents, self.segments = (
+            self.next_position = self.next_position - gone
+            self.mask, self.document_ids, self.token_type_ids = (
                 None if x is None else x[:, :length]
-                for x in (self.mask, self.documents, self.segments)
+                for x in (self.mask, self.document_ids, self.token_type_ids)
             )
             self.length = length
 
     def select(self, rows: Tensor) -> None:
         """Keeps, drops or repeats rows of the batch, as in beam search."""
-        batch = self.batch
+        batch = self.batch_size
 
-        def pick(x: Tensor | None) -> Tensor | None:
+        def select(x: Tensor | None) -> Tensor | None:
             of_all = x is not None and x.shape[0] == 1 != batch
             return x if x is None or of_all else x.index_select(0, rows)
 
@@ -185,9 +184,12 @@ class Cache:
                 held[depth] = (k.index_select(0, rows), v.index_select(0, rows))
         for depth, state in self._state.items():
             self._state[depth] = tuple(part.index_select(0, rows) for part in state)
-        self.mask, self.documents = pick(self.mask), pick(self.documents)
-        self.segments = pick(self.segments)
-        self.positions, self.memory_mask = pick(self.positions), pick(self.memory_mask)
+        self.mask, self.document_ids = select(self.mask), select(self.document_ids)
+        self.token_type_ids = select(self.token_type_ids)
+        self.next_position, self.encoder_attention_mask = (
+            select(self.next_position),
+            select(self.encoder_attention_mask),
+        )
 
 
 def _grown(old: Tensor | None, new: Tensor, length: int) -> Tensor:

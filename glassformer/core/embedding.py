@@ -49,8 +49,8 @@ def sinusoids(spec: PositionTableSpec, rows: int, width: int) -> Tensor:
         table = torch.cat((sin, cos), -1)
     else:  # an odd width leaves the last column zero
         table = F.pad(torch.cat((sin[:, : width // 2], cos), -1), (0, width % 2))
-    if spec.pad is not None:
-        table[spec.pad] = 0
+    if spec.padding_idx is not None:
+        table[spec.padding_idx] = 0
     return table.float()
 
 
@@ -67,7 +67,7 @@ class Embedding(nn.Module):
     def __init__(self, width: int, spec: TokenEmbeddingSpec) -> None:
         super().__init__()
         self.spec = spec
-        inner = spec.factor or width
+        inner = spec.embedding_size or width
         self.token = (
             EmbeddingTable(spec.vocabulary, inner)
             if spec.adaptive is None
@@ -80,11 +80,11 @@ class Embedding(nn.Module):
             self.segment = EmbeddingTable(spec.segments, inner)
         if spec.languages:
             self.language = EmbeddingTable(spec.languages, inner)
-        if spec.asks:
+        if spec.has_query_stream:
             self.ask = nn.Parameter(torch.zeros(width))
         if spec.norm is not None:
             self.norm = make_norm(inner, spec.norm)
-        if spec.factor is not None:
+        if spec.embedding_size is not None:
             self.project = Linear(narrow, width, bias=spec.project == "sum")
 
     def length(self, tokens: Tensor) -> int:
@@ -110,7 +110,7 @@ class Embedding(nn.Module):
             x = x + self.token(segments)
         if self.spec.scale != 1.0:
             x = x * self.spec.scale
-        if self.spec.factor is not None and self.spec.project == "token":
+        if self.spec.embedding_size is not None and self.spec.project == "token":
             x = self.project(x)
         if self.spec.segments:
             x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
@@ -125,13 +125,13 @@ class Embedding(nn.Module):
         if self.spec.zero_padding and ctx.key_mask is not None:
             x = x * ctx.key_mask[..., None]
         x = F.dropout(x, self.spec.dropout, self.training)
-        if self.spec.factor is not None and self.spec.project == "sum":
+        if self.spec.embedding_size is not None and self.spec.project == "sum":
             x = self.project(x)
         return ctx.hook_point("embed", x)
 
-    def asking(self, asked: Tensor) -> Tensor:
+    def query_stream(self, asked: Tensor) -> Tensor:
         """Returns the initial vectors of the query stream (XLNet)."""
-        if not self.spec.asks:
+        if not self.spec.has_query_stream:
             raise InputError("This model cannot be asked for targets; leave them out.")
         return F.dropout(self.ask.expand(*asked.shape, -1), self.spec.dropout, self.training)
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from glassformer.core.activation import ACTIVATIONS
 from glassformer.core.adaptive_softmax import AdaptiveSoftmax
+from glassformer.core.input_rules import last_slots
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
-from glassformer.core.shift import last_slots
 from glassformer.errors import InputError
 from glassformer.spec import HeadSpec, SpecialTokens, TransformSpec
 
@@ -37,11 +37,11 @@ class Projection(Linear):
     """The output layer of a head. A fixed bias is part of the model but is never trained."""
 
     def __init__(self, width: int, spec: HeadSpec) -> None:
-        assert spec.outputs is not None
-        super().__init__(width, spec.outputs, bias=spec.bias == "learned")
+        assert spec.num_outputs is not None
+        super().__init__(width, spec.num_outputs, bias=spec.bias == "learned")
         if spec.bias == "fixed":
             del self.bias
-            self.register_buffer("bias", torch.zeros(spec.outputs))
+            self.register_buffer("bias", torch.zeros(spec.num_outputs))
 
 
 class Head(nn.Module):
@@ -50,23 +50,23 @@ class Head(nn.Module):
     def __init__(self, width: int, spec: HeadSpec) -> None:
         super().__init__()
         self.spec = spec
-        width = 3 * width if spec.pick == "concat" else width
+        width = 3 * width if spec.pooling == "concat" else width
         if spec.norm is not None:
             self.norm = make_norm(width, spec.norm)
         if spec.transform is not None:
             self.transform = Transform(width, spec.transform)
             width = self.transform.width
-        if spec.outputs is not None:
+        if spec.num_outputs is not None:
             self.out = (
                 Projection(width, spec)
                 if spec.adaptive is None
-                else AdaptiveSoftmax(width, spec.outputs, spec.adaptive)
+                else AdaptiveSoftmax(width, spec.num_outputs, spec.adaptive)
             )
-        if spec.mixes:
-            self.mix = nn.Parameter(torch.zeros(spec.mixes))
+        if spec.num_weighted_layers:
+            self.mix = nn.Parameter(torch.zeros(spec.num_weighted_layers))
         self.activation = ACTIVATIONS[spec.activation]
 
-    def state(self, hidden: Tensor, states: list[Tensor]) -> Tensor:
+    def select_layer(self, hidden: Tensor, states: list[Tensor]) -> Tensor:
         """Returns the hidden state that the head reads, [batch, position, width].
 
         This is the last one, the output of an inner layer, or a learned mix of all. `states` are
@@ -74,15 +74,15 @@ class Head(nn.Module):
         """
         if self.spec.depth is not None:
             return states[self.spec.depth + 1]
-        if not self.spec.mixes:
+        if not self.spec.num_weighted_layers:
             return hidden
         every = torch.stack((*states[:-1], hidden))
         return torch.einsum("l,lbpw->bpw", self.mix.softmax(-1), every)
 
     def forward(self, hidden: Tensor, where: Tensor | None) -> Tensor:
-        """Computes the head's output. `where` is the result of `pick`."""
+        """Computes the head's output. `where` is the result of `pooling_positions`."""
         x = self.features(hidden, where)
-        if self.spec.outputs is not None:
+        if self.spec.num_outputs is not None:
             x = self.out(x)
         if self.spec.softcap is not None:
             x = torch.tanh(x / self.spec.softcap) * self.spec.softcap
@@ -94,25 +94,25 @@ class Head(nn.Module):
         """Returns the output layer's input, which a loss may project a few positions at a time."""
         x = hidden
         if where is not None:
-            x = self.picked(x, where)
+            x = self.pool(x, where)
         if self.spec.norm is not None:
             x = self.norm(x)
         if self.spec.scale != 1.0:
             x = x * self.spec.scale
         if self.spec.transform is not None:
             x = self.transform(F.dropout(x, self.spec.dropout_in, self.training))
-        if self.spec.outputs is not None:
+        if self.spec.num_outputs is not None:
             x = F.dropout(x, self.spec.dropout, self.training)
         return x
 
-    def picked(self, x: Tensor, where: Tensor) -> Tensor:
+    def pool(self, x: Tensor, where: Tensor) -> Tensor:
         """Reduces [batch, position, width] to [batch, width], or [batch, 3 * width] (concat)."""
         if where.is_floating_point():
             return (where @ x)[:, 0]
         if where.dtype != torch.bool:
             return x.gather(1, _wide(where, x))[:, 0]
         largest = x.masked_fill(~where[..., None], float("-inf")).amax(1)
-        if self.spec.pick == "max":
+        if self.spec.pooling == "max":
             return largest
         last = x.gather(1, _wide(last_slots(where), x))[:, 0]
         return torch.cat((last, largest, (_shares(where, x.dtype) @ x)[:, 0]), -1)
@@ -128,7 +128,7 @@ def _wide(where: Tensor, x: Tensor) -> Tensor:
     return where[:, None, None].expand(-1, 1, x.shape[-1])
 
 
-def pick(
+def pooling_positions(
     head: HeadSpec, hidden: Tensor, text: Tensor, mask: Tensor | None, special: SpecialTokens
 ) -> Tensor | None:
     """Returns the positions that a head reads.
@@ -137,19 +137,19 @@ def pick(
         A slot per row [batch]; weights of [batch, 1, position]; for "max" and "concat" the mask of
         real positions; or None for every position.
     """
-    if head.pick == "each":
+    if head.pooling == "each":
         return None
     if mask is None and text.is_floating_point():  # audio and images have no padding
         mask = torch.ones(hidden.shape[:2], dtype=torch.bool, device=text.device)
     if mask is None:
         mask = text.ne(-1) if special.pad is None else text.ne(special.pad)
-    if head.pick == "first":
+    if head.pooling == "first":
         return mask.int().argmax(-1)
-    if head.pick == "last":
+    if head.pooling == "last":
         return last_slots(mask)
-    if head.pick == "mean":
+    if head.pooling == "mean":
         return _shares(mask, hidden.dtype)
-    if head.pick in ("max", "concat"):
+    if head.pooling in ("max", "concat"):
         return mask
     ends = text.eq(-1 if special.eos is None else special.eos) & mask
     if not torch.compiler.is_compiling() and not bool(ends.any(-1).all()):

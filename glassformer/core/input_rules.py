@@ -1,4 +1,4 @@
-"""Selects the main input of a model, and finds the question and the global tokens in it."""
+"""Rules for the input of a model: which one it reads, its question, its global tokens."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from glassformer.core.cache import Cache
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 from glassformer.spec import AudioFramesSpec, ModelSpec, PatchEmbeddingSpec, StackSpec
 
-OUT_OF_THE_RACE = 1e6  # subtracted from scores, as in the published models
+MASKED_SCORE = 1e6  # subtracted from scores, as in the published models
 
 
 def main_input(
@@ -69,7 +69,7 @@ def rows(x: Tensor | None) -> Tensor | None:
 
 def check_masked_patches(stack: StackSpec, masked: Tensor | None) -> None:
     embed = stack.embed
-    if masked is not None and not (isinstance(embed, PatchEmbeddingSpec) and embed.blank):
+    if masked is not None and not (isinstance(embed, PatchEmbeddingSpec) and embed.has_mask_token):
         raise InputError("This model has no vector for masked patches; drop bool_masked_pos.")
 
 
@@ -95,14 +95,14 @@ def find_question(spec: ModelSpec, tokens: Tensor, mask: Tensor | None) -> Tenso
     return _slots(tokens) <= torch.where(ends.any(-1), _first(ends), _first(real))[:, None]
 
 
-def without_answers(scores: Tensor, question: Tensor, mask: Tensor | None) -> Tensor:
+def mask_question(scores: Tensor, question: Tensor, mask: Tensor | None) -> Tensor:
     """Lowers the scores, [batch, position, ...], of the question except its first token.
 
     The first token represents "no answer".
     """
     first = _slots(question) == _first(_real(question, mask))[:, None]
     low = (question & ~first)[:, -scores.shape[1] :, None]
-    return scores - OUT_OF_THE_RACE * low
+    return scores - MASKED_SCORE * low
 
 
 def find_global_tokens(
@@ -130,6 +130,28 @@ def find_global_tokens(
         )
     slots, end = _slots(tokens), _first(ends)[:, None]
     return (slots < end if spec.global_tokens == "question" else slots > end + 1) & real
+
+
+def last_slots(real: Tensor) -> Tensor:
+    """Returns the slot of the last real token, [batch]."""
+    return (torch.arange(real.shape[1], device=real.device) * real).argmax(-1)
+
+
+def last_tokens(tokens: Tensor, mask: Tensor | None) -> Tensor:
+    """Returns the last real token of every text, [batch, 1]."""
+    return tokens[:, -1:] if mask is None else tokens.gather(1, last_slots(mask)[:, None])
+
+
+def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | None) -> Tensor:
+    """Shifts a text right by one, and puts the start token before it."""
+    if start is None:
+        raise ConfigError(
+            "The model's config has no decoder_start_token_id, which its decoder starts from."
+        )
+    before = torch.nn.functional.pad(tokens[:, :-1], (1, 0))
+    if mask is None:
+        mask = torch.ones_like(tokens, dtype=torch.bool)
+    return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
 
 
 def _separators(spec: ModelSpec, tokens: Tensor, real: Tensor) -> Tensor:

@@ -9,22 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.core.versioning import TensorVersion
 from glassformer.native.torch_kernels import ONEDNN_DTYPES
-
-
-class TensorVersion:
-    """Remembers the version of weights, to detect whether they have changed since."""
-
-    def __init__(self, *weights: Tensor) -> None:
-        # keeps references, so that no other weight is allocated at the same address
-        self.seen = [(weight.detach(), weight._version) for weight in weights]
-
-    def holds(self, *weights: Tensor) -> bool:
-        """Whether these are the same tensors, unchanged."""
-        return all(
-            weight.data_ptr() == seen.data_ptr() and weight._version == version
-            for weight, (seen, version) in zip(weights, self.seen, strict=True)
-        )
 
 
 class Linear(nn.Linear):
@@ -44,18 +30,20 @@ class Linear(nn.Linear):
     ) -> None:
         self.parts = (parts,) if isinstance(parts, int) else tuple(parts)
         self.biased = biased or (bias,) * len(self.parts)
-        self.partly = any(self.biased) and not all(self.biased)
+        self.has_partial_bias = any(self.biased) and not all(self.biased)
         super().__init__(width, sum(self.parts), bias=any(self.biased))
-        if self.partly:
+        if self.has_partial_bias:
             self.bias = nn.Parameter(torch.zeros(sum(self._heights)))
         self._packed: tuple[Any, TensorVersion] | None = None
-        self.instead: Callable[[Tensor, Linear], Tensor | None] | None = None  # see `generate`
-        self.roomy: Tensor | None = None  # the weight's storage, if it has spare rows
+        self.forward_override: Callable[[Tensor, Linear], Tensor | None] | None = (
+            None  # see `generate`
+        )
+        self.padded_weight: Tensor | None = None  # the weight's storage, if it has spare rows
 
     @property
-    def whole_bias(self) -> Tensor | None:
+    def full_bias(self) -> Tensor | None:
         """The bias of all parts, with zeros for parts without one."""
-        if not self.partly:
+        if not self.has_partial_bias:
             return self.bias
         held = zip(torch.split(self.bias, self._heights), self.parts, strict=True)
         return torch.cat([x if len(x) else x.new_zeros(rows) for x, rows in held])
@@ -86,18 +74,18 @@ class Linear(nn.Linear):
         return {**self.__dict__, "_packed": None}
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.instead is not None and not torch.is_grad_enabled():
-            other = self.instead(x, self)
+        if self.forward_override is not None and not torch.is_grad_enabled():
+            other = self.forward_override(x, self)
             if other is not None:
                 return other
         if not torch.is_grad_enabled() and not torch.compiler.is_compiling():
             weight = self.for_kernel(x)
             if weight is not None:
                 out: Tensor = torch.ops.mkldnn._linear_pointwise(
-                    x, weight, self.whole_bias, "none", [], ""
+                    x, weight, self.full_bias, "none", [], ""
                 )
                 return out
-        return F.linear(x, self.weight, self.whole_bias)
+        return F.linear(x, self.weight, self.full_bias)
 
     def for_kernel(self, x: Tensor) -> Tensor | None:
         """Returns the weight for oneDNN's kernel where that is faster than F.linear, else None.
@@ -109,7 +97,7 @@ class Linear(nn.Linear):
         weight = self.weight
         if x.numel() != x.shape[-1]:
             packed = self._packed
-            return packed[0] if packed is not None and packed[1].holds(weight) else None
+            return packed[0] if packed is not None and packed[1].matches(weight) else None
         here = x.device.type == weight.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
         fits = here and type(weight) is nn.Parameter and weight.is_contiguous()
         return weight if fits and x.dtype == weight.dtype in ONEDNN_DTYPES else None

@@ -38,7 +38,7 @@ def labels_loss(
         problem_type: "regression", "single_label_classification" or "multi_label_classification",
             if the model's config says so.
     """
-    if head.adaptive is not None or head.beam is not None or head.pixels:
+    if head.adaptive is not None or head.beam is not None or head.pixel_shuffle:
         raise UnsupportedError(
             f"The head {head.name!r} has no loss by `labels`; compute it from the logits.",
             field="labels",
@@ -48,7 +48,7 @@ def labels_loss(
         return _binary(logits, labels, mask)
     if head.name == "span":
         return _span(logits, labels)
-    if head.choices or head.pick == "each":
+    if head.multiple_choice or head.pooling == "each":
         return _classes(logits, labels, shift=spec.is_causal and head.name == "lm")
     if problem_type is None:
         problem_type = _problem_type(logits, labels)

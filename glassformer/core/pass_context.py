@@ -17,7 +17,7 @@ from glassformer.core.permutation import Permutation
 class TreeMask(NamedTuple):
     """The attention mask of new tokens that are alternative continuations, not one text."""
 
-    own: Tensor  # [batch, query, key], True at a token's past and at itself
+    ancestor_mask: Tensor  # [batch, query, key], True at a token's past and at itself
     slots: Tensor  # [key]: the slot of each token; alternatives share a slot
 
 
@@ -36,37 +36,41 @@ class PassContext:
     k_slot: Tensor  # [key]
     q_pos: Tensor  # [batch or 1, query]; -1 at padding
     key_mask: Tensor | None = None  # [batch, key], True at real tokens
-    documents: Tensor | None = None  # [batch, key]: the packed text a token belongs to
-    runs: Tensor | None = None  # [run + 1]: offsets of runs that attend only to themselves
-    prefix: Tensor | None = None  # [batch]: number of first slots visible to all
-    segments: Tensor | None = None  # [batch, key], if attention scores them
+    document_ids: Tensor | None = None  # [batch, key]: the packed text a token belongs to
+    cu_seqlens: Tensor | None = None  # [run + 1]: offsets of runs that attend only to themselves
+    prefix_length: Tensor | None = None  # [batch]: number of first slots visible to all
+    token_type_ids: Tensor | None = None  # [batch, key], if attention scores them
     permutation: Permutation | None = None
-    branches: TreeMask | None = None
-    blanks: int = 0  # number of first slots that are an empty memory
-    before: Tensor | None = None  # [batch, query]: padding before a text, also blank
-    global_tokens: Tensor | None = None  # [batch, key], True: attends to all, seen by all
-    memory: Tensor | None = None  # [batch, key, width]: read by cross-attention
-    memory_mask: Tensor | None = None  # [batch, key]
-    story: Tensor | None = None  # [batch, sentence, word]: word ids that memory hops read
-    story_mask: Tensor | None = None  # [batch, sentence, word]
+    tree_mask: TreeMask | None = None
+    empty_memory_slots: int = 0  # number of first slots that are an empty memory
+    left_padding_is_memory: Tensor | None = (
+        None  # [batch, query]: padding before a text, also blank
+    )
+    global_attention_mask: Tensor | None = None  # [batch, key], True: attends to all, seen by all
+    encoder_hidden_states: Tensor | None = None  # [batch, key, width]: read by cross-attention
+    encoder_attention_mask: Tensor | None = None  # [batch, key]
+    memory_tokens: Tensor | None = None  # [batch, sentence, word]: word ids that memory hops read
+    memory_tokens_mask: Tensor | None = None  # [batch, sentence, word]
     inputs_embeds: Tensor | None = None  # [batch, query, width]: in place of the token table's
-    hide: Tensor | None = None  # [batch, patch], True at masked image patches
-    states: list[Tensor] | None = None  # collects the embedding and layer outputs
+    bool_masked_pos: Tensor | None = None  # [batch, patch], True at masked image patches
+    hidden_states: list[Tensor] | None = None  # collects the embedding and layer outputs
     cache: Cache | None = None
     tap: Tap | None = None
     training: bool = False
-    spare: bool = False  # the last keys are preallocated for later tokens
-    newest: Callable[..., Tensor] | None = None  # a kernel for a step of one token per row
+    preallocated: bool = False  # the last keys are preallocated for later tokens
+    decode_kernel: Callable[..., Tensor] | None = None  # a kernel for a step of one token per row
     eager: bool = False  # plain attention instead of fused kernels
     depth: int | None = None  # index in execution order, while inside a block
     memo: dict[Any, Any] = field(default_factory=dict)  # values shared by the layers of this pass
 
     @property
-    def reads_memory(self) -> bool:
-        return self.memory is not None or (self.cache is not None and self.cache.has_memory)
+    def has_encoder_output(self) -> bool:
+        return self.encoder_hidden_states is not None or (
+            self.cache is not None and self.cache.has_cross_attention
+        )
 
     @property
-    def askers(self) -> Tensor | None:
+    def query_stream(self) -> Tensor | None:
         """[batch, target]: slots of the query stream, counted from the first new token (XLNet)."""
         return None if self.permutation is None else self.permutation.targets
 
@@ -76,20 +80,20 @@ class PassContext:
         return self.depth
 
     @property
-    def places(self) -> Tensor:
+    def text_positions(self) -> Tensor:
         """[batch or 1, key]: index of each token in its text, from 0; -1 at padding.
 
         Unlike positions they are never given by the caller, and they cover the cached tokens.
         """
-        if "places" not in self.memo:
+        if "text_positions" not in self.memo:
             mask, slots = self.key_mask, self.k_slot
-            self.memo["places"] = (
-                positions_of(mask, len(slots), slots.device)
-                if self.documents is None
-                else positions_in(self.documents, mask)
+            self.memo["text_positions"] = (
+                count_positions(mask, len(slots), slots.device)
+                if self.document_ids is None
+                else count_positions_per_document(self.document_ids, mask)
             )
-        places: Tensor = self.memo["places"]
-        return places
+        found: Tensor = self.memo["text_positions"]
+        return found
 
     def name(self, tensor: str) -> str:
         """Returns the full name of a hook point."""
@@ -100,12 +104,12 @@ class PassContext:
         """Passes a tensor to the tap, if there is one, and returns the tap's result."""
         return value if self.tap is None else self.tap(self.name(tensor), value)
 
-    def asked(self, *tensors: str) -> bool:
+    def tap_wants(self, *tensors: str) -> bool:
         """Whether the tap wants one of these tensors."""
         return self.tap is not None and wants(self.tap, map(self.name, tensors))
 
 
-def before_text(real: Tensor, blank: int) -> tuple[Tensor, Tensor]:
+def padding_as_memory(real: Tensor, blank: int) -> tuple[Tensor, Tensor]:
     """Finds padding before a text, and makes the nearest `blank` slots of it visible.
 
     Args:
@@ -121,7 +125,7 @@ def before_text(real: Tensor, blank: int) -> tuple[Tensor, Tensor]:
     return before, real | (before & near)
 
 
-def joined(
+def extend_by_past(
     old: Tensor | None, new: Tensor | None, fill: int, old_shape: tuple[int, int], added: int
 ) -> Tensor | None:
     """Concatenates the values of earlier slots with those of `added` new ones.
@@ -139,14 +143,14 @@ def joined(
     return torch.cat((old, new), -1)
 
 
-def positions_of(mask: Tensor | None, length: int, device: torch.device) -> Tensor:
+def count_positions(mask: Tensor | None, length: int, device: torch.device) -> Tensor:
     """Counts real tokens from 0; padding is at -1. Without a mask all tokens are real."""
     if mask is None:
         return torch.arange(length, device=device)[None]
     return torch.where(mask, mask.cumsum(-1) - 1, -1)
 
 
-def positions_in(documents: Tensor, mask: Tensor | None) -> Tensor:
+def count_positions_per_document(documents: Tensor, mask: Tensor | None) -> Tensor:
     """Counts real tokens from 0 in every run of equal document numbers; padding is at -1."""
     real = torch.ones_like(documents, dtype=torch.bool) if mask is None else mask
     new = torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)

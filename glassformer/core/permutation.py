@@ -23,7 +23,7 @@ class Permutation:
     targets: Tensor | None = None
 
     @classmethod
-    def of(cls, order: Tensor, targets: Tensor | None = None) -> Self:
+    def from_order(cls, order: Tensor, targets: Tensor | None = None) -> Self:
         """Creates a permutation in which each token sees those before it in the order.
 
         Args:
@@ -34,6 +34,6 @@ class Permutation:
         hidden = (order[:, :, None] <= order[:, None, :]) & (order >= 0)[:, None, :]
         return cls(hidden, targets)
 
-    def over(self, slots: int) -> Tensor:
+    def mask_over(self, slots: int) -> Tensor:
         """Extends `hidden` to all slots; those of earlier segments are visible to all."""
         return F.pad(self.hidden, (slots - self.hidden.shape[-1], 0))

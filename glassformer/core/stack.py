@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.audio_image_embedding import SignalEmbedding, make_embedding
-from glassformer.core.block import Block
+from glassformer.core.block import make_block
 from glassformer.core.checkpointing import GradientCheckpointing
 from glassformer.core.embedding import Embedding, PositionTable
 from glassformer.core.linear import Linear
@@ -18,7 +18,7 @@ from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext
 from glassformer.core.positions.deberta import DisentangledPosition
 from glassformer.core.positions.deberta_convolution import DebertaConvolution
-from glassformer.core.positions.modules import make_position
+from glassformer.core.positions.registry import make_position
 from glassformer.errors import UnsupportedError
 from glassformer.spec import BlockSpec, LayerSpec, PositionSpec, StackSpec
 
@@ -28,7 +28,7 @@ LAYERS: dict[type, Callable[[int, Any], nn.Module]] = {}
 
 def make_layer(width: int, memory_width: int, spec: LayerSpec) -> nn.Module:
     if isinstance(spec, BlockSpec):
-        return Block(width, memory_width, spec)
+        return make_block(width, memory_width, spec)
     return LAYERS[type(spec)](width, spec)
 
 
@@ -47,7 +47,7 @@ class Stack(nn.Module):
         self.positions = nn.ModuleList()
         self.position_of = self._make_positions()  # per block: index into `positions`, or None
         self.checkpointing: GradientCheckpointing | None = None
-        self.around: Callable[..., Tensor] | None = None  # wraps every pass; see `adapters`
+        self.wrapper: Callable[..., Tensor] | None = None  # wraps every pass; see `adapters`
         table = spec.embed.position
         if table is not None and table.every_layer:  # the embedding adds the first layer's
             self.tables = nn.ModuleList(PositionTable(table, spec.width) for _ in spec.order[1:])
@@ -55,8 +55,8 @@ class Stack(nn.Module):
             self.convolution = DebertaConvolution(spec.width, spec.convolution)
         if spec.final_norm is not None:
             self.final_norm = make_norm(spec.widths[-1], spec.final_norm)
-        if spec.project is not None:
-            self.project = Linear(spec.widths[-1], spec.project, bias=False)
+        if spec.projection_width is not None:
+            self.project = Linear(spec.widths[-1], spec.projection_width, bias=False)
 
     def _make_positions(self) -> list[int | None]:
         """Creates the position modules, and returns the index of each block's module.
@@ -84,17 +84,19 @@ class Stack(nn.Module):
         segments: Tensor | None = None,
         languages: Tensor | None = None,
     ) -> Tensor:
-        if not self.spec.attention_blocks and (ctx.documents is not None or ctx.prefix is not None):
+        if not self.spec.attention_blocks and (
+            ctx.document_ids is not None or ctx.prefix_length is not None
+        ):
             raise UnsupportedError(
                 "Packed documents and prefixes are for models with attention; give this one a row "
                 "for every text."
             )
         x = embedded = self.embed(tokens, ctx, segments, languages)
-        if ctx.askers is not None:
-            x = torch.cat((x, self.embed.asking(ctx.askers)), 1)
+        if ctx.query_stream is not None:
+            x = torch.cat((x, self.embed.query_stream(ctx.query_stream)), 1)
         for depth, index in enumerate(self.spec.order):
-            if ctx.states is not None:
-                ctx.states.append(x)
+            if ctx.hidden_states is not None:
+                ctx.hidden_states.append(x)
             if self.training and self.spec.layer_dropout and self._skips():
                 continue
             ctx.depth = depth
@@ -110,10 +112,10 @@ class Stack(nn.Module):
             if depth == 0 and self.spec.convolution is not None:
                 x = self.convolution(embedded, x, ctx)
         ctx.depth = None
-        if ctx.states is not None:
-            ctx.states.append(x)
-        if ctx.askers is not None:
-            x = x[:, -ctx.askers.shape[1] :]
+        if ctx.hidden_states is not None:
+            ctx.hidden_states.append(x)
+        if ctx.query_stream is not None:
+            x = x[:, -ctx.query_stream.shape[1] :]
         return ctx.hook_point("final", self.norm(x))
 
     def pack(self) -> None:
@@ -126,7 +128,7 @@ class Stack(nn.Module):
     def norm(self, x: Tensor) -> Tensor:
         if self.spec.final_norm is not None:
             x = self.final_norm(x)
-        if self.spec.project is not None:
+        if self.spec.projection_width is not None:
             x = self.project(x)
         return F.dropout(x, self.spec.dropout, self.training)
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from glassformer.core.cache import Cache
 from glassformer.core.pass_context import (
     PassContext,
-    before_text,
-    joined,
-    positions_in,
-    positions_of,
+    count_positions,
+    count_positions_per_document,
+    extend_by_past,
+    padding_as_memory,
 )
 from glassformer.core.stack import Stack
 from glassformer.errors import InputError, UnsupportedError
@@ -22,7 +22,7 @@ from glassformer.errors import InputError, UnsupportedError
 
 def run(name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **more: Any) -> Tensor:
     """Runs a stack, through its wrapper if it has one (see `adapters`)."""
-    inner = _run if stack.around is None else partial(stack.around, _run)
+    inner = _run if stack.wrapper is None else partial(stack.wrapper, _run)
     return inner(name, stack, tokens, mask=mask, **more)
 
 
@@ -46,28 +46,30 @@ def _run(
     table = stack.spec.embed.position
     if positions is None:
         counted = mask
-        if table is not None and table.pad is not None:
-            real = tokens.ne(table.pad)
+        if table is not None and table.padding_idx is not None:
+            real = tokens.ne(table.padding_idx)
             counted = real if mask is None else real & mask
         if documents is None:
-            positions = positions_of(counted, new, device)
+            positions = count_positions(counted, new, device)
         else:
-            positions = positions_in(documents, counted)
-        if cache is not None and cache.positions is not None and documents is None:
-            positions = torch.where(positions < 0, positions, positions + cache.positions)
-    branches: Any = options.get("branches")
-    runs: Any = options.get("runs")
-    if branches is None:
-        in_rows = runs is None or runs.is_cuda  # otherwise texts share one row, and each must fit
-        length = past + new if in_rows else int(runs.diff().max())
+            positions = count_positions_per_document(documents, counted)
+        if cache is not None and cache.next_position is not None and documents is None:
+            positions = torch.where(positions < 0, positions, positions + cache.next_position)
+    tree_mask: Any = options.get("tree_mask")
+    cu_seqlens: Any = options.get("cu_seqlens")
+    if tree_mask is None:
+        in_rows = (
+            cu_seqlens is None or cu_seqlens.is_cuda
+        )  # otherwise texts share one row, and each must fit
+        length = past + new if in_rows else int(cu_seqlens.diff().max())
         if table is not None and length > table.length:
             raise InputError(
                 f"The text has {length} tokens and the model's positions end at {table.length}; "
                 "shorten it."
             )
-    blank = stack.spec.blanks
+    blank = stack.spec.empty_memory_slots
     blanks = 0 if past else blank
-    ordered, prefix = options.get("permutation") is not None, options.get("prefix")
+    ordered, prefix = options.get("permutation") is not None, options.get("prefix_length")
     if (documents is not None and (blank or ordered)) or (prefix is not None and ordered):
         raise UnsupportedError(
             "Packed documents have no blank memory of their own, and an order of reading goes "
@@ -76,38 +78,38 @@ def _run(
     if cache is not None and blanks and mask is None:  # blanks are not real; caches may be joined
         mask = torch.ones_like(tokens, dtype=torch.bool)
     if cache is not None or blanks:
-        kept = (None, None) if cache is None else (cache.mask, cache.segments)
+        kept = (None, None) if cache is None else (cache.mask, cache.token_type_ids)
         shape = (batch, past + blanks)
-        mask = joined(kept[0], mask, past > 0, shape, new)
+        mask = extend_by_past(kept[0], mask, past > 0, shape, new)
         if segments is not None and stack.spec.scores_segments:
-            segments = joined(kept[1], segments, 0, shape, new)
+            segments = extend_by_past(kept[1], segments, 0, shape, new)
     if cache is not None:
-        if documents is not None and cache.documents is not None:
-            documents = torch.cat((cache.documents, documents), -1)
+        if documents is not None and cache.document_ids is not None:
+            documents = torch.cat((cache.document_ids, documents), -1)
         if memory_mask is None:
-            memory_mask = cache.memory_mask
-        cache.memory_mask = memory_mask
+            memory_mask = cache.encoder_attention_mask
+        cache.encoder_attention_mask = memory_mask
     whole = torch.arange(past + blanks + new, device=device)
-    slots = whole if branches is None else branches.slots
+    slots = whole if tree_mask is None else tree_mask.slots
     ctx = PassContext(
         stack=name,
         q_slot=slots[past + blanks :],
         k_slot=slots,
         q_pos=positions,
         key_mask=mask,
-        documents=documents,
-        memory_mask=memory_mask,
+        document_ids=documents,
+        encoder_attention_mask=memory_mask,
         cache=cache,
-        blanks=blanks,
+        empty_memory_slots=blanks,
         training=stack.training,
         **options,
     )
     if blank and mask is not None:
-        before, ctx.key_mask = before_text(mask, blank)
-        ctx.before = before[:, -new:]
+        before, ctx.key_mask = padding_as_memory(mask, blank)
+        ctx.left_padding_is_memory = before[:, -new:]
     if stack.spec.scores_segments:
-        ctx.segments, segments = segments, None
+        ctx.token_type_ids, segments = segments, None
     hidden: Tensor = stack(tokens, ctx, segments, languages)
     if cache is not None:
-        cache.advance(positions, mask, documents, ctx.segments, blanks)
+        cache.advance(positions, mask, documents, ctx.token_type_ids, blanks)
     return hidden

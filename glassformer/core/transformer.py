@@ -9,24 +9,25 @@ from typing import Any, Self, Unpack
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.audio_image_embedding import PatchEmbedding, picture
+from glassformer.core.audio_image_embedding import PatchEmbedding, unpatchify
 from glassformer.core.cache import Cache
-from glassformer.core.heads import Head, pick
+from glassformer.core.heads import Head, pooling_positions
 from glassformer.core.hooks import ActivationCapture, Tap, chain
 from glassformer.core.input_rules import (
     as_mask,
     check_masked_patches,
     find_global_tokens,
     find_question,
+    last_tokens,
     main_input,
+    mask_question,
     rows,
-    without_answers,
+    shifted_right,
 )
 from glassformer.core.linear import Linear
 from glassformer.core.loss import IGNORED, labels_loss
 from glassformer.core.model_output import ModelOutput
 from glassformer.core.pass_options import PassOptions, check_options
-from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.core.span_head import SpanHead, make_head
 from glassformer.core.stack import Stack
 from glassformer.core.stack_pass import run
@@ -71,7 +72,7 @@ class Transformer(nn.Module):
         self.decoder = None if spec.decoder is None else Stack(spec.decoder, memory_width)
         width = spec.last_stack.out_width
         self.heads = nn.ModuleDict({head.name: make_head(width, head) for head in spec.heads})
-        for kept, follower in spec.tie:
+        for kept, follower in spec.tied_weights:
             owner, _, leaf = follower.rpartition(".")
             setattr(self.get_submodule(owner), leaf, self.get_parameter(kept))
 
@@ -146,18 +147,18 @@ class Transformer(nn.Module):
             if tokens is not None:
                 encoder_states = [] if output_hidden_states else None
                 memory = self.encode(
-                    tokens, mask, inputs_embeds=embeds, states=encoder_states, **shared
+                    tokens, mask, inputs_embeds=embeds, hidden_states=encoder_states, **shared
                 )
-            elif memory is None and not (cache is not None and cache.has_memory):
+            elif memory is None and not (cache is not None and cache.has_cross_attention):
                 raise InputError(
                     "This model has an encoder and a decoder: give the encoder's tokens as "
                     "`input_ids` and the decoder's as `decoder_input_ids`."
                 )
             if decoder_input_ids is None:
                 decoder_input_ids = self._decoder_input(tokens, mask, labels)
-                decoder_attention_mask = mask if self.spec.shift_text else None
+                decoder_attention_mask = mask if self.spec.shift_right else None
             tokens, embeds, mask = decoder_input_ids, None, as_mask(decoder_attention_mask)
-            if not self.spec.shift_text:
+            if not self.spec.shift_right:
                 text, text_mask = tokens, mask
         assert tokens is not None and text is not None
         name, stack = self._last
@@ -168,7 +169,7 @@ class Transformer(nn.Module):
         mask = rows(mask)
         if mask is not None and cache is not None and cache.length:
             mask = mask[:, -tokens.shape[1] :]  # it may cover the cached tokens, too
-        text_mask = rows(text_mask) if self.spec.shift_text else mask
+        text_mask = rows(text_mask) if self.spec.shift_right else mask
         global_tokens = find_global_tokens(
             self.spec, text, text_mask, rows(options.get("global_attention_mask")), cache
         )
@@ -178,7 +179,7 @@ class Transformer(nn.Module):
             segments = (~question).long()
         check_masked_patches(stack.spec, options.get("bool_masked_pos"))
         heads = self._wanted_heads(options)
-        inner = any(head.mixes or head.depth is not None for head in heads)
+        inner = any(head.num_weighted_layers or head.depth is not None for head in heads)
         states: list[Tensor] | None = [] if inner or output_hidden_states else None
         hidden = run(
             name,
@@ -190,17 +191,17 @@ class Transformer(nn.Module):
             languages=rows(options.get("language_ids")),
             positions=rows(position_ids),
             documents=rows(options.get("document_ids")),
-            runs=options.get("cu_seqlens"),
-            prefix=options.get("prefix_length"),
+            cu_seqlens=options.get("cu_seqlens"),
+            prefix_length=options.get("prefix_length"),
             permutation=options.get("permutation"),
-            branches=options.get("tree_mask"),
-            global_tokens=global_tokens,
-            memory=memory,
+            tree_mask=options.get("tree_mask"),
+            global_attention_mask=global_tokens,
+            encoder_hidden_states=memory,
             memory_mask=memory_mask,
-            story=options.get("memory_tokens"),
-            story_mask=options.get("memory_tokens_mask"),
-            hide=options.get("bool_masked_pos"),
-            states=states,
+            memory_tokens=options.get("memory_tokens"),
+            memory_tokens_mask=options.get("memory_tokens_mask"),
+            bool_masked_pos=options.get("bool_masked_pos"),
+            hidden_states=states,
             cache=cache,
             **shared,
         )
@@ -209,7 +210,7 @@ class Transformer(nn.Module):
             HeadInputs(hidden, states, text, text_mask, question, lead, logits_to_keep),
             options,
         )
-        scored = [head for head in heads if head.outputs is not None]
+        scored = [head for head in heads if head.num_outputs is not None]
         if options.get("return_features"):
             scored = []
         output = ModelOutput(
@@ -246,12 +247,12 @@ class Transformer(nn.Module):
         at = options.get("head_positions")
         results: dict[str, Tensor] = {}
         for head in heads:
-            where = pick(head, hidden, text, mask, self.spec.tokens)
+            where = pooling_positions(head, hidden, text, mask, self.spec.tokens)
             if at is not None and where is not None and where.dtype != torch.bool:
                 where = at.flatten()
             module = self.heads[head.name]
             assert isinstance(module, Head)
-            read = hidden if inputs.states is None else module.state(hidden, inputs.states)
+            read = hidden if inputs.states is None else module.select_layer(hidden, inputs.states)
             if inputs.last is not None and where is None:
                 read = read[:, -inputs.last :]
             if options.get("return_features"):
@@ -260,13 +261,13 @@ class Transformer(nn.Module):
                 continue
             result = module(read, where)
             if inputs.question is not None and head.after_question:
-                result = without_answers(result, inputs.question, mask)
+                result = mask_question(result, inputs.question, mask)
             if isinstance(module, SpanHead):
                 answers = module.search(hidden, result, mask)
                 results |= {f"{head.name}.{key}": value for key, value in answers.items()}
-            if head.pixels and isinstance(stack.embed, PatchEmbedding):
-                result = picture(result, stack.embed.grid(text), head.pixels)
-            shape = lead if head.choices else (*lead, *result.shape[1:])
+            if head.pixel_shuffle and isinstance(stack.embed, PatchEmbedding):
+                result = unpatchify(result, stack.embed.grid(text), head.pixel_shuffle)
+            shape = lead if head.multiple_choice else (*lead, *result.shape[1:])
             results[head.name] = result.view(shape)
         return results
 
@@ -285,8 +286,8 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Returns the decoder's input where none was given: the text or the labels, shifted."""
         start: int | Tensor | None = self.spec.tokens.start
-        if self.spec.shift_text and tokens is not None:
-            if self.spec.start_from_last:
+        if self.spec.shift_right and tokens is not None:
+            if self.spec.decoder_start == "last_token":
                 start = last_tokens(tokens, mask)
             return shifted_right(tokens, mask, start)
         if not isinstance(labels, Tensor):
@@ -296,7 +297,7 @@ class Transformer(nn.Module):
             )
         pad = self.spec.tokens.pad
         known = labels.masked_fill(labels == IGNORED, 0 if pad is None else pad)
-        if self.spec.start_from_last:
+        if self.spec.decoder_start == "last_token":
             start = last_tokens(known, labels != IGNORED)
         return shifted_right(known, None, start)
 
@@ -319,7 +320,7 @@ class Transformer(nn.Module):
         for name, target in named.items():
             head = head_among(heads, name, " with outputs")
             loss = labels_loss(self.spec, head, results[name], target, mask, self.problem_type)
-            losses.append(loss if len(named) == 1 else loss * head.weight)
+            losses.append(loss if len(named) == 1 else loss * head.loss_weight)
         return torch.stack(losses).sum()
 
     def encode(self, source: Tensor, source_mask: Tensor | None = None, **options: Any) -> Tensor:
@@ -366,7 +367,7 @@ class Transformer(nn.Module):
             residual: [batch, position, width].
             head: Name of a head that reads every position. Default: the first such head.
         """
-        heads = [spec for spec in self.spec.heads if spec.pick == "each"]
+        heads = [spec for spec in self.spec.heads if spec.pooling == "each"]
         if not heads:
             raise UnsupportedError("This model has no head that reads every position.")
         name = head_among(heads, head, " that reads every position").name
@@ -382,7 +383,7 @@ class Transformer(nn.Module):
     def new_cache(self) -> Cache:
         """Returns an empty cache with the memory limits of the model's spec."""
         memory = self.spec.last_stack.memory
-        return Cache() if memory is None else Cache(memory.limit, memory.reuse)
+        return Cache() if memory is None else Cache(memory.limit, memory.reuse_length)
 
     def pack(self) -> Self:
         """Packs the linear layers for inference on a CPU: about 10% faster, for twice their memory.

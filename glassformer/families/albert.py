@@ -83,13 +83,16 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config.only("is_decoder", False)
     config.only("add_cross_attention", False)
     stack = shared(config)
-    narrow, act = stack.words.factor, common.activation(config, "hidden_act", "gelu_new")
+    narrow, act = (
+        stack.token_embedding.embedding_size,
+        common.activation(config, "hidden_act", "gelu_new"),
+    )
     assert narrow is not None
     norm = stack.attention_blocks[0].norm
     masked = heads.masked_language_model(stack.embed.vocabulary, narrow, act, norm)
     pooled, count = heads.pooler(stack.width), len(common.labels(config))
     dropout = config.number("classifier_dropout_prob", 0.1)
-    order = replace(pooled, name="sentence_order", outputs=count, dropout=dropout)
+    order = replace(pooled, name="sentence_order", num_outputs=count, dropout=dropout)
     chosen: tuple[spec.HeadSpec, ...] = {
         **heads.encoder_heads(pooled, masked, count, dropout),
         "ForPreTraining": (masked, order),
@@ -113,7 +116,7 @@ def shared(config: ConfigReader) -> spec.StackSpec:
     firsts = (int(i / (layers / groups)) * inner for i in range(layers))
     return replace(
         plain,
-        embed=replace(plain.words, factor=config.integer("embedding_size", 128)),
+        embed=replace(plain.token_embedding, embedding_size=config.integer("embedding_size", 128)),
         blocks=plain.blocks[:1] * (groups * inner),
         order=tuple(first + j for first in firsts for j in range(inner)),
     )
@@ -146,7 +149,7 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
         WeightRule("classifier", "heads.classify.out"),
         WeightRule("predictions.dense", "heads.lm.transform.dense"),
         WeightRule("predictions.LayerNorm", "heads.lm.transform.norm"),
-        heads.masked_bias("predictions.", tied=bool(model.tie)),
+        heads.masked_bias("predictions.", tied=bool(model.tied_weights)),
         WeightRule("predictions.decoder", "heads.lm.out"),
         *bert.BODY,
     )

@@ -97,7 +97,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             blocks=tuple(map(layer, range(layers))),
         ),
         heads=chosen,
-        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
+        tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=1),
         labels=common.labels(config),
         init=spec.InitSpec(kind="uniform", std=0.1),
@@ -109,14 +109,14 @@ def classifier(config: ConfigReader, dropout: float) -> spec.HeadSpec:
     norm = spec.NormSpec(kind="batch")
     return spec.HeadSpec(
         name="classify",
-        pick="concat",
+        pooling="concat",
         norm=norm,
         dropout_in=dropout,
         transform=spec.TransformSpec(
             width=config.integer("lin_ftrs", 50), activation="relu", norm=norm, bias=False
         ),
         dropout=config.number("ps", 0.1),
-        outputs=len(common.labels(config)),
+        num_outputs=len(common.labels(config)),
         bias="none",
     )
 

@@ -87,17 +87,17 @@ def assemble(
         encoder=None if alone else encoder,
         decoder=decoder,
         heads=chosen,
-        tie=fairseq_like.ties(stacks, chosen) if tied else (),
+        tied_weights=fairseq_like.ties(stacks, chosen) if tied else (),
         tokens=tokens,
         labels=labels,
-        shift_text=kind in ("ForSequenceClassification", "ForQuestionAnswering"),
+        shift_right=kind in ("ForSequenceClassification", "ForQuestionAnswering"),
         init=spec.InitSpec(std=config.number("init_std", 0.02)),
     )
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
-        *fairseq_like.embeddings(shared=bool(model.tie)),
+        *fairseq_like.embeddings(shared=bool(model.tied_weights)),
         *fairseq_like.BODY,
         WeightRule("classification_head.dense", "heads.classify.transform.dense"),
         WeightRule("classification_head.out_proj", "heads.classify.out"),

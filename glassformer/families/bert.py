@@ -75,7 +75,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     pooled = heads.pooler(stack.width)
     masked = masked_head(config, stack, common.activation(config, "hidden_act", "gelu"))
     count, dropout = len(common.labels(config)), head_dropout(config)
-    next_sentence = replace(pooled, name="next_sentence", outputs=2)
+    next_sentence = replace(pooled, name="next_sentence", num_outputs=2)
     chosen: tuple[spec.HeadSpec, ...] = {
         **heads.encoder_heads(pooled, masked, count, dropout),
         "ForPreTraining": (masked, next_sentence),
@@ -141,7 +141,7 @@ def assemble(
         encoder=stack if name == "encoder" else None,
         decoder=stack if name == "decoder" else None,
         heads=chosen,
-        tie=heads.tie_head(config, chosen, f"{name}.embed.token.weight"),
+        tied_weights=heads.tie_head(config, chosen, f"{name}.embed.token.weight"),
         tokens=tokens,
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
@@ -179,6 +179,6 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
         WeightRule("cls.seq_relationship", "heads.next_sentence.out"),
         WeightRule("cls.predictions.transform.dense", "heads.lm.transform.dense"),
         WeightRule("cls.predictions.transform.LayerNorm", "heads.lm.transform.norm"),
-        heads.masked_bias("cls.predictions.", tied=bool(model.tie)),
+        heads.masked_bias("cls.predictions.", tied=bool(model.tied_weights)),
         WeightRule("cls.predictions.decoder", "heads.lm.out"),
     )

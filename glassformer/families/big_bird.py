@@ -85,7 +85,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     known = heads.encoder_heads(pooled, masked, count, dropout, dropout_in=dropout)
     chosen: tuple[spec.HeadSpec, ...] = {
         **known,
-        "ForPreTraining": (masked, replace(pooled, name="next_sentence", outputs=2)),
+        "ForPreTraining": (masked, replace(pooled, name="next_sentence", num_outputs=2)),
         "ForSequenceClassification": (
             replace(known["ForSequenceClassification"][0], transform=classify),
         ),
@@ -105,7 +105,8 @@ def body(config: ConfigReader) -> spec.StackSpec:
     )
     config.only("attention_type", "block_sparse", "original_full")
     blocks = spec.BlockSparsePattern(
-        size=config.integer("block_size", 64), random=config.integer("num_random_blocks", 3)
+        block_size=config.integer("block_size", 64),
+        num_random_blocks=config.integer("num_random_blocks", 3),
     )
     block, bias = stack.attention_blocks[0], config.flag("use_bias", True)
     sparse = config.word("attention_type", "block_sparse") == "block_sparse"
@@ -121,7 +122,9 @@ def body(config: ConfigReader) -> spec.StackSpec:
     )
     scale = stack.width**0.5 if config.flag("rescale_embeddings", False) else 1.0
     return replace(
-        stack, embed=replace(stack.words, scale=scale), blocks=(block,) * len(stack.blocks)
+        stack,
+        embed=replace(stack.token_embedding, scale=scale),
+        blocks=(block,) * len(stack.blocks),
     )
 
 

@@ -107,10 +107,10 @@ def head(vocabulary: int, depth: int | None, ahead: int) -> spec.HeadSpec:
     name = "lm" if depth is None else f"layer{depth}"
     return spec.HeadSpec(
         name=name if ahead == 1 else f"{name}_ahead{ahead}",
-        outputs=vocabulary,
+        num_outputs=vocabulary,
         depth=depth,
-        ahead=ahead,
-        weight=1.0 if ahead == 1 else 0.5,
+        prediction_offset=ahead,
+        loss_weight=1.0 if ahead == 1 else 0.5,
     )
 
 

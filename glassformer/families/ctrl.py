@@ -85,7 +85,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             final_norm=spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-6)),
         ),
         heads=chosen,
-        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
+        tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("initializer_range", 0.02)),

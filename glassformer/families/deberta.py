@@ -51,7 +51,9 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     block = stack.attention_blocks[0]
     block = replace(block, attention=replace(block.attention, key_bias=False))
     if isinstance(block.position, spec.DisentangledSpec):
-        block = replace(block, position=replace(block.position, shared=False, key_bias=False))
+        block = replace(
+            block, position=replace(block.position, shared_projections=False, key_bias=False)
+        )
     stack = replace(stack, blocks=(block,) * len(stack.blocks))
     return deberta_v2.with_head(config, architecture.removeprefix("Deberta"), stack)
 

@@ -131,7 +131,9 @@ def with_head(config: ConfigReader, kind: str, stack: spec.StackSpec) -> spec.Mo
     )[kind]
     model = bert.assemble(config, stack, chosen, common.special_tokens(config, pad=0))
     if masked.name == "enhanced_lm" and chosen == (masked,):
-        return replace(model, tie=(("encoder.embed.token.weight", "heads.enhanced_lm.out.weight"),))
+        return replace(
+            model, tied_weights=(("encoder.embed.token.weight", "heads.enhanced_lm.out.weight"),)
+        )
     return replace(model, heads=()) if kind == "Model" else model  # the bare model has no pooler
 
 
@@ -150,7 +152,7 @@ def body(config: ConfigReader) -> spec.StackSpec:
         activation=common.activation(config, "conv_act", "tanh"),
         norm=block.norm,
     )
-    embed = replace(stack.words, zero_padding=True)
+    embed = replace(stack.token_embedding, zero_padding=True)
     return replace(
         stack,
         embed=embed if biased else replace(embed, position=None),
@@ -176,9 +178,9 @@ def positions(
     return spec.DisentangledSpec(
         span=buckets if buckets > 0 else farthest,
         max_distance=farthest if buckets > 0 else None,
-        to_position="c2p" in kinds,
-        to_content="p2c" in kinds,
-        shared=shared,
+        content_to_position="c2p" in kinds,
+        position_to_content="p2c" in kinds,
+        shared_projections=shared,
         norm=norm if normed else None,
     ), terms
 
@@ -207,7 +209,7 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
         *RULES,
         WeightRule("cls.predictions.transform.dense", "heads.lm.transform.dense"),
         WeightRule("cls.predictions.transform.LayerNorm", "heads.lm.transform.norm"),
-        heads.masked_bias("cls.predictions.", tied=bool(model.tie)),
+        heads.masked_bias("cls.predictions.", tied=bool(model.tied_weights)),
         WeightRule("cls.predictions.decoder", "heads.lm.out"),
         WeightRule("lm_predictions.lm_head.dense", "heads.enhanced_lm.transform.dense"),
         WeightRule("lm_predictions.lm_head.LayerNorm", "heads.enhanced_lm.transform.norm"),

@@ -80,7 +80,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         chosen = heads.encoder_heads(
             spec.HeadSpec(
                 name="pooler",
-                pick="first",
+                pooling="first",
                 transform=spec.TransformSpec(width=width, activation="relu"),
             ),
             heads.masked_language_model(vocabulary, width, act, norm),
@@ -92,7 +92,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             width=width, embed=embed, blocks=(block,) * config.integer("n_layers", 6)
         ),
         heads=chosen,
-        tie=heads.tie_head(config, chosen, "encoder.embed.token.weight"),
+        tied_weights=heads.tie_head(config, chosen, "encoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=0),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("initializer_range", 0.02)),

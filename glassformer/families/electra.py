@@ -84,7 +84,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     )
     narrow = config.integer("embedding_size", 128)
     if narrow != stack.width:
-        stack = replace(stack, embed=replace(stack.words, factor=narrow))
+        stack = replace(stack, embed=replace(stack.token_embedding, embedding_size=narrow))
     masked = heads.masked_language_model(
         stack.embed.vocabulary, narrow, "gelu", stack.attention_blocks[0].norm
     )
@@ -93,7 +93,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         transform=spec.TransformSpec(
             width=stack.width, activation=common.activation(config, "hidden_act", "gelu")
         ),
-        outputs=1,
+        num_outputs=1,
         scalar=True,
     )
     pooled = replace(
@@ -123,10 +123,10 @@ def choose(config: ConfigReader, width: int) -> spec.HeadSpec:
     act = common.activation(config, "summary_activation", "gelu")
     return spec.HeadSpec(
         name="choose",
-        pick=picks[config.word("summary_type", "first")],
+        pooling=picks[config.word("summary_type", "first")],
         transform=spec.TransformSpec(width=width, activation=act),
-        outputs=1,
-        choices=True,
+        num_outputs=1,
+        multiple_choice=True,
         dropout_in=config.number("summary_first_dropout", 0.0),
         dropout=config.number("summary_last_dropout", 0.1),
     )

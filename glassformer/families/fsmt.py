@@ -39,7 +39,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         length=config.integer("max_position_embeddings", 1024),
         layout="inclusive",
         offset=pad + 1,
-        pad=pad,
+        padding_idx=pad,
     )
     source = config.integer("src_vocab_size", 42024)
     target = config.integer("tgt_vocab_size", 42024)
@@ -50,7 +50,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         encoder=fairseq_like.stack(config, "encoder", source, positions, norm=None),
         decoder=fairseq_like.stack(config, "decoder", target, positions, norm=None),
         heads=chosen,
-        tie=fairseq_like.ties(("decoder", "encoder"), chosen) if tied else (),
+        tied_weights=fairseq_like.ties(("decoder", "encoder"), chosen) if tied else (),
         tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("init_std", 0.02)),

@@ -83,7 +83,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
     dense = model.decoder.attention_blocks
     blocks = tuple(layer(depth, block) for depth, block in enumerate(dense))
-    embed = replace(model.decoder.words, segments_are_tokens=False)
+    embed = replace(model.decoder.token_embedding, segments_are_tokens=False)
     return replace(model, decoder=replace(model.decoder, embed=embed, blocks=blocks))
 
 

@@ -115,7 +115,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     return spec.ModelSpec(
         decoder=spec.StackSpec(width=width, embed=embed, blocks=blocks, final_norm=norm),
         heads=chosen,
-        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
+        tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config, bos=50256, eos=50256),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("initializer_range", 0.02)),

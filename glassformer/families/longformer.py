@@ -83,7 +83,7 @@ def blocks(config: ConfigReader, stack: spec.StackSpec) -> tuple[spec.BlockSpec,
     return tuple(
         replace(
             block,
-            attention=replace(block.attention, own_global=True),
+            attention=replace(block.attention, separate_global_projections=True),
             pattern=spec.AttentionPattern(left=size // 2, right=size // 2),
         )
         for block, size in zip(stack.attention_blocks, windows, strict=True)

@@ -60,7 +60,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         length=config.integer("max_position_embeddings", 1024),
         layout="inclusive",
         offset=pad + 1,
-        pad=pad,
+        padding_idx=pad,
     )
     encoder, decoder = (
         fairseq_like.stack(config, side, vocabulary, positions, norm=None, pre=True)
@@ -73,7 +73,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         encoder=encoder,
         decoder=decoder,
         heads=chosen,
-        tie=fairseq_like.ties(("encoder", "decoder"), chosen) if tied else (),
+        tied_weights=fairseq_like.ties(("encoder", "decoder"), chosen) if tied else (),
         tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("init_std", 0.02)),
@@ -81,6 +81,6 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    shared = bool(model.tie)
+    shared = bool(model.tied_weights)
     fixed = WeightRule((), "{stack}.embed.position", UNWRITTEN, optional=True)
     return (*fairseq_like.embeddings(shared), fixed, *fairseq_like.BODY)

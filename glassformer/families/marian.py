@@ -88,7 +88,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         encoder=None if alone else encoder,
         decoder=decoder,
         heads=chosen,
-        tie=fairseq_like.ties(stacks, chosen) if tied else (),
+        tied_weights=fairseq_like.ties(stacks, chosen) if tied else (),
         tokens=common.special_tokens(config, pad=58100, eos=0, start=58100),
         labels=common.labels(config),
         init=spec.InitSpec(kind="xavier", std=1.0),
@@ -96,5 +96,5 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    shared = ("encoder.embed.token.weight", "decoder.embed.token.weight") in model.tie
+    shared = ("encoder.embed.token.weight", "decoder.embed.token.weight") in model.tied_weights
     return (*fairseq_like.embeddings(shared), *fairseq_like.FIXED_POSITIONS, *fairseq_like.BODY)

@@ -45,7 +45,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     tokens = common.special_tokens(config, pad=1, bos=0, eos=2)
     kind = architecture.removeprefix("MBart")
     model = bart.assemble(config, kind, tokens, common.labels(config), pre=True)
-    return replace(model, start_from_last=model.shift_text)
+    return replace(model, decoder_start="last_token") if model.shift_right else model
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:

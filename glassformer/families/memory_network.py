@@ -53,7 +53,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     )
     hops = config.integer("num_hops", 3)
     answers = architecture.endswith("QuestionAnswering")
-    head = spec.HeadSpec(name="answer", pick="first", outputs=vocabulary, bias="none")
+    head = spec.HeadSpec(name="answer", pooling="first", num_outputs=vocabulary, bias="none")
     return spec.ModelSpec(
         encoder=spec.StackSpec(
             width=config.integer("hidden_size", 50),
@@ -61,7 +61,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             blocks=(spec.MemoryHopSpec(memory=sentence, project=not adjacent),) * hops,
         ),
         heads=(head,) if answers else (),
-        tie=tuple(ties(hops, adjacent, timed=length is not None, answers=answers)),
+        tied_weights=tuple(ties(hops, adjacent, timed=length is not None, answers=answers)),
         tokens=common.special_tokens(config, pad=0),
         init=spec.InitSpec(std=config.number("initializer_range", 0.1)),
     )

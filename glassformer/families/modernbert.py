@@ -100,30 +100,32 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config.only("classifier_pooling", *picks)
     classify = spec.HeadSpec(
         name="classify",
-        pick=picks[config.word("classifier_pooling", "cls")],
+        pooling=picks[config.word("classifier_pooling", "cls")],
         transform=spec.TransformSpec(
             width=encoder.width,
             activation=common.activation(config, "classifier_activation", "gelu"),
             norm=encoder.final_norm,
             bias=config.flag("classifier_bias", False),
         ),
-        outputs=count,
+        num_outputs=count,
         dropout=config.number("classifier_dropout", 0.0),
     )
-    each = replace(classify, name="tag", pick="each")
+    each = replace(classify, name="tag", pooling="each")
     bias: Literal["learned", "none"] = "learned" if config.flag("decoder_bias", True) else "none"
     chosen: tuple[spec.HeadSpec, ...] = {
         "Model": (),
-        "ForMaskedLM": (replace(each, name="lm", outputs=words, bias=bias, dropout=0.0),),
+        "ForMaskedLM": (replace(each, name="lm", num_outputs=words, bias=bias, dropout=0.0),),
         "ForSequenceClassification": (classify,),
-        "ForMultipleChoice": (replace(classify, name="choose", outputs=1, choices=True),),
+        "ForMultipleChoice": (
+            replace(classify, name="choose", num_outputs=1, multiple_choice=True),
+        ),
         "ForTokenClassification": (each,),
-        "ForQuestionAnswering": (replace(each, name="span", outputs=2),),
+        "ForQuestionAnswering": (replace(each, name="span", num_outputs=2),),
     }[architecture.removeprefix("ModernBert")]
     return spec.ModelSpec(
         encoder=encoder,
         heads=chosen,
-        tie=heads.tie_head(config, chosen, "encoder.embed.token.weight"),
+        tied_weights=heads.tie_head(config, chosen, "encoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=50283, bos=50281, eos=50282),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("initializer_range", 0.02)),

@@ -33,6 +33,51 @@ NAMES = {  # of classes in config.json; other classes are written without "Spec"
     "T5BiasSpec": "Buckets",
     "RelativePositionSpec": "Relative",
 }
+FIELDS = {  # of specs in config.json, where they differ from the names in the code
+    "AdaptiveSpec": {"div_value": "shrink"},
+    "TokenEmbeddingSpec": {"embedding_size": "factor", "has_query_stream": "asks"},
+    "AudioFramesSpec": {"num_mel_bins": "bands"},
+    "PatchEmbeddingSpec": {
+        "image_size": "image",
+        "patch_size": "patch",
+        "has_mask_token": "blank",
+    },
+    "AttentionSpec": {
+        "separate_global_projections": "own_global",
+        "compression_factor": "compress",
+    },
+    "BlockSparsePattern": {"block_size": "size", "num_random_blocks": "random"},
+    "HeadSpec": {
+        "pooling": "pick",
+        "num_outputs": "outputs",
+        "multiple_choice": "choices",
+        "num_weighted_layers": "mixes",
+        "pixel_shuffle": "pixels",
+        "prediction_offset": "ahead",
+        "loss_weight": "weight",
+    },
+    "ModelSpec": {
+        "tied_weights": "tie",
+        "optional_ties": "loose",
+        "shift_right": "shift_text",
+        "decoder_start": "start_from_last",
+    },
+    "PositionTableSpec": {"padding_idx": "pad"},
+    "T5BiasSpec": {"num_buckets": "buckets"},
+    "DisentangledSpec": {
+        "content_to_position": "to_position",
+        "position_to_content": "to_content",
+        "shared_projections": "shared",
+    },
+    "RelativePositionSpec": {
+        "clamp_length": "clamp",
+        "bidirectional": "both_ways",
+        "shared_biases": "shared",
+    },
+    "MemorySpec": {"reuse_length": "reuse", "zero_initialized": "blank"},
+    "StackSpec": {"projection_width": "project"},
+}
+VALUES = {"start_from_last": {False: "start_token", True: "last_token"}}  # in config.json: in code
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
@@ -59,7 +104,10 @@ def config_of(model: spec.ModelSpec) -> dict[str, Any]:
 def to_plain(value: Any) -> Any:
     """Converts a spec to JSON values; "is" holds the name of each dataclass."""
     if is_dataclass(value):
-        plain = {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+        names = names_in_file(type(value))
+        plain = {names[field]: to_plain(getattr(value, field)) for field in names}
+        for name in VALUES.keys() & plain.keys():
+            plain[name] = next(key for key, held in VALUES[name].items() if held == plain[name])
         return {"is": name_in_file(type(value)), **plain}
     return [to_plain(item) for item in value] if isinstance(value, tuple) else value
 
@@ -76,10 +124,21 @@ def from_plain(value: Any, hint: Any) -> Any:
     if kind is None:
         raise ValueError(f"{value['is']!r} is not known here")
     hints = get_type_hints(kind)
-    known = {name: from_plain(item, hints[name]) for name, item in value.items() if name != "is"}
+    names = {in_file: name for name, in_file in names_in_file(kind).items()}
+    known = {}
+    for name, item in value.items():
+        if name != "is":
+            held = VALUES[name][item] if name in VALUES else item
+            known[names[name]] = from_plain(held, hints[names[name]])
     return kind(**known)
 
 
 def name_in_file(kind: type) -> str:
     """The name of a spec class in config.json, which stays when the class is renamed."""
     return NAMES.get(kind.__name__, kind.__name__.removesuffix("Spec"))
+
+
+def names_in_file(kind: type) -> dict[str, str]:
+    """Maps the fields of a spec class to their names in config.json, which stay when renamed."""
+    renamed = FIELDS.get(kind.__name__, {})
+    return {field.name: renamed.get(field.name, field.name) for field in fields(kind)}

@@ -114,7 +114,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     )
     embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 50272),
-        factor=narrow,
+        embedding_size=narrow,
         project="sum" if narrow is None else "token",
         position=spec.PositionTableSpec(
             length=config.integer("max_position_embeddings", 2048), offset=2
@@ -128,11 +128,11 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             embed=embed,
             blocks=(block,) * config.integer("num_hidden_layers", 12),
             final_norm=None if ends_bare else norm,
-            project=narrow,
+            projection_width=narrow,
             layer_dropout=config.number("layerdrop", 0.0),
         ),
         heads=chosen,
-        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
+        tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=1, bos=2, eos=2),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("init_std", 0.02)),

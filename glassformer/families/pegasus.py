@@ -66,7 +66,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         encoder=None if alone else encoder,
         decoder=decoder,
         heads=chosen,
-        tie=fairseq_like.ties(stacks, chosen) if tied else (),
+        tied_weights=fairseq_like.ties(stacks, chosen) if tied else (),
         tokens=common.special_tokens(config, pad=0, eos=1, start=0),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("init_std", 0.02)),
@@ -74,5 +74,5 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    shared = bool(model.tie)
+    shared = bool(model.tied_weights)
     return (*fairseq_like.embeddings(shared), *fairseq_like.FIXED_POSITIONS, *fairseq_like.BODY)

@@ -108,7 +108,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             final_norm=norm,
         ),
         heads=chosen,
-        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
+        tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
         tokens=common.special_tokens(config, bos=1, eos=2),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("initializer_range", 0.02)),

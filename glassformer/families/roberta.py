@@ -73,7 +73,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     pad = config.integer("pad_token_id", 1)
     rows = config.integer("max_position_embeddings", 512)
     stack = bert.body(
-        config, spec.PositionTableSpec(length=rows - pad - 1, offset=pad + 1, pad=pad)
+        config, spec.PositionTableSpec(length=rows - pad - 1, offset=pad + 1, padding_idx=pad)
     )
     dropout = bert.head_dropout(config)
     chosen = heads.encoder_heads(
@@ -94,6 +94,6 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
         WeightRule("classifier.out_proj", "heads.classify.out"),
         WeightRule("lm_head.dense", "heads.lm.transform.dense"),
         WeightRule("lm_head.layer_norm", "heads.lm.transform.norm"),
-        heads.masked_bias("lm_head.", tied=bool(model.tie)),
+        heads.masked_bias("lm_head.", tied=bool(model.tied_weights)),
         WeightRule("lm_head.decoder", "heads.lm.out"),
     )

@@ -99,11 +99,11 @@ def assemble(config: ConfigReader, kind: str, scaled: bool) -> spec.ModelSpec:
         encoder=encoder,
         decoder=None if alone else decoder,
         heads=chosen,
-        tie=() if alone else tie if kind == "ForConditionalGeneration" else tie[:1],
-        loose=(output,),
+        tied_weights=() if alone else tie if kind == "ForConditionalGeneration" else tie[:1],
+        optional_ties=(output,),
         tokens=common.special_tokens(config, pad=0, eos=1),
         labels=common.labels(config),
-        shift_text=kind in ("ForSequenceClassification", "ForQuestionAnswering"),
+        shift_right=kind in ("ForSequenceClassification", "ForQuestionAnswering"),
         init=spec.InitSpec(kind="fan_in", std=config.number("initializer_factor", 1.0)),
     )
 
@@ -127,7 +127,7 @@ def stack(config: ConfigReader, side: str, layers: int) -> spec.StackSpec:
         ffn=ffn,
         norm=norm,
         position=spec.T5BiasSpec(
-            buckets=config.integer("relative_attention_num_buckets", 32),
+            num_buckets=config.integer("relative_attention_num_buckets", 32),
             max_distance=config.integer("relative_attention_max_distance", 128),
             bidirectional=side == "encoder",
         ),

@@ -89,10 +89,10 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     clusters = spec.AdaptiveSpec(
         cutoffs=tuple(config.optional("cutoffs", [20000, 40000, 200000])),
         width=config.integer("d_embed", 1024),
-        shrink=config.integer("div_val", 4),
+        div_value=config.integer("div_val", 4),
     )
     stack, ties = body(config, clusters), tied(config, clusters)
-    lm = spec.HeadSpec(name="lm", outputs=stack.embed.vocabulary, adaptive=clusters)
+    lm = spec.HeadSpec(name="lm", num_outputs=stack.embed.vocabulary, adaptive=clusters)
     chosen: tuple[spec.HeadSpec, ...] = {
         "Model": (),
         "LMHeadModel": (lm,),
@@ -101,7 +101,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     return spec.ModelSpec(
         decoder=stack,
         heads=chosen,
-        tie=ties if chosen == (lm,) else (),
+        tied_weights=ties if chosen == (lm,) else (),
         tokens=common.special_tokens(config, eos=0),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("init_std", 0.02)),
@@ -113,7 +113,7 @@ def body(config: ConfigReader, clusters: spec.AdaptiveSpec) -> spec.StackSpec:
     config.only("sample_softmax", -1, 0)
     width, memory = config.integer("d_model", 1024), config.integer("mem_len", 1600)
     dropout, clamp = config.number("dropout", 0.1), config.integer("clamp_len", 1000)
-    same_length, one_table = config.flag("same_length", True), clusters.shrink == 1
+    same_length, one_table = config.flag("same_length", True), clusters.div_value == 1
     if same_length and memory < 1:
         raise config.wrong("mem_len", "above 0 where same_length is true")
     block = spec.BlockSpec(
@@ -130,7 +130,8 @@ def body(config: ConfigReader, clusters: spec.AdaptiveSpec) -> spec.StackSpec:
         norm=spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-5)),
         placement="pre" if config.flag("pre_lnorm", False) else "post",
         position=spec.RelativePositionSpec(
-            clamp=clamp if clamp > 0 else None, shared=not config.flag("untie_r", True)
+            clamp_length=clamp if clamp > 0 else None,
+            shared_biases=not config.flag("untie_r", True),
         ),
         pattern=spec.AttentionPattern(left=memory - 1, right=0) if same_length else spec.CAUSAL,
         dropout=dropout,
@@ -138,7 +139,7 @@ def body(config: ConfigReader, clusters: spec.AdaptiveSpec) -> spec.StackSpec:
     embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 267735),
         adaptive=None if one_table else clusters,
-        factor=clusters.width if one_table and clusters.width != width else None,
+        embedding_size=clusters.width if one_table and clusters.width != width else None,
         project="token",
         scale=math.sqrt(width),
         dropout=dropout,
@@ -148,7 +149,7 @@ def body(config: ConfigReader, clusters: spec.AdaptiveSpec) -> spec.StackSpec:
         embed=embed,
         blocks=(block,) * config.integer("n_layer", 18),
         dropout=dropout,
-        memory=spec.MemorySpec(length=memory, blank=True),
+        memory=spec.MemorySpec(length=memory, zero_initialized=True),
     )
 
 
@@ -160,7 +161,7 @@ def tied(config: ConfigReader, clusters: spec.AdaptiveSpec) -> tuple[tuple[str, 
     config.only("tie_weight", True)
     tables, projects = ("decoder.embed.token.tables.{}", "decoder.embed.token.projects.{}")
     several = range(len(clusters.cutoffs) + 1)
-    if one_table := clusters.shrink == 1:
+    if one_table := clusters.div_value == 1:
         tables, projects = "decoder.embed.token", "decoder.embed.project"
     whole = config.flag("tie_word_embeddings", True)
     others = config.flag("proj_share_all_but_first", True)
@@ -185,7 +186,7 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
         WeightRule(f"{LAYER}.dec_attn.{theirs}", f"decoder.positions.{{i}}.{ours}")
         for theirs, ours in BIASES.items()
     ]
-    if position.shared:  # stored once; older files repeat it in every layer
+    if position.shared_biases:  # stored once; older files repeat it in every layer
         biases = [
             WeightRule(
                 f"{{base}}{theirs}",

@@ -106,7 +106,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         if kinds[depth] == LOCAL:
             return replace(plain, pattern=replace(spec.CAUSAL, block=block))
         if kinds[depth] == COMPRESSED:
-            return replace(plain, attention=replace(plain.attention, compress=factor))
+            return replace(plain, attention=replace(plain.attention, compression_factor=factor))
         return plain
 
     return each_layer(model, layer)

@@ -92,8 +92,12 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     outputs = stride**2 * config.integer("num_channels", 3)
     chosen = {
         "Model": pooled,
-        "ForImageClassification": spec.HeadSpec(name="classify", pick="first", outputs=len(labels)),
-        "ForMaskedImageModeling": spec.HeadSpec(name="paint", outputs=outputs, pixels=stride),
+        "ForImageClassification": spec.HeadSpec(
+            name="classify", pooling="first", num_outputs=len(labels)
+        ),
+        "ForMaskedImageModeling": spec.HeadSpec(
+            name="paint", num_outputs=outputs, pixel_shuffle=stride
+        ),
     }[kind]
     return spec.ModelSpec(
         encoder=encoder,
@@ -124,9 +128,9 @@ def body(config: ConfigReader, blank: bool) -> spec.StackSpec:
     )
     patches = spec.PatchEmbeddingSpec(
         channels=config.integer("num_channels", 3),
-        image=extent(config, "image_size", 224),
-        patch=extent(config, "patch_size", 16),
-        blank=blank,
+        image_size=extent(config, "image_size", 224),
+        patch_size=extent(config, "patch_size", 16),
+        has_mask_token=blank,
         dropout=dropout,
     )
     layers = config.integer("num_hidden_layers", 12)

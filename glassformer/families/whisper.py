@@ -127,12 +127,12 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     mixes = config.flag("use_weighted_layer_sum", False)
     classify = spec.HeadSpec(
         name="classify",
-        pick="mean",
-        mixes=len(encoder.blocks) + 1 if mixes else 0,
+        pooling="mean",
+        num_weighted_layers=len(encoder.blocks) + 1 if mixes else 0,
         transform=spec.TransformSpec(
             width=config.integer("classifier_proj_size", 256), activation="linear"
         ),
-        outputs=len(labels),
+        num_outputs=len(labels),
     )
     chosen: tuple[spec.HeadSpec, ...] = {
         "Model": (),
@@ -144,7 +144,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         encoder=None if kind == "ForCausalLM" else encoder,
         decoder=None if kind == "ForAudioClassification" else decoder,
         heads=chosen,
-        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
+        tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=50256, bos=50256, eos=50256, start=50257),
         labels=labels,
         init=spec.InitSpec(std=config.number("init_std", 0.02)),
@@ -157,7 +157,9 @@ def listener(config: ConfigReader) -> spec.StackSpec:
     table = spec.PositionTableSpec(length=length, layout="inclusive")
     plain = stack(config, "encoder", 0, table)
     frames = spec.AudioFramesSpec(
-        bands=config.integer("num_mel_bins", 80), position=table, dropout=plain.words.dropout
+        num_mel_bins=config.integer("num_mel_bins", 80),
+        position=table,
+        dropout=plain.token_embedding.dropout,
     )
     return replace(plain, embed=frames)
 
@@ -175,7 +177,7 @@ def stack(
     attention = replace(block.attention, key_bias=False)
     block = replace(block, attention=attention, cross=block.cross and attention)
     return replace(
-        plain, embed=replace(plain.words, scale=1.0), blocks=(block,) * len(plain.blocks)
+        plain, embed=replace(plain.token_embedding, scale=1.0), blocks=(block,) * len(plain.blocks)
     )
 
 

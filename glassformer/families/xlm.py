@@ -95,8 +95,8 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     assert choose.transform is not None
     classify = spec.HeadSpec(
         name="classify",
-        pick=choose.pick,
-        outputs=count,
+        pooling=choose.pooling,
+        num_outputs=count,
         activation=choose.transform.activation,
         dropout=choose.dropout_in,
     )
@@ -116,7 +116,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         encoder=None if causal else stack,
         decoder=stack if causal else None,
         heads=chosen,
-        tie=heads.tie_head(config, chosen, f"{place}.embed.token.weight"),
+        tied_weights=heads.tie_head(config, chosen, f"{place}.embed.token.weight"),
         tokens=common.special_tokens(config, pad=pad, bos=bos, eos=eos),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("init_std", 0.02)),

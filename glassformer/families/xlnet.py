@@ -83,9 +83,9 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     choose = electra.choose(config, stack.width)
     classify = spec.HeadSpec(
         name="classify",
-        pick=choose.pick,
+        pooling=choose.pooling,
         transform=choose.transform,
-        outputs=count,
+        num_outputs=count,
         dropout=choose.dropout,
     )
     chosen: tuple[spec.HeadSpec, ...] = {
@@ -103,7 +103,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         encoder=None if causal else stack,
         decoder=stack if causal else None,
         heads=chosen,
-        tie=heads.tie_head(config, chosen, f"{place}.embed.token.weight"),
+        tied_weights=heads.tie_head(config, chosen, f"{place}.embed.token.weight"),
         tokens=common.special_tokens(config, pad=5, bos=1, eos=2),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
@@ -135,7 +135,7 @@ def body(config: ConfigReader) -> spec.StackSpec:
         norm=spec.NormSpec(eps=config.number("layer_norm_eps", 1e-12)),
         placement="post",
         position=spec.RelativePositionSpec(
-            clamp=clamp if clamp > 0 else None, both_ways=not causal, segments=True
+            clamp_length=clamp if clamp > 0 else None, bidirectional=not causal, segments=True
         ),
         pattern=spec.CAUSAL if causal else spec.FULL,
         dropout=dropout,
@@ -143,13 +143,13 @@ def body(config: ConfigReader) -> spec.StackSpec:
     return spec.StackSpec(
         width=width,
         embed=spec.TokenEmbeddingSpec(
-            vocabulary=config.integer("vocab_size", 32000), asks=True, dropout=dropout
+            vocabulary=config.integer("vocab_size", 32000), has_query_stream=True, dropout=dropout
         ),
         blocks=(block,) * config.integer("n_layer", 24),
         dropout=dropout,
         memory=spec.MemorySpec(
             length=config.nullable("mem_len", 512) or None,
-            reuse=config.optional("reuse_len") or None,
+            reuse_length=config.optional("reuse_len") or None,
         ),
     )
 

@@ -96,9 +96,11 @@ class BeamRunner(Runner):
         self.width = knobs.num_beams
         assert net.decoder is not None
         table = net.decoder.spec.embed.position
-        self.pad = None if table is None else table.pad  # padding token, which takes no position
+        self.pad = (
+            None if table is None else table.padding_idx
+        )  # padding token, which takes no position
         self.head = next(
-            h.name for h in net.spec.heads if h.pick == "each" and h.outputs is not None
+            h.name for h in net.spec.heads if h.pooling == "each" and h.num_outputs is not None
         )
         self.slots: BranchSlots | None = None
         self.search: BeamState | None = None
@@ -170,7 +172,7 @@ class BeamRunner(Runner):
         a few prefills.
         """
         shape, net = shape_of(requests), self.net
-        if any(s is not None and s.around is not None for s in (net.encoder, net.decoder)):
+        if any(s is not None and s.wrapper is not None for s in (net.encoder, net.decoder)):
             return None  # the tokens of an adapter are read, too
         known = self.shelf is not None and self.shelf.helps([r.prompt for r in requests])
         if self.device.type != "cuda" or self.slots is None or shape is None or known:
@@ -194,8 +196,8 @@ class BeamRunner(Runner):
             k_slot=slots.slot,
             q_pos=slots.position if self.pad is None else torch.where(real, slots.position, -1),
             key_mask=slots.real,
-            memory_mask=slots.memory_mask,
-            branches=TreeMask(slots.own, slots.slot),
+            encoder_attention_mask=slots.encoder_attention_mask,
+            tree_mask=TreeMask(slots.own, slots.slot),
             cache=slots,
         )
         hidden = self.net.decoder(tokens, ctx)

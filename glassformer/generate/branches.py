@@ -41,8 +41,8 @@ def branches_fit(net: Transformer) -> bool:
             isinstance(layer, BlockSpec)
             and isinstance(layer.pattern, AttentionPattern)
             and (layer.pattern.right, layer.pattern.block) == (0, None)
-            and layer.attention.compress is None
-            and not layer.attention.own_global
+            and layer.attention.compression_factor is None
+            and not layer.attention.separate_global_projections
             and isinstance(layer.position, RotarySpec | T5BiasSpec | AlibiSpec | None)
             for layer in stack.blocks
         )
@@ -67,7 +67,9 @@ class BranchRunner(Runner):
         self.joins = not counts_slots(net)
         assert net.spec.decoder is not None
         table = net.spec.decoder.embed.position
-        self.pad = None if table is None else table.pad  # padding token, which takes no position
+        self.pad = (
+            None if table is None else table.padding_idx
+        )  # padding token, which takes no position
         self.own = torch.ones(0, width, 0, dtype=torch.bool, device=self.device)
         self.slots = torch.zeros(0, dtype=torch.long, device=self.device)  # [key]
         self.position = torch.zeros(0, width, dtype=torch.long, device=self.device)
@@ -75,11 +77,11 @@ class BranchRunner(Runner):
     def read(self, requests: Sequence[GenerationRequest], width: int) -> Tensor:
         logits = super().read(requests, 1)
         cache = self.cache
-        assert cache is not None and cache.positions is not None
+        assert cache is not None and cache.next_position is not None
         before, length, new = self.own.shape[2], cache.length, len(requests)
         old = F.pad(self.own, (length - before, 0))
         self.own = torch.cat((old, old.new_ones(new, width, length)))
-        fresh = cache.positions.expand(cache.batch, width)[-new:]
+        fresh = cache.next_position.expand(cache.batch_size, width)[-new:]
         self.position = torch.cat((self.position, fresh))
         self.slots = torch.arange(length, device=self.device)
         return logits.repeat_interleave(width, 0)
@@ -87,7 +89,7 @@ class BranchRunner(Runner):
     def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
         assert self.cache is not None
         tokens = tokens.view(-1, self.width)
-        if len(tokens) != self.cache.batch:
+        if len(tokens) != self.cache.batch_size:
             self.cache.select(parents[:: self.width] // self.width)
         itself = torch.eye(self.width, dtype=torch.bool, device=self.device)
         own = self.own.flatten(0, 1)[parents].view(len(tokens), self.width, -1)

@@ -14,7 +14,7 @@ def context_length(stack: Any) -> int | None:
     adapter.
     """
     length: int | None = stack.spec.context_length
-    taken = 0 if stack.around is None else int(stack.around.takes(stack))
+    taken = 0 if stack.wrapper is None else int(stack.wrapper.num_virtual_tokens(stack))
     return None if length is None else length - taken
 
 

@@ -19,7 +19,7 @@ from glassformer.core.embedding import Embedding
 from glassformer.core.heads import Head
 from glassformer.core.linear import Linear
 from glassformer.core.norm import LayerNorm, RMSNorm
-from glassformer.core.positions.modules import RotaryPosition
+from glassformer.core.positions.rotary import RotaryPosition
 from glassformer.generate import fused_kernels
 from glassformer.generate.fused_attention import attend
 from glassformer.generate.slots import StaticCache
@@ -43,23 +43,25 @@ def knows(net: Transformer) -> bool:
     plain_embed = (
         isinstance(embed, TokenEmbeddingSpec)
         and embed.norm is None
-        and embed.factor is None
+        and embed.embedding_size is None
         and embed.adaptive is None
         and not embed.segments
         and embed.bag is None
-        and (table is None or not (table.every_layer or table.pad is not None))
+        and (table is None or not (table.every_layer or table.padding_idx is not None))
     )
     plain_head = (
-        head.pick == "each"
-        and head.outputs is not None
+        head.pooling == "each"
+        and head.num_outputs is not None
         and (head.norm, head.transform, head.adaptive, head.softcap) == (None,) * 4
-        and (head.scale, head.activation, head.mixes) == (1.0, "linear", 0)
+        and (head.scale, head.activation, head.num_weighted_layers) == (1.0, "linear", 0)
     )
-    plain_stack = stack.project is None and stack.convolution is None and stack.memory is None
+    plain_stack = (
+        stack.projection_width is None and stack.convolution is None and stack.memory is None
+    )
     known = plain_embed and plain_head and plain_stack and all(map(_knows_block, stack.blocks))
     layers = [module for module in net.modules() if isinstance(module, Linear)]
     plain = all("weight" in layer._parameters for layer in layers)  # not quantized
-    adapted = any(layer._forward_hooks for layer in layers) or net.decoder.around is not None
+    adapted = any(layer._forward_hooks for layer in layers) or net.decoder.wrapper is not None
     return known and plain and not adapted
 
 
@@ -75,7 +77,7 @@ def _knows_block(block: Any) -> bool:
         and block.attention_normed
         and block.norm.kind in ("layer", "rms")
         and attention.score == "dot"
-        and (attention.softcap, attention.qk_norm, attention.compress) == (None,) * 3
+        and (attention.softcap, attention.qk_norm, attention.compression_factor) == (None,) * 3
         and attention.head_dim in (32, 64, 128, 256)
         and (position is None or turned)
         and (pattern.right, pattern.block, pattern.dilation) == (0, None, 1)
@@ -196,13 +198,13 @@ class FusedStep:
             width, kind_of(norm), change is not None, self.early, columns, num_warps=4,
             **self.launch,
         )  # fmt: skip
-        if linear is self.head and linear.roomy is not None and linear.whole_bias is None:
-            return F.linear(normed, linear.roomy)[:, :height]
+        if linear is self.head and linear.padded_weight is not None and linear.full_bias is None:
+            return F.linear(normed, linear.padded_weight)[:, :height]
         if gated and self.suits(width, 128):
             out = normed.new_empty(self.rows, height)
             self.some_rows(normed, linear, out, activation, gated)
             return out
-        x = F.linear(normed, linear.weight, linear.whole_bias)
+        x = F.linear(normed, linear.weight, linear.full_bias)
         if activation == "linear" and not gated:
             return x
         out = x.new_empty(self.rows, height)
@@ -219,7 +221,7 @@ class FusedStep:
         if self.suits(x.shape[1], WIDE):
             self.some_rows(x, linear, self.stream)
             return None
-        return F.linear(x, linear.weight, linear.whole_bias)
+        return F.linear(x, linear.weight, linear.full_bias)
 
     def suits(self, width: int, multiple: int) -> bool:
         """Returns whether `some_rows` is faster than a cuBLAS product plus another launch."""
@@ -236,7 +238,7 @@ class FusedStep:
         height, width = linear.weight.shape
         height = height // 2 if gated else height
         columns, at_once, splits = (64, 128, 1) if gated else (32, 256, 2)
-        bias = linear.whole_bias
+        bias = linear.full_bias
         fused_kernels.project_rows[(triton.cdiv(height, columns), splits)](
             x, linear.weight, self.none if bias is None else bias, out, self.parts,
             self.arrived, self.rows, height, width, activation, bias is not None, gated,
@@ -256,7 +258,7 @@ class FusedStep:
         adds: bool = False,
     ) -> None:
         width = linear.weight.shape[1]
-        bias = linear.whole_bias
+        bias = linear.full_bias
         rows, warps = fused_kernels.row_shape(width, gated)
         fused_kernels.project_row[(triton.cdiv(height, rows),)](
             x, *self.weights(norm), linear.weight, self.none if bias is None else bias, out,

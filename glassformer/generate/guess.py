@@ -64,7 +64,7 @@ class DraftModel:
 
     def _next(self, tokens: list[int]) -> int:
         memory = None
-        if self.source is not None and not self.cache.has_memory:
+        if self.source is not None and not self.cache.has_cross_attention:
             memory = self.net.encode(torch.as_tensor(self.source, device=self.device)[None])
         ids = torch.tensor([tokens], device=self.device)
         out = self.net.decode(ids, memory=memory, cache=self.cache, logits_to_keep=1)

@@ -26,7 +26,7 @@ class RequestBuilder:
         self, net: Transformer, tokenizer: Tokenizer | None, saved: Mapping[str, Any]
     ) -> None:
         if net.decoder is None or not any(
-            head.pick == "each" and head.outputs is not None for head in net.spec.heads
+            head.pooling == "each" and head.num_outputs is not None for head in net.spec.heads
         ):
             raise UnsupportedError(
                 "This model cannot write: it needs a decoder and a language-model head."

@@ -138,11 +138,11 @@ def prepare(linear: Linear) -> None:
     """
     weight = linear.weight
     weight.data = weight.detach().contiguous()
-    if weight.shape[0] % EVEN and linear.roomy is None:
-        roomy = F.pad(weight.detach(), (0, 0, 0, -weight.shape[0] % EVEN))
-        weight.data = roomy[: weight.shape[0]]
-        linear.roomy = roomy
-    linear.instead = linear_of
+    if weight.shape[0] % EVEN and linear.padded_weight is None:
+        padded_weight = F.pad(weight.detach(), (0, 0, 0, -weight.shape[0] % EVEN))
+        weight.data = padded_weight[: weight.shape[0]]
+        linear.padded_weight = padded_weight
+    linear.forward_override = linear_of
 
 
 def linear_of(x: Tensor, linear: Linear) -> Tensor | None:
@@ -151,10 +151,10 @@ def linear_of(x: Tensor, linear: Linear) -> Tensor | None:
     Returns None if the standard implementation is to be used.
     """
     if x.numel() == x.shape[-1]:
-        one: Tensor = row_linear(x, linear.weight, linear.whole_bias)
+        one: Tensor = row_linear(x, linear.weight, linear.full_bias)
         return one
-    if linear.roomy is None:
+    if linear.padded_weight is None:
         return None
-    out = F.linear(x, linear.roomy)[..., : linear.weight.shape[0]]
-    bias = linear.whole_bias
+    out = F.linear(x, linear.padded_weight)[..., : linear.weight.shape[0]]
+    bias = linear.full_bias
     return out if bias is None else out + bias

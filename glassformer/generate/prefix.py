@@ -12,16 +12,15 @@ from itertools import groupby
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.core import Cache, Transformer
-from glassformer.core.linear import TensorVersion
+from glassformer.core.versioning import ModelVersion
 from glassformer.spec import AttentionPattern, BlockSpec
 
 LEAST = 32  # minimum tokens of a prefix; reading fewer is as fast as a lookup
 LEAST_ON_GPU = 512  # the same minimum on a GPU
 WORTH = 64  # tokens that a separate pass must save
-SIMPLE = (float, int, str)
 Ids = tuple[int, ...]
 Read = Callable[[Sequence[Ids], Cache], Tensor]  # reads rows into a cache; returns logits
 
@@ -46,19 +45,19 @@ def can_share(net: Transformer) -> bool:
     stack = net.spec.decoder
     if stack is None or net.spec.encoder is not None or next(net.parameters()).is_inference():
         return False  # changes of weights made in inference mode cannot be detected
-    if net.decoder is None or net.decoder.around is not None:
+    if net.decoder is None or net.decoder.wrapper is not None:
         return False  # an adapter adds more to the cache than the text
     table = stack.embed.position
     return (
         stack.memory is None
         and stack.convolution is None
         and not stack.scores_segments
-        and (table is None or table.pad is None)
+        and (table is None or table.padding_idx is None)
         and all(
             isinstance(layer, BlockSpec)
             and isinstance(layer.pattern, AttentionPattern)
             and (layer.pattern.right, layer.pattern.block) == (0, None)
-            and layer.attention.compress is None
+            and layer.attention.compression_factor is None
             for layer in stack.blocks
         )
     )
@@ -91,7 +90,7 @@ class PrefixCache:
         self._drop()
 
     def is_of(self, net: Transformer) -> bool:
-        return self.net is not None and self.net.holds(net)
+        return self.net is not None and self.net.matches(net)
 
     def helps(self, prompts: Sequence[Ids]) -> bool:
         """Returns whether some prompts have a common prefix, or one with a cached text."""
@@ -119,61 +118,6 @@ class PrefixCache:
 def least_for(net: Transformer) -> int:
     """Returns the minimum number of tokens of a shared prefix on the model's device."""
     return LEAST if next(net.parameters()).device.type == "cpu" else LEAST_ON_GPU
-
-
-class ModelVersion:
-    """State of a model, to detect when it has changed."""
-
-    def __init__(self, net: nn.Module) -> None:
-        tensors, self.settings = _walk(net)
-        self.origin = TensorVersion(*tensors)
-
-    def holds(self, net: nn.Module) -> bool:
-        tensors, settings = _walk(net)
-        return (
-            self.settings == settings
-            and len(tensors) == len(self.origin.seen)
-            and self.origin.holds(*tensors)
-        )
-
-    def only_moved(self, net: nn.Module) -> bool:
-        """Returns whether all values are unchanged, even if their storage moved.
-
-        The first generation moves weights to where its kernels read them best.
-        """
-        tensors, settings = _walk(net)
-        seen = self.origin.seen
-        return (
-            self.settings == settings
-            and len(tensors) == len(seen)
-            and all(
-                tensor._version == version
-                and (tensor.data_ptr() == was.data_ptr() or torch.equal(tensor, was))
-                for tensor, (was, version) in zip(tensors, seen, strict=True)
-            )
-        )
-
-
-def _walk(net: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
-    """Returns the model's tensors, and for each module its settings and hooks.
-
-    A setting may be an adapter's scale; the ids of hooks are never reused. This runs on every call,
-    and `net.modules` would take twice as long.
-    """
-    tensors: list[Tensor | None] = []
-    settings: list[tuple[object, ...]] = []
-    waiting: list[nn.Module | None] = [net]
-    while waiting:
-        module = waiting.pop()
-        if module is None:
-            continue
-        tensors += module._parameters.values()
-        tensors += module._buffers.values()
-        simple = [value for value in vars(module).values() if isinstance(value, SIMPLE)]
-        hooks = *module._forward_hooks, *module._forward_pre_hooks
-        settings.append((id(module), *simple, *hooks))
-        waiting += module._modules.values()
-    return [tensor for tensor in tensors if tensor is not None], settings
 
 
 def read_once(shelf: PrefixCache, prompts: Sequence[Ids], read: Read) -> tuple[Cache, Tensor]:
@@ -296,7 +240,7 @@ def laid(parts: Sequence[tuple[CachedPrefix | None, int]], new: int) -> Cache:
     cache._self = {depth: (rows(depth, 0), rows(depth, 1)) for depth in model._self}
     cache.length = length
     counts = torch.tensor([[count] for _, count in parts], device=model.device)
-    cache.positions = counts
+    cache.next_position = counts
     if any(count < length for _, count in parts):
         cache.mask = torch.arange(length, device=model.device) >= length - counts
     return cache

@@ -91,7 +91,7 @@ class Runner:
             tokens: [row]: the newest token of each row.
         """
         assert self.cache is not None
-        if len(parents) != self.cache.batch or not torch.equal(
+        if len(parents) != self.cache.batch_size or not torch.equal(
             parents, torch.arange(len(parents), device=parents.device)
         ):
             self.cache.select(parents)
@@ -125,7 +125,7 @@ def is_edited(net: Transformer) -> bool:
     Only the plain runner supports that.
     """
     stacks = (net.encoder, net.decoder)
-    return any(getattr(stack.around, "edits", None) for stack in stacks if stack is not None)
+    return any(getattr(stack.wrapper, "edits", None) for stack in stacks if stack is not None)
 
 
 def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor | None]:

@@ -30,8 +30,10 @@ class StaticCache(Cache):
             self._self[depth] = (both[0], both[1])
         for depth, (k, v) in like._cross.items():
             self._cross[depth] = (k.new_zeros(rows, *k.shape[1:]), v.new_zeros(rows, *v.shape[1:]))
-        if like.memory_mask is not None:
-            self.memory_mask = like.memory_mask.new_ones(rows, like.memory_mask.shape[1])
+        if like.encoder_attention_mask is not None:
+            self.encoder_attention_mask = like.encoder_attention_mask.new_ones(
+                rows, like.encoder_attention_mask.shape[1]
+            )
 
     @classmethod
     def empty(cls, net: Transformer, rows: int, capacity: int) -> StaticCache:
@@ -61,29 +63,29 @@ class StaticCache(Cache):
             (k.shape[2], k.dtype) == (self._cross[depth][0].shape[2], self._cross[depth][0].dtype)
             for depth, (k, _) in cache._cross.items()
         )
-        mask = (self.memory_mask is None) == (cache.memory_mask is None)
+        mask = (self.encoder_attention_mask is None) == (cache.encoder_attention_mask is None)
         return self.capacity >= longest and same and mask
 
     def reads(self, source: int, padded: bool) -> bool:
         """Returns whether the cross-attention input has this length, with or without padding."""
-        return source_length(self) == source and padded == (self.memory_mask is not None)
+        return source_length(self) == source and padded == (self.encoder_attention_mask is not None)
 
     def lay(self, cache: Cache) -> None:
         """Copies the contents of a growing cache into the first rows."""
-        assert cache.positions is not None
-        rows, length = cache.batch, cache.length
+        assert cache.next_position is not None
+        rows, length = cache.batch_size, cache.length
         for depth, held in cache._self.items():
             for mine, other in zip(self._self[depth], held, strict=True):
                 mine[:rows, :, :length] = other[:, :, :length]
         for depth, held in cache._cross.items():
             for mine, other in zip(self._cross[depth], held, strict=True):
                 mine[:rows] = other
-        if self.memory_mask is not None and cache.memory_mask is not None:
-            self.memory_mask[:rows] = cache.memory_mask
+        if self.encoder_attention_mask is not None and cache.encoder_attention_mask is not None:
+            self.encoder_attention_mask[:rows] = cache.encoder_attention_mask
         self.real.fill_(False)
         self.real[:rows, :length] = cache.real_tokens
         self.real[:, length:] = True  # future tokens; masked by causality until then
-        self.position[:rows] = cache.positions
+        self.position[:rows] = cache.next_position
         self.next.fill_(length)
         self.length = length
 
@@ -91,16 +93,18 @@ class StaticCache(Cache):
         """Returns some rows as a growing cache."""
         cache = Cache()
         cache.length, cache.mask = self.length, self.real[rows, : self.length]
-        cache.positions = self.position[rows]
+        cache.next_position = self.position[rows]
         cache._self = {d: (k[rows], v[rows]) for d, (k, v) in self._self.items()}
         cache._cross = {d: (k[rows], v[rows]) for d, (k, v) in self._cross.items()}
-        cache.memory_mask = None if self.memory_mask is None else self.memory_mask[rows]
+        cache.encoder_attention_mask = (
+            None if self.encoder_attention_mask is None else self.encoder_attention_mask[rows]
+        )
         return cache
 
     def rearrange(self, parents: Tensor) -> None:
         """Replaces every row by a copy of its parent, in place."""
         held = [x for pair in (*self._self.values(), *self._cross.values()) for x in pair]
-        masks = [] if self.memory_mask is None else [self.memory_mask]
+        masks = [] if self.encoder_attention_mask is None else [self.encoder_attention_mask]
         for x in (*held, *masks, self.real, self.position):
             x.copy_(x.index_select(0, parents))
 
@@ -120,11 +124,11 @@ class PrefillCache(Cache):
     def settle(self) -> None:
         """Sets the lengths and positions of the static cache after the pass."""
         slots, length = self.slots, self.length
-        assert self.positions is not None
+        assert self.next_position is not None
         slots.real.fill_(True)
         if self.mask is not None:
             slots.real[:, :length] = self.mask
-        slots.position.copy_(self.positions.expand_as(slots.position))
+        slots.position.copy_(self.next_position.expand_as(slots.position))
         slots.next.fill_(length)
 
 
@@ -145,11 +149,11 @@ def with_room(cache: Cache, slots: StaticCache | None, request: GenerationReques
     known = 0 if slots is None else source_length(slots)
     room = -(-length // SOURCE) * SOURCE
     extra = (known if room <= known <= LONGER * room else room) - length
-    if extra or (slots is not None and slots.memory_mask is not None):
-        mask = cache.memory_mask
+    if extra or (slots is not None and slots.encoder_attention_mask is not None):
+        mask = cache.encoder_attention_mask
         if mask is None:
-            mask = torch.ones(cache.batch, length, dtype=torch.bool, device=cache.device)
-        cache.memory_mask = F.pad(mask, (0, extra))
+            mask = torch.ones(cache.batch_size, length, dtype=torch.bool, device=cache.device)
+        cache.encoder_attention_mask = F.pad(mask, (0, extra))
         for depth, (k, v) in cache._cross.items():
             cache._cross[depth] = F.pad(k, (0, 0, 0, extra)), F.pad(v, (0, 0, 0, extra))
     return cache

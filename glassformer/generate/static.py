@@ -39,7 +39,7 @@ def fits(net: Transformer) -> bool:
             isinstance(layer, BlockSpec)
             and isinstance(layer.pattern, AttentionPattern)
             and (layer.pattern.right, layer.pattern.block) == (0, None)
-            and layer.attention.compress is None
+            and layer.attention.compression_factor is None
             and isinstance(layer.position, RotarySpec | T5BiasSpec | AlibiSpec | None)
             for layer in stack.blocks
         )
@@ -67,13 +67,13 @@ def decode(net: Transformer, tokens: Tensor, slots: StaticCache) -> Tensor:
         k_slot=slots.places,
         q_pos=slots.position,
         key_mask=slots.real,
-        memory_mask=slots.memory_mask,
+        encoder_attention_mask=slots.encoder_attention_mask,
         cache=slots,
-        spare=True,
-        newest=attend_newest if has_kernel(net) else None,
+        preallocated=True,
+        decode_kernel=attend_newest if has_kernel(net) else None,
     )
     hidden = net.decoder(tokens, ctx)
-    head = next(h.name for h in net.spec.heads if h.pick == "each" and h.outputs is not None)
+    head = next(h.name for h in net.spec.heads if h.pooling == "each" and h.num_outputs is not None)
     logits: Tensor = net.heads[head](hidden, None)[:, -1].float()
     slots.next.add_(1)
     slots.position.add_(1)
@@ -128,7 +128,7 @@ class StaticRunner(Runner):
             return None
         length = -(-max(len(request.prompt) for request in requests) // LENGTH) * LENGTH
         assert self.net.spec.decoder is not None and self.net.decoder is not None
-        if self.net.decoder.around is not None:  # the adapter adds tokens to the prompt
+        if self.net.decoder.wrapper is not None:  # the adapter adds tokens to the prompt
             return None
         table = self.net.spec.decoder.embed.position
         return length if length <= (LONGEST if table is None else table.length) else None
@@ -154,7 +154,7 @@ class StaticRunner(Runner):
         """Copies the prefilled cache into the static one, which is reused if possible."""
         assert self.cache is not None
         cache = with_room(self.cache, self.slots, requests[0])
-        self.live, self.cache = cache.batch, None
+        self.live, self.cache = cache.batch_size, None
         longest = cache.length + max(request.limit for request in requests)
         if self.slots is None or not self.slots.holds(cache, longest):
             self.slots = StaticCache(cache, self.rows, -(-longest // PAGE) * PAGE)

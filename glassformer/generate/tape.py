@@ -18,7 +18,8 @@ from glassformer.core.embedding import Embedding
 from glassformer.core.heads import Head
 from glassformer.core.linear import Linear
 from glassformer.core.norm import LayerNorm, RMSNorm
-from glassformer.core.positions.modules import AlibiBias, RotaryPosition, alibi_slopes
+from glassformer.core.positions.alibi import AlibiBias, alibi_slopes
+from glassformer.core.positions.rotary import RotaryPosition
 from glassformer.generate.build import library
 from glassformer.spec import AttentionPattern
 from glassformer.weights.quantization import QuantizedLinear
@@ -264,7 +265,7 @@ class Tape:
             form, weight = INT4, self.at(layer.kernel().blocks)
         else:
             form, weight = FORMS[layer.weight.dtype], self.at(layer.weight)
-        bias = layer.whole_bias
+        bias = layer.full_bias
         self.add(
             LINEAR,
             form=form,

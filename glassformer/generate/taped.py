@@ -42,7 +42,7 @@ def knows(net: Transformer) -> bool:
     return (
         (weight.device.type, weight.dtype in FORMS, net.training) == ("cpu", True, False)
         and knows_embedding(spec.embed)
-        and (spec.convolution, spec.memory, spec.project) == (None, None, None)
+        and (spec.convolution, spec.memory, spec.projection_width) == (None, None, None)
         and all(isinstance(layer, BlockSpec) and knows_block(layer) for layer in spec.blocks)
         and len({(b.attention.key_heads, b.attention.head_dim) for b in spec.attention_blocks}) == 1
         and knows_head(net.spec.heads[0])
@@ -54,9 +54,9 @@ def knows(net: Transformer) -> bool:
 def knows_embedding(embed: TokenEmbeddingSpec) -> bool:
     table = embed.position
     return (
-        (embed.factor, embed.adaptive, embed.bag) == (None, None, None)
+        (embed.embedding_size, embed.adaptive, embed.bag) == (None, None, None)
         and not (embed.segments or embed.zero_padding)
-        and (table is None or (table.pad is None and not table.every_layer))
+        and (table is None or (table.padding_idx is None and not table.every_layer))
     )
 
 
@@ -66,7 +66,8 @@ def knows_block(block: BlockSpec) -> bool:
         block.cross is None
         and isinstance(pattern, AttentionPattern)
         and (pattern.right, pattern.dilation, pattern.block) == (0, 1, None)
-        and (attention.score, attention.compress, attention.own_global) == ("dot", None, False)
+        and (attention.score, attention.compression_factor, attention.separate_global_projections)
+        == ("dot", None, False)
         and isinstance(block.position, RotarySpec | AlibiSpec | None)
         and block.norm.kind != "batch"
         and block.ffn.activation in ACTIVATIONS
@@ -75,15 +76,16 @@ def knows_block(block: BlockSpec) -> bool:
 
 def knows_head(head: HeadSpec) -> bool:
     return (
-        (head.pick, head.norm, head.transform, head.adaptive) == ("each", None, None, None)
-        and (head.scale, head.activation, head.mixes, head.depth) == (1.0, "linear", 0, None)
-        and head.outputs is not None
+        (head.pooling, head.norm, head.transform, head.adaptive) == ("each", None, None, None)
+        and (head.scale, head.activation, head.num_weighted_layers, head.depth)
+        == (1.0, "linear", 0, None)
+        and head.num_outputs is not None
     )
 
 
 def knows_module(module: nn.Module) -> bool:
     """Returns False for replaced, hooked or wrapped modules, which a tape cannot represent."""
-    listens = module._forward_hooks or module._forward_pre_hooks or getattr(module, "around", None)
+    listens = module._forward_hooks or module._forward_pre_hooks or getattr(module, "wrapper", None)
     plain = (Linear, QuantizedLinear, Projection)
     return not listens and (not isinstance(module, nn.Linear) or type(module) in plain)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -134,8 +134,11 @@ def cache_size(view: View) -> CacheSize:
     return CacheSize(len(blocks), first.key_heads, first.head_dim, token, memory, memory * cross)
 
 
+BeamState = Literal["kept", "finished", "pruned"]
+
+
 @dataclass(frozen=True)
-class Node:
+class BeamNode:
     """A token in the beam search tree.
 
     Attributes:
@@ -145,7 +148,7 @@ class Node:
         text: The token's text.
         logprob: The log-probability of this token.
         score: The sum of log-probabilities since the prompt.
-        state: "kept", "finished" or "pruned".
+        state: What beam search did with it.
     """
 
     parent: int | None
@@ -154,13 +157,13 @@ class Node:
     text: str
     logprob: float
     score: float
-    state: str
+    state: BeamState
 
 
 @torch.no_grad()
 def beam_tree(
     view: View, beams: int, length: int, **options: Any
-) -> tuple[list[Node], list[tuple[int, GenerationOutput]]]:
+) -> tuple[list[BeamNode], list[tuple[int, GenerationOutput]]]:
     """Runs a beam search after the view's text and returns every candidate it considered.
 
     Args:
@@ -181,11 +184,15 @@ def beam_tree(
     with standing(view.model, view.edits, alone=True):
         ((_, best),) = writer.results([request], turned)
     assert best.tree is not None
-    nodes: list[Node] = []
+    nodes: list[BeamNode] = []
     alive: list[int] = []  # the newest node of each beam
     for number, step in enumerate(best.tree):
         grown: list[int] = []
-        parts = {"kept": step.kept, "finished": step.finished, "pruned": step.pruned}
+        parts: dict[BeamState, list[BeamCandidate]] = {
+            "kept": step.kept,
+            "finished": step.finished,
+            "pruned": step.pruned,
+        }
         for state, branches in parts.items():
             for branch in branches:
                 if state == "kept":
@@ -198,15 +205,20 @@ def beam_tree(
 
 
 def _node(
-    view: View, nodes: list[Node], alive: list[int], step: int, branch: BeamCandidate, state: str
-) -> Node:
+    view: View,
+    nodes: list[BeamNode],
+    alive: list[int],
+    step: int,
+    branch: BeamCandidate,
+    state: BeamState,
+) -> BeamNode:
     parent = alive[branch.beam] if alive else None
     before = 0.0 if parent is None else nodes[parent].score
     text = view.token_text(branch.token)
-    return Node(parent, step, branch.token, text, branch.score - before, branch.score, state)
+    return BeamNode(parent, step, branch.token, text, branch.score - before, branch.score, state)
 
 
-def _path(nodes: list[Node], place: int | None) -> list[int]:
+def _path(nodes: list[BeamNode], place: int | None) -> list[int]:
     """The tokens from the prompt to a node."""
     found: list[int] = []
     while place is not None:

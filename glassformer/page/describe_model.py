@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 from glassformer.errors import GlassformerError
+from glassformer.families.native import names_in_file
 from glassformer.inside.attribute.predictions import (
     Predicts,
     output_names,
     predicting_heads,
     predicts,
 )
+from glassformer.page.model_description import (
+    AttentionDescription,
+    HeadDescription,
+    LayerDescription,
+    LayerKind,
+    MaskToken,
+    ModelKind,
+    NormDescription,
+    OutputDescription,
+    PatternDescription,
+    PredictionKind,
+    StackDescription,
+    StackDescriptions,
+    StructureResponse,
+)
+from glassformer.page.request_types import AttentionType
 from glassformer.spec import (
     AttentionPattern,
     AttentionSpec,
@@ -34,68 +51,80 @@ from glassformer.tasks.heads import kind_of
 from glassformer.tasks.model_protocol import TaskModel
 from glassformer.weights.quantization import count_parameters
 
-KINDS = {RecurrentSpec: "recurrent", ConvolutionalSpec: "convolutional", MemoryHopSpec: "hop"}
-OF_BLOCKS = (
-    "attention",
-    "cross",
-    "ffn",
-    "norm",
-    "placement",
-    "residual",
-    "position",
-    "pattern",
-)
-Facts = dict[str, Any]
+LAYER_KINDS: dict[type[LayerSpec], LayerKind] = {
+    RecurrentSpec: "recurrent",
+    ConvolutionalSpec: "convolutional",
+    MemoryHopSpec: "hop",
+}
 
 
-def model_kind(spec: ModelSpec) -> str:
+def model_kind(spec: ModelSpec) -> ModelKind:
     """Returns "encoder", "decoder" or "encoder-decoder"."""
     if spec.encoder is None:
         return "decoder"
     return "encoder" if spec.decoder is None else "encoder-decoder"
 
 
-def structure(model: TaskModel, tuned: str | None) -> Facts:
-    """Returns the structure of a model; `tuned` is the head that its tuned lens is for."""
+def structure(id: str, model: TaskModel, tuned: str | None) -> StructureResponse:
+    """Describes the structure of a model.
+
+    Args:
+        id: The id of the model.
+        model: The model.
+        tuned: The head that its tuned lens is for.
+
+    Returns:
+        The description.
+    """
     spec = model.spec
-    stacks = {"encoder": spec.encoder, "decoder": spec.decoder}
-    there = {name: stack for name, stack in stacks.items() if stack is not None}
-    speaking: list[str | None] = [head.name for head in predicting_heads(model)]
+    stacks: StackDescriptions = {}
+    if spec.encoder is not None:
+        stacks["encoder"] = describe_stack(spec.encoder)
+    if spec.decoder is not None:
+        stacks["decoder"] = describe_stack(spec.decoder)
+    heads: list[str | None] = [head.name for head in predicting_heads(model)]
     return {
+        "model": id,
         "kind": model_kind(spec),
         "architecture": model.architecture,
         "parameters": count_parameters(model),
-        "reads": {"pair": reads_pairs(model), "target": len(there) == 2 and not spec.shift_text},
-        "sights": sights(spec),
-        "stacks": {name: stack_facts(stack) for name, stack in there.items()},
+        "reads": {"pair": reads_pairs(model), "target": len(stacks) == 2 and not spec.shift_right},
+        "attention_types": attention_types(spec),
+        "stacks": stacks,
         "last": "encoder" if spec.decoder is None else "decoder",
-        "heads": [head_facts(model, head) for head in spec.heads],
-        "outputs": [output_facts(model, name, tuned) for name in speaking or [None]],
-        "tie": [list(pair) for pair in spec.tie],
+        "heads": [describe_head(model, head) for head in spec.heads],
+        "outputs": [describe_output(model, name, tuned) for name in heads or [None]],
+        "tie": list(spec.tied_weights),
     }
 
 
-def output_facts(model: TaskModel, head: str | None, tuned: str | None) -> Facts:
+def prediction_kind(what: str) -> PredictionKind:
+    """Returns the kind of a prediction with its literal type."""
+    return cast(PredictionKind, what)
+
+
+def describe_output(model: TaskModel, head: str | None, tuned: str | None) -> OutputDescription:
     """Describes what the page can show for a head; `head` is None if no head predicts anything."""
-    said, why = said_by(model, head)
+    predicted, why = prediction_of(model, head)
+    what = None if predicted is None else prediction_kind(predicted.what)
     return {
         "head": head,
         "predicts": {
-            "what": said and said.what,
+            "what": what,
             "why": why,
-            "labels": list(said.labels) if said else [],
-            "several": bool(said and said.several),
-            "number": bool(said and said.number),
-            "ends": (said.head.outputs or 0) if said and said.what == "span" else 0,
-            "lens": bool(said and said.lens),
+            "labels": list(predicted.labels) if predicted else [],
+            "several": bool(predicted and predicted.several),
+            "number": bool(predicted and predicted.number),
+            "ends": (predicted.head.num_outputs or 0) if predicted and what == "span" else 0,
+            "lens": bool(predicted and predicted.lens),
         },
-        "tuned": bool(said and said.lens and head == tuned),
-        "writes": bool(said and said.what == "next" and model.tokenizer is not None),
-        "mask": mask_of(model) if said and said.what == "masked" else None,
+        "tuned": bool(predicted and predicted.lens and head == tuned),
+        "writes": what == "next" and model.tokenizer is not None,
+        "mask": mask_of(model) if what == "masked" else None,
     }
 
 
-def said_by(model: TaskModel, head: str | None) -> tuple[Predicts | None, str | None]:
+def prediction_of(model: TaskModel, head: str | None) -> tuple[Predicts | None, str | None]:
     """Returns what the head predicts, or the reason why it predicts nothing."""
     try:
         return predicts(model, head), None
@@ -103,12 +132,13 @@ def said_by(model: TaskModel, head: str | None) -> tuple[Predicts | None, str | 
         return None, str(error)
 
 
-def sights(spec: ModelSpec) -> list[str]:
+def attention_types(spec: ModelSpec) -> list[AttentionType]:
     """Returns the kinds of attention of a model: "encoder", "decoder", "cross"."""
-    found = []
-    for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-        if stack is not None and stack.attention_blocks:
-            found.append(name)
+    found: list[AttentionType] = []
+    if spec.encoder is not None and spec.encoder.attention_blocks:
+        found.append("encoder")
+    if spec.decoder is not None and spec.decoder.attention_blocks:
+        found.append("decoder")
     if spec.decoder is not None and any(b.cross for b in spec.decoder.attention_blocks):
         found.append("cross")
     return found
@@ -127,7 +157,7 @@ def _frames_pairs(model: TaskModel) -> bool:
     return any(model.tokenizer.encode("a", "b").special_mask[1:-1])
 
 
-def mask_of(model: TaskModel) -> Facts | None:
+def mask_of(model: TaskModel) -> MaskToken | None:
     tokenizer = model.tokenizer
     if tokenizer is None or "mask" not in tokenizer.special:
         return None
@@ -135,7 +165,7 @@ def mask_of(model: TaskModel) -> Facts | None:
     return {"token": token, "text": tokenizer.token(token)}
 
 
-def stack_facts(stack: StackSpec) -> Facts:
+def describe_stack(stack: StackSpec) -> StackDescription:
     embed, table = stack.embed, stack.embed.position
     words = embed if isinstance(embed, TokenEmbeddingSpec) else None
     return {
@@ -145,35 +175,46 @@ def stack_facts(stack: StackSpec) -> Facts:
         "reads": "text" if words else "sound" if isinstance(embed, AudioFramesSpec) else "images",
         "embed": {
             "scale": words.scale if words else 1.0,
-            "position": position_facts(table),
+            "position": describe_position(table),
             "segments": embed.segments,
-            "norm": norm_facts(words.norm if words else None),
-            "factor": words.factor if words else None,
+            "norm": describe_norm(words.norm if words else None),
+            "factor": words.embedding_size if words else None,
         },
-        "layers": [layer_facts(stack.blocks[index], index) for index in stack.order],
-        "final_norm": norm_facts(stack.final_norm),
+        "layers": [describe_layer(stack.blocks[index], index) for index in stack.order],
+        "final_norm": describe_norm(stack.final_norm),
     }
 
 
-def layer_facts(layer: LayerSpec, index: int) -> Facts:
+def describe_layer(layer: LayerSpec, index: int) -> LayerDescription:
     if not isinstance(layer, BlockSpec):
-        return {"block": index, "kind": KINDS[type(layer)], **dict.fromkeys(OF_BLOCKS)}
+        return {
+            "block": index,
+            "kind": LAYER_KINDS[type(layer)],
+            "attention": None,
+            "cross": None,
+            "ffn": None,
+            "norm": None,
+            "placement": None,
+            "residual": None,
+            "position": None,
+            "pattern": None,
+        }
     ffn = layer.ffn
     return {
         "block": index,
         "kind": "attention",
-        "attention": attention_facts(layer.attention),
-        "cross": attention_facts(layer.cross),
+        "attention": describe_attention(layer.attention),
+        "cross": describe_attention(layer.cross),
         "ffn": {"width": ffn.width, "activation": ffn.activation, "gated": ffn.gated},
-        "norm": norm_facts(layer.norm),
+        "norm": describe_norm(layer.norm),
         "placement": layer.placement,
         "residual": layer.residual,
-        "position": position_facts(layer.position),
-        "pattern": pattern_facts(layer.pattern),
+        "position": describe_position(layer.position),
+        "pattern": describe_pattern(layer.pattern),
     }
 
 
-def attention_facts(spec: AttentionSpec | None) -> Facts | None:
+def describe_attention(spec: AttentionSpec | None) -> AttentionDescription | None:
     if spec is None:
         return None
     return {
@@ -187,38 +228,52 @@ def attention_facts(spec: AttentionSpec | None) -> Facts | None:
     }
 
 
-def norm_facts(norm: NormSpec | None) -> Facts | None:
+def describe_norm(norm: NormSpec | None) -> NormDescription | None:
     return None if norm is None else {"kind": norm.kind, "eps": norm.eps, "bias": norm.bias}
 
 
-def position_facts(position: PositionSpec | PositionTableSpec | None) -> Facts | None:
+def describe_position(
+    position: PositionSpec | PositionTableSpec | None,
+) -> dict[str, Any] | None:
     if position is None:
         return None
     if isinstance(position, PositionTableSpec):
         kind = "learned" if position.layout == "learned" else "sinusoid"
     else:
         kind = position.name
-    return {"kind": kind, **asdict(position)}
+    return {"kind": kind, **_wire(position)}
 
 
-def pattern_facts(pattern: AttentionPattern | BlockSparsePattern) -> Facts:
-    none = {
-        "left": None,
-        "right": None,
-        "dilation": 1,
-        "block": None,
+def _wire(part: PositionSpec | PositionTableSpec) -> dict[str, Any]:
+    """Returns the fields of a spec under the names that the page knows, those of config.json."""
+    names = names_in_file(type(part))
+    return {names[field]: value for field, value in asdict(part).items()}
+
+
+def describe_pattern(pattern: AttentionPattern | BlockSparsePattern) -> PatternDescription:
+    if isinstance(pattern, BlockSparsePattern):
+        return {
+            "kind": "blocks",
+            "left": None,
+            "right": None,
+            "dilation": 1,
+            "block": pattern.block_size,
+            "random": pattern.num_random_blocks,
+            "whole": pattern.full_attention_length,
+        }
+    plain = pattern.left is None and pattern.dilation == 1 and pattern.block is None
+    return {
+        "kind": "window" if not plain else "full" if pattern.right is None else "causal",
+        "left": pattern.left,
+        "right": pattern.right,
+        "dilation": pattern.dilation,
+        "block": pattern.block,
         "random": None,
         "whole": None,
     }
-    if isinstance(pattern, BlockSparsePattern):
-        own = {"block": pattern.size, "random": pattern.random, "whole": pattern.whole}
-        return {**none, "kind": "blocks", **own}
-    plain = pattern.left is None and pattern.dilation == 1 and pattern.block is None
-    kind = "window" if not plain else "full" if pattern.right is None else "causal"
-    return {**none, "kind": kind, **asdict(pattern)}
 
 
-def head_facts(model: TaskModel, head: HeadSpec) -> Facts:
+def describe_head(model: TaskModel, head: HeadSpec) -> HeadDescription:
     kind = kind_of(head, model.spec)
     labels = list(output_names(model, head)) if kind in ("classify", "tag") else []
-    return {"name": head.name, "kind": kind, "outputs": head.outputs, "labels": labels}
+    return {"name": head.name, "kind": kind, "outputs": head.num_outputs, "labels": labels}

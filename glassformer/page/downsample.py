@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def shrunk(values: Tensor, axis: int, most: int, by: str = "max") -> Tensor:
+def downsample(values: Tensor, axis: int, most: int, by: str = "max") -> Tensor:
     """Reduces an axis to at most `most` elements.
 
     Args:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from glassformer.errors import ConfigError
 
-Limits = tuple[float | None, float | None]
+Fields = TypeVar("Fields", covariant=True)
 
 
-class RequestArgs:
-    """The JSON body of a request.
+class RequestArgs(Generic[Fields]):
+    """The JSON body of a request, whose type is `Fields`.
 
     A field of an unexpected type raises a `ConfigError` with one clear sentence.
     """
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self.given = given
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.fields = fields
 
     def __contains__(self, name: str) -> bool:
-        return self.given.get(name) is not None
+        return self.fields.get(name) is not None
 
     def text(self, name: str, default: str | None = None) -> str:
         return str(self._value(name, default, str, "a text"))
@@ -33,10 +33,10 @@ class RequestArgs:
     def flag(self, name: str) -> bool:
         return bool(self._value(name, False, bool, "true or false"))
 
-    def choice(self, name: str, of: Sequence[str], default: str | None = None) -> str:
+    def choice(self, name: str, options: Sequence[str], default: str | None = None) -> str:
         found = self.text(name, default)
-        if found not in of:
-            raise ConfigError(f"{name} is one of {', '.join(of)}, not {found!r}.")
+        if found not in options:
+            raise ConfigError(f"{name} is one of {', '.join(options)}, not {found!r}.")
         return found
 
     def index(
@@ -59,13 +59,13 @@ class RequestArgs:
         found: Mapping[str, Any] = self._value(name, {}, Mapping, "an object")
         return found
 
-    def _value(self, name: str, default: Any, kind: Any, said: str) -> Any:
-        value = self.given.get(name)
+    def _value(self, name: str, default: Any, kind: Any, expected: str) -> Any:
+        value = self.fields.get(name)
         if value is None:
             if default is None:
-                raise ConfigError(f"The question needs {name!r}, {said}.")
+                raise ConfigError(f"The request needs {name!r}, {expected}.")
             return default
         wrong = isinstance(value, bool) and kind is not bool  # bool is a subclass of int
         if wrong or not isinstance(value, kind):
-            raise ConfigError(f"{name!r} must be {said}, not {value!r:.60}.")
+            raise ConfigError(f"{name!r} must be {expected}, not {value!r:.60}.")
         return value

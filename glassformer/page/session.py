@@ -12,22 +12,22 @@ from glassformer.generate.result import GenerationOutput
 from glassformer.inside import View
 from glassformer.inside.attribute.predictions import predicts
 from glassformer.inside.attribute.steering import resolved
-from glassformer.inside.capture.cancellation import cancellable
+from glassformer.inside.capture.cancellation import ProgressCallback
 from glassformer.inside.capture.model_inputs import encode_inputs
 from glassformer.inside.intervene.editing import resolve
 from glassformer.inside.lens.tuned_lens import TunedLens, beside
 from glassformer.model import Model
 from glassformer.page.binary_response import BinaryResponse, as_json
-from glassformer.page.compute_thread import ComputeThread
+from glassformer.page.compute_thread import ComputeThread, Job
 from glassformer.page.lru_cache import LruCache
 from glassformer.page.model_sources import ModelSource, find_sources
 from glassformer.page.request_args import RequestArgs
 
 MODELS, VIEWS, ANSWERS = 4, 6, 2**28  # maximum number of models and views; bytes of responses
-LONGEST = 2048  # maximum tokens of a text if the model has no limit itself
-LETTERS = 2**17  # maximum characters of a text; counting the tokens of more takes seconds
-TEXTS = ("text", "pair", "target", "from", "from_target", "toward", "away")
-WRITTEN = 32  # tokens of a generated target
+MAX_TOKENS = 2048  # of a text if the model has no limit itself
+MAX_CHARACTERS = 2**17  # of a text; counting the tokens of more takes seconds
+TEXT_FIELDS = ("text", "pair", "target", "from", "from_target", "toward", "away")
+TARGET_TOKENS = 32  # maximum tokens of a generated target
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,18 @@ class Response:
     body: bytes
 
 
-class ClientGoneError(Exception):
-    """The browser has closed the connection or sent another request instead."""
+Question = Callable[["Session", RequestArgs[Any]], object]
 
 
-Question = Callable[["Session", RequestArgs], Mapping[str, Any] | BinaryResponse]
-
-
-def paired(asked: RequestArgs, name: str) -> str | tuple[str, str]:
+def paired(request: RequestArgs[Any], name: str) -> str | tuple[str, str]:
     """Returns a text, or a pair of texts if the request has a second sentence."""
-    text, pair = asked.text(name, ""), asked.text("pair", "")
+    text, pair = request.text(name, ""), request.text("pair", "")
     return (text, pair) if pair else text
+
+
+def answer_key(name: str, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the cache key of a request."""
+    return name, json.dumps(given, sort_keys=True)
 
 
 class Session:
@@ -79,53 +80,44 @@ class Session:
 
     def prepare(self) -> None:
         """Loads the first model, so that errors are reported at once."""
-        first = self._worker.do(lambda: self.model(self.sources[0].id))
+        first = self._worker.submit(lambda: self.model(self.sources[0].id)).future.result()
         if self.head is not None:
             predicts(first, self.head)
 
     def close(self, patience: float = 2.0) -> bool:
-        """Stops the worker; returns whether the running job ended within `patience` seconds."""
+        """Cancels all jobs; returns whether the running one ended within `patience` seconds."""
         return self._worker.close(patience)
 
-    def answer(
+    def cached(self, name: str, given: Mapping[str, Any]) -> Response | None:
+        """Returns the response to a request that was computed before, if it is still kept."""
+        return self._answers.get(answer_key(name, given))
+
+    def submit(
         self,
         name: str,
         question: Question,
         given: Mapping[str, Any],
-        gone: Callable[[], bool] = lambda: False,
-    ) -> Response | None:
-        """Returns the response to a request, from the cache or computed.
+        on_progress: ProgressCallback | None = None,
+    ) -> Job[Response]:
+        """Queues a request.
 
         Args:
             name: The name of the handler.
             question: The handler.
             given: The request body.
-            gone: Returns whether the client has closed the connection.
+            on_progress: Called in the compute thread; other requests interrupt a job that has it.
 
         Returns:
-            The response, or None if the client is gone.
+            The job that computes the response.
         """
-        key = name, json.dumps(given, sort_keys=True)
-        return self._answers.get(key) or self._worker.do(
-            lambda: self._compute(key, question, given, gone)
-        )
+        key = answer_key(name, given)
+        return self._worker.submit(lambda: self._compute(key, question, given), on_progress)
 
-    def _compute(
-        self, key: Any, question: Question, given: Mapping[str, Any], gone: Callable[[], bool]
-    ) -> Response | None:
+    def _compute(self, key: Any, question: Question, given: Mapping[str, Any]) -> Response:
         kept = self._answers.get(key)  # another tab may have sent the same request meanwhile
-        if kept is not None or gone():
+        if kept is not None:
             return kept
-
-        def stop_if_gone() -> None:
-            if gone():
-                raise ClientGoneError
-
-        try:
-            with cancellable(stop_if_gone):
-                found = question(self, RequestArgs(given))
-        except ClientGoneError:
-            return None
+        found = question(self, RequestArgs(given))
         if isinstance(found, BinaryResponse):
             answer = Response("application/octet-stream", found.body())
         else:
@@ -147,63 +139,65 @@ class Session:
         """Returns a model, loaded at the first use; its folder is not needed afterwards."""
         return self._models.get(id) or self._models.put(id, self.source(id).load())
 
-    def tuned(self, asked: RequestArgs) -> TunedLens | None:
+    def tuned(self, request: RequestArgs[Any]) -> TunedLens | None:
         """Returns the tuned lens stored with the model, if the request asks for it."""
-        if not asked.flag("tuned"):
+        if not request.flag("tuned"):
             return None
-        id = asked.text("model")
+        id = request.text("model")
         return self._lenses.get(id) or self._lenses.put(id, beside(self.source(id).place))
 
-    def view(self, asked: RequestArgs, *, edited: bool = True) -> View:
+    def view(self, request: RequestArgs[Any], *, edited: bool = True) -> View:
         """Returns the view of the request's model and text, without running the model yet.
 
         Args:
-            asked: The request.
+            request: The request.
             edited: Whether the request's edits apply.
 
         Returns:
             The view.
         """
-        id, edits = asked.text("model"), asked.list("edits") or []
-        self.check_texts(id, asked.given, *edits)
-        text, target = paired(asked, "text"), self.target(asked)
-        key = id, text, target, json.dumps(edits) if edited else "[]", asked.output
-        kept = self._views.get(key)
-        if kept is not None:
-            return kept
-        held = self.model(id)
-        reading = encode_inputs(held, text, target)
-        given = resolve(held, resolved(held, edits)) if edited and edits else None
-        return self._views.put(key, View(held, reading, given, asked.output))
+        id, edits = request.text("model"), request.list("edits") or []
+        self.check_texts(id, request.fields, *edits)
+        text, target = paired(request, "text"), self.target(request)
+        key = id, text, target, json.dumps(edits) if edited else "[]", request.output
+        cached = self._views.get(key)
+        if cached is not None:
+            return cached
+        model = self.model(id)
+        reading = encode_inputs(model, text, target)
+        hooks = resolve(model, resolved(model, edits)) if edited and edits else None
+        return self._views.put(key, View(model, reading, hooks, request.output))
 
-    def check_texts(self, id: str, *given: Any) -> None:
+    def check_texts(self, id: str, *objects: Any) -> None:
         """Raises an error that names a text of a request, or of its edits, that is too long."""
         tokenizer = self.model(id).tokenizer
-        named = [one for one in given if isinstance(one, Mapping)]
-        for text in (one.get(name) for one in named for name in TEXTS):
+        mappings = [one for one in objects if isinstance(one, Mapping)]
+        for text in (one.get(name) for one in mappings for name in TEXT_FIELDS):
             if not isinstance(text, str):
                 continue
-            if len(text) > LETTERS:
-                said = f"{len(text):,} characters, and the page reads {LETTERS:,}"
-            elif tokenizer is not None and (count := len(tokenizer.ids(text))) > LONGEST:
-                said = f"{count:,} tokens, and the page draws {LONGEST:,}"
+            if len(text) > MAX_CHARACTERS:
+                size = f"{len(text):,} characters, and the page reads {MAX_CHARACTERS:,}"
+            elif tokenizer is not None and (count := len(tokenizer.ids(text))) > MAX_TOKENS:
+                size = f"{count:,} tokens, and the page draws {MAX_TOKENS:,}"
             else:
                 continue
-            raise InputError(f"A text has {said} at most; shorten it ({text[:30]!r}...).")
+            raise InputError(f"A text has {size} at most; shorten it ({text[:30]!r}...).")
 
-    def target(self, asked: RequestArgs, model: str = "model") -> str | None:
+    def target(self, request: RequestArgs[Any], model_field: str = "model") -> str | None:
         """Returns the decoder text of an encoder-decoder model, as given or generated."""
-        id = asked.text(model)
-        held = self.model(id)
-        spec = held.spec
-        if spec.encoder is None or spec.decoder is None or spec.shift_text:
+        id = request.text(model_field)
+        model = self.model(id)
+        spec = model.spec
+        if spec.encoder is None or spec.decoder is None or spec.shift_right:
             return None
-        if "target" in asked:
-            return asked.text("target")
-        text = asked.text("text", "")
-        written = self._targets.get((id, text))
-        if written is None:
-            made = held.generate(text, max_new_tokens=WRITTEN, num_beams=1, do_sample=False)
-            assert isinstance(made, GenerationOutput)  # one text
-            written = self._targets.put((id, text), made.text)
-        return written
+        if "target" in request:
+            return request.text("target")
+        text = request.text("text", "")
+        target = self._targets.get((id, text))
+        if target is None:
+            output = model.generate(
+                text, max_new_tokens=TARGET_TOKENS, num_beams=1, do_sample=False
+            )
+            assert isinstance(output, GenerationOutput)  # one text
+            target = self._targets.put((id, text), output.text)
+        return target

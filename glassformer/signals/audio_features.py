@@ -45,7 +45,9 @@ class AudioProcessor:
     @classmethod
     def of(cls, frames: AudioFramesSpec) -> Self:
         """Returns the usual processor for a model with these spectrograms."""
-        return cls(bands=frames.bands, seconds=2 * frames.position.length * cls.hop / cls.rate)
+        return cls(
+            bands=frames.num_mel_bins, seconds=2 * frames.position.length * cls.hop / cls.rate
+        )
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -47,7 +47,7 @@ class ImageProcessor:
     def of(cls, patches: PatchEmbeddingSpec) -> Self:
         """Returns the usual processor for a model with these patches."""
         half = (0.5,) * patches.channels
-        return cls(size=patches.image, mean=half, std=half)
+        return cls(size=patches.image_size, mean=half, std=half)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -14,13 +14,13 @@ class AdaptiveSpec:
     """Clusters of the vocabulary, sorted by frequency, for adaptive embeddings and softmax.
 
     The clusters end before each cutoff and at the end of the vocabulary. Cluster i has vectors of
-    width // shrink**i, which a matrix projects to the model's width; with shrink 1 all clusters
-    share one table (Baevski and Auli; Transformer-XL).
+    width // div_value**i, which a matrix projects to the model's width; with div_value 1 all
+    clusters share one table (Baevski and Auli; Transformer-XL).
     """
 
     cutoffs: tuple[int, ...]
     width: int
-    shrink: int = 1
+    div_value: int = 1
 
     def __post_init__(self) -> None:
         require(
@@ -28,8 +28,8 @@ class AdaptiveSpec:
             f"The cutoffs {self.cutoffs} leave a cluster empty; give them in ascending order.",
         )
         require(
-            self.width >= self.shrink ** len(self.cutoffs) >= 1,
-            f"A width of {self.width} cannot shrink by {self.shrink} for each of "
+            self.width >= self.div_value ** len(self.cutoffs) >= 1,
+            f"A width of {self.width} cannot shrink by {self.div_value} for each of "
             f"{len(self.cutoffs)} cutoffs; choose a wider one, or fewer cutoffs.",
         )
 
@@ -43,8 +43,10 @@ class TokenEmbeddingSpec:
     """
 
     vocabulary: int
-    factor: int | None = None  # width of the tables if it is not the model's (ALBERT)
-    project: Literal["sum", "token"] = "sum"  # with `factor`, what is projected to the model's
+    embedding_size: int | None = None  # width of the tables if it is not the model's (ALBERT)
+    project: Literal["sum", "token"] = (
+        "sum"  # with `embedding_size`, what is projected to the model's
+    )
     # width: the sum at the end, or only the token's vector, without bias, before the sum (OPT)
     adaptive: AdaptiveSpec | None = None  # a narrower table for each cluster of rarer words
     scale: float = 1.0  # multiplies the token's vector (sqrt(width) in Vaswani et al., 2017)
@@ -54,7 +56,7 @@ class TokenEmbeddingSpec:
     zero_padding: bool = False  # padding is embedded as zeros (a convolution would see it)
     languages: int = 0
     bag: Literal["plain", "ordered"] | None = None
-    asks: bool = False  # a learned input vector of the query stream (XLNet)
+    has_query_stream: bool = False  # a learned input vector of the query stream (XLNet)
     norm: NormSpec | None = None
     dropout: float = 0.0
     word_dropout: float = 0.0  # drops a word at all its positions in the batch
@@ -68,7 +70,7 @@ class SignalSpec:
     segments_are_tokens: ClassVar[bool] = False
     languages: ClassVar[int] = 0
     bag: ClassVar[None] = None
-    asks: ClassVar[bool] = False
+    has_query_stream: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,7 @@ class AudioFramesSpec(SignalSpec):
     frames. Then positions are added.
     """
 
-    bands: int
+    num_mel_bins: int
     position: PositionTableSpec  # `length`: maximum vectors, half the frames
     dropout: float = 0.0
 
@@ -89,17 +91,17 @@ class PatchEmbeddingSpec(SignalSpec):
     """Embeds an image of [channel, height, width] (ViT).
 
     The sequence is one learned vector, then one vector per patch, row by row. Positions are learned
-    for images of size `image`, and interpolated for other sizes.
+    for images of size `image_size`, and interpolated for other sizes.
     """
 
     position: ClassVar[None] = None  # positions are two-dimensional, see `grid`
     channels: int
-    image: tuple[int, int]  # height, width
-    patch: tuple[int, int]
-    blank: bool = False  # has a vector that replaces masked patches
+    image_size: tuple[int, int]  # height, width
+    patch_size: tuple[int, int]
+    has_mask_token: bool = False  # has a vector that replaces masked patches
     dropout: float = 0.0
 
     @property
     def grid(self) -> tuple[int, int]:
         """The number of patch rows and patch columns."""
-        return self.image[0] // self.patch[0], self.image[1] // self.patch[1]
+        return self.image_size[0] // self.patch_size[0], self.image_size[1] // self.patch_size[1]

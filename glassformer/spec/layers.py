@@ -24,8 +24,8 @@ class AttentionSpec:
     bias: bool = True  # on queries, keys and values
     key_bias: bool = True  # False: no bias on keys, even if `bias` is set
     out_bias: bool = True
-    own_global: bool = False  # separate projections for global tokens (Longformer)
-    compress: int | None = None  # kernel size and stride of a convolution that merges
+    separate_global_projections: bool = False  # separate projections for global tokens (Longformer)
+    compression_factor: int | None = None  # kernel size and stride of a convolution that merges
     # neighboring keys, and values, into one (Liu et al., 2018)
     dropout: float = 0.0
 
@@ -61,26 +61,27 @@ class AttentionPattern:
 class BlockSparsePattern:
     """BigBird's block-sparse attention.
 
-    A text is cut into blocks of `size` tokens, counted from the text's own first token. A block
-    attends to itself and its neighbors, the first and the last block, and `random` more; the first
-    and the last block attend to all. In evaluation, as in published models, the random blocks are
-    all the first block, which therefore counts 1 + `random` times. Short texts use full attention.
+    A text is cut into blocks of `block_size` tokens, counted from the text's own first token. A
+    block attends to itself and its neighbors, the first and the last block, and `num_random_blocks`
+    more; the first and the last block attend to all. In evaluation, as in published models, the
+    random blocks are all the first block, which therefore counts 1 + `num_random_blocks` times.
+    Short texts use full attention.
     """
 
-    size: int
-    random: int = 3
+    block_size: int
+    num_random_blocks: int = 3
 
     def __post_init__(self) -> None:
         require(
-            self.size > 0 and self.random >= 0,
-            f"Blocks of {self.size} tokens, {self.random} of them at random, cannot be made; "
-            "choose a size of one or more, and no negative number.",
+            self.block_size > 0 and self.num_random_blocks >= 0,
+            f"Blocks of {self.block_size} tokens, {self.num_random_blocks} of them at random, "
+            "cannot be made; choose a size of one or more, and no negative number.",
         )
 
     @property
-    def whole(self) -> int:
+    def full_attention_length(self) -> int:
         """The maximum length in tokens of a text that uses full attention."""
-        return (5 + 2 * self.random) * self.size
+        return (5 + 2 * self.num_random_blocks) * self.block_size
 
 
 CAUSAL = AttentionPattern(right=0)
@@ -126,12 +127,12 @@ class BlockSpec:
             not isinstance(self.position, RelativePositionSpec)
             or (
                 isinstance(self.pattern, AttentionPattern)
-                and (self.position.both_ways or self.pattern.right == 0)
+                and (self.position.bidirectional or self.pattern.right == 0)
             ),
             "A pattern that sees later tokens needs their distances too; "
-            "use Relative(both_ways=True), or a causal pattern.",
+            "use RelativePositionSpec(bidirectional=True), or a causal pattern.",
         )
-        compresses = self.attention.compress is not None
+        compresses = self.attention.compression_factor is not None
         require(
             not compresses
             or (self.pattern == CAUSAL and self.position is None and not self.attention.qk_norm),

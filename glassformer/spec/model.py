@@ -36,42 +36,43 @@ class SpanBeamSpec:
 class HeadSpec:
     """A head on the last hidden states: selects positions, transforms and projects them.
 
-    `pick` selects every position ("each"), the first, the last real one, the last end-of-text token
-    ("eos"), the mean or the maximum over the real ones, or the last, the maximum and the mean
-    concatenated ("concat"; Howard and Ruder, 2018). Without `outputs` the head is a pooler, which
-    returns a vector and no logits. With `choices` the rows of one example are alternatives, and the
-    result is [batch, choice]. A head on an inner layer (`depth`), or for a token further `ahead`
-    than the next, is an auxiliary training objective, computed only on request.
+    `pooling` selects every position ("each"), the first, the last real one, the last end-of-text
+    token ("eos"), the mean or the maximum over the real ones, or the last, the maximum and the mean
+    concatenated ("concat"; Howard and Ruder, 2018). Without `num_outputs` the head is a pooler,
+    which returns a vector and no logits. With `multiple_choice` the rows of one example are
+    alternatives, and the result is [batch, choice]. A head on an inner layer (`depth`), or for a
+    token further than the next (`prediction_offset`), is an auxiliary training objective, computed
+    only on request.
     """
 
     name: str
-    pick: Literal["each", "first", "last", "eos", "mean", "max", "concat"] = "each"
+    pooling: Literal["each", "first", "last", "eos", "mean", "max", "concat"] = "each"
     norm: NormSpec | None = None  # on the selected vectors
     transform: TransformSpec | None = None
     scale: float = 1.0  # multiplies the hidden state first (T5)
-    outputs: int | None = None
+    num_outputs: int | None = None
     adaptive: AdaptiveSpec | None = None  # the outputs are log-probabilities, by cluster
     bias: Literal["none", "learned", "fixed"] = "learned"
     softcap: float | None = None  # logits x become softcap * tanh(x / softcap) (Gemma 2)
     activation: Activation = "linear"
-    choices: bool = False
-    mixes: int = 0  # reads a learned mix of this many states: all layers' (SUPERB)
-    pixels: int = 0  # the outputs for a patch are a square of pixels of this side
+    multiple_choice: bool = False
+    num_weighted_layers: int = 0  # reads a learned mix of this many states: all layers' (SUPERB)
+    pixel_shuffle: int = 0  # the outputs for a patch are a square of pixels of this side
     scalar: bool = False  # returns one number per position, not a vector of size one
     after_question: bool = False  # no answer in the question that starts the text (BigBird)
     beam: SpanBeamSpec | None = (
         None  # the outputs score answer starts; ends are found by beam search
     )
     depth: int | None = None  # the layer, by execution order, whose output it reads
-    ahead: int = 1  # for language models: the distance to the predicted token
-    weight: float = 1.0  # of its loss in training
+    prediction_offset: int = 1  # for language models: the distance to the predicted token
+    loss_weight: float = 1.0  # of its loss in training
     dropout_in: float = 0.0  # before the transform
     dropout: float = 0.0  # before the projection
 
     @property
     def auxiliary(self) -> bool:
         """Whether the head is used only in training."""
-        return self.depth is not None or self.ahead > 1
+        return self.depth is not None or self.prediction_offset > 1
 
 
 def head_among(heads: Sequence[HeadSpec], name: str | None, such: str = "") -> HeadSpec:
@@ -127,14 +128,15 @@ class ModelSpec:
         encoder: The encoder stack.
         decoder: The decoder stack.
         heads: The heads on the last stack.
-        tie: Pairs of tied parameters: (the one that is kept, the one that shares its storage).
-        loose: Tied parameters that are untied if a file has different values for them.
+        tied_weights: Pairs of tied parameters: (the one that is kept, the one that shares
+            its storage).
+        optional_ties: Tied parameters that are untied if a file has different values for them.
         tokens: Ids of special tokens.
         labels: Class labels.
-        shift_text: A head on an encoder-decoder reads a plain text, which is also the decoder's
+        shift_right: A head on an encoder-decoder reads a plain text, which is also the decoder's
             input, shifted right after the start token.
-        start_from_last: The shifted text starts with the text's own last token instead (mBART,
-            which ends a text with its language).
+        decoder_start: The first token of the shifted text: the start token, or the text's own
+            last token (mBART, which ends a text with its language).
         global_tokens: Which tokens have global attention by default: the first, the question before
             the first separator, or the answers after it (Longformer).
         init: Weight initialization.
@@ -143,12 +145,12 @@ class ModelSpec:
     encoder: StackSpec | None = None
     decoder: StackSpec | None = None
     heads: tuple[HeadSpec, ...] = ()
-    tie: tuple[tuple[str, str], ...] = ()
-    loose: tuple[str, ...] = ()
+    tied_weights: tuple[tuple[str, str], ...] = ()
+    optional_ties: tuple[str, ...] = ()
     tokens: SpecialTokens = field(default_factory=SpecialTokens)
     labels: tuple[str, ...] = ()
-    shift_text: bool = False
-    start_from_last: bool = False
+    shift_right: bool = False
+    decoder_start: Literal["start_token", "last_token"] = "start_token"
     global_tokens: Literal["none", "first", "question", "answers"] = "none"
     init: InitSpec = field(default_factory=InitSpec)
 

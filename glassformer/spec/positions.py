@@ -21,7 +21,7 @@ class PositionTableSpec:
     length: int
     layout: Literal["learned", "interleaved", "halves", "inclusive"] = "learned"
     offset: int = 0  # position 0 is row `offset`
-    pad: int | None = None  # this token id is not counted (RoBERTa, fairseq)
+    padding_idx: int | None = None  # this token id is not counted (RoBERTa, fairseq)
     every_layer: bool = False  # each layer adds its own table to its input
 
 
@@ -83,7 +83,7 @@ class T5BiasSpec:
 
     name: ClassVar[str] = "buckets"
 
-    buckets: int = 32
+    num_buckets: int = 32
     max_distance: int = 128
     bidirectional: bool = True
 
@@ -117,16 +117,17 @@ class DisentangledSpec:
 
     A table of 2 * span vectors, shared by the stack, has one row per distance from -span on; with
     `max_distance`, distances beyond span / 2 share rows on a log scale. Each layer projects the
-    table to keys and queries, either with its content matrices (`shared`) or with separate ones.
+    table to keys and queries, either with its content matrices (`shared_projections`) or with
+    separate ones.
     """
 
     name: ClassVar[str] = "disentangled"
 
     span: int
     max_distance: int | None = None
-    to_position: bool = True
-    to_content: bool = True
-    shared: bool = True
+    content_to_position: bool = True
+    position_to_content: bool = True
+    shared_projections: bool = True
     key_bias: bool = True  # of the separate matrix for keys
     norm: NormSpec | None = None
 
@@ -135,16 +136,16 @@ class DisentangledSpec:
 class RelativePositionSpec:
     """Transformer-XL's score (q + u) . k + (q + v) . W r, with r the sinusoids of the distance.
 
-    Every layer has its own W; u and v belong to the layer or are `shared` by the stack. With
-    `segments` the term (q + s) . segment scores whether both tokens belong to the same segment
-    (XLNet).
+    Every layer has its own W; u and v belong to the layer or are shared by the stack
+    (`shared_biases`). With `segments` the term (q + s) . segment scores whether both tokens belong
+    to the same segment (XLNet).
     """
 
     name: ClassVar[str] = "relative"
 
-    clamp: int | None = None  # distances are clipped to this
-    both_ways: bool = False  # also attends to later keys, at negative distances
-    shared: bool = False
+    clamp_length: int | None = None  # distances are clipped to this
+    bidirectional: bool = False  # also attends to later keys, at negative distances
+    shared_biases: bool = False
     segments: bool = False
 
 

@@ -15,14 +15,14 @@ from glassformer.spec.positions import RelativePositionSpec, RotarySpec
 class MemorySpec:
     """The recurrent memory of earlier segments: the newest `length` slots, or all of them.
 
-    The first `reuse` tokens of each segment (None: all) are kept. With `blank` the memory is full
-    from the start: `length` slots of zeros, which are visible to attention, precede a text
-    (Transformer-XL).
+    The first `reuse_length` tokens of each segment (None: all) are kept. With `zero_initialized`
+    the memory is full from the start: `length` slots of zeros, which are visible to attention,
+    precede a text (Transformer-XL).
     """
 
     length: int | None = None
-    reuse: int | None = None
-    blank: bool = False
+    reuse_length: int | None = None
+    zero_initialized: bool = False
 
     @property
     def limit(self) -> int:
@@ -51,7 +51,7 @@ class StackSpec:
     blocks: tuple[LayerSpec, ...]
     order: tuple[int, ...] = ()
     final_norm: NormSpec | None = None
-    project: int | None = None  # output width, if it is not `width` (OPT)
+    projection_width: int | None = None  # output width, if it is not `width` (OPT)
     dropout: float = 0.0  # after the final norm
     layer_dropout: float = 0.0
     convolution: ConvolutionSpec | None = None  # parallel to the first layer
@@ -69,13 +69,13 @@ class StackSpec:
             "A layer that stands in the order twice would have to read vectors of two widths.",
         )
         require(
-            not (self.blanks or self.embed.asks)
+            not (self.empty_memory_slots or self.embed.has_query_stream)
             or all(
                 isinstance(b, BlockSpec) and isinstance(b.position, RelativePositionSpec)
                 for b in self.blocks
             ),
-            "Only relative positions know how far away a blank memory is, or a slot that asks; "
-            "use Relative.",
+            "Only relative positions know the distance of an empty memory or of a query stream; "
+            "use RelativePositionSpec.",
         )
 
     @property
@@ -103,16 +103,16 @@ class StackSpec:
         return max((length for length in rotary if length is not None), default=None)
 
     @property
-    def words(self) -> TokenEmbeddingSpec:
+    def token_embedding(self) -> TokenEmbeddingSpec:
         """The embedding of a stack that reads text."""
         assert isinstance(self.embed, TokenEmbeddingSpec)
         return self.embed
 
     @property
-    def blanks(self) -> int:
+    def empty_memory_slots(self) -> int:
         """The number of empty memory slots before a text."""
         memory = self.memory
-        return memory.length or 0 if memory is not None and memory.blank else 0
+        return memory.length or 0 if memory is not None and memory.zero_initialized else 0
 
     @property
     def scores_segments(self) -> bool:
@@ -122,7 +122,7 @@ class StackSpec:
 
     @property
     def out_width(self) -> int:
-        return self.widths[-1] if self.project is None else self.project
+        return self.widths[-1] if self.projection_width is None else self.projection_width
 
     @property
     def attention_blocks(self) -> tuple[BlockSpec, ...]:

@@ -215,4 +215,4 @@ def has_several(model: TaskModel, head: HeadSpec) -> bool:
             f"(problem_type is {kind!r} in config.json).",
             field="problem_type",
         )
-    return kind == SEVERAL or head.outputs == 1
+    return kind == SEVERAL or head.num_outputs == 1

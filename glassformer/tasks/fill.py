@@ -166,7 +166,7 @@ class MaskedFiller:
     @property
     def banned(self) -> list[int]:
         """The ids that are no words: special tokens, and ids beyond the tokenizer's vocabulary."""
-        words = self.head.outputs or 0
+        words = self.head.num_outputs or 0
         beyond = range(self.tokenizer.size, words)
         return [*(id for id in self.tokenizer.special_ids if id < words), *beyond]
 

@@ -24,13 +24,13 @@ def kind_of(head: HeadSpec, spec: ModelSpec) -> str:
         return head.name
     if head.beam is not None:
         return "span"
-    if head.choices:
+    if head.multiple_choice:
         return "choose"
-    if head.outputs is None:
+    if head.num_outputs is None:
         return "pooler"
-    if head.pick != "each":
+    if head.pooling != "each":
         return "classify"
-    return "lm" if head.outputs == spec.last_stack.embed.vocabulary else "tag"
+    return "lm" if head.num_outputs == spec.last_stack.embed.vocabulary else "tag"
 
 
 def fitting_verbs(model: TaskModel) -> list[str]:

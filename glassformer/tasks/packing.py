@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core import Transformer
-from glassformer.core.heads import pick
+from glassformer.core.heads import pooling_positions
 from glassformer.native import attention as cpu
 from glassformer.spec import CAUSAL, FULL, BlockSpec, ModelSpec, RotarySpec
 
@@ -22,14 +22,14 @@ def can_pack(net: Transformer) -> bool:
     """
     stack = net.decoder or net.encoder
     assert stack is not None
-    here = cpu.plain(next(net.parameters())) and not net.training and stack.around is None
+    here = cpu.plain(next(net.parameters())) and not net.training and stack.wrapper is None
     return here and is_plain(net.spec) and cpu.library() is not None
 
 
 def is_plain(spec: ModelSpec) -> bool:
     stack = spec.last_stack
     single = spec.encoder is None or spec.decoder is None
-    usual = stack.convolution is None and not stack.blanks and not stack.scores_segments
+    usual = stack.convolution is None and not stack.empty_memory_slots and not stack.scores_segments
     return single and usual and stack.embed.bag is None and all(map(only_attends, stack.blocks))
 
 
@@ -38,8 +38,13 @@ def only_attends(block: object) -> bool:
         return False
     own, position = block.attention, block.position
     wide = own.head_dim % cpu.LANES == 0
-    plain = own.score == "dot" and own.softcap is None and own.compress is None
-    return wide and plain and not own.own_global and isinstance(position, RotarySpec | None)
+    plain = own.score == "dot" and own.softcap is None and own.compression_factor is None
+    return (
+        wide
+        and plain
+        and not own.separate_global_projections
+        and isinstance(position, RotarySpec | None)
+    )
 
 
 def states_of_texts(net: Transformer, inputs: dict[str, Tensor]) -> Tensor:
@@ -61,11 +66,18 @@ def states_of_texts(net: Transformer, inputs: dict[str, Tensor]) -> Tensor:
 def head_logits(net: Transformer, inputs: dict[str, Tensor], name: str) -> Tensor:
     """Returns the output of a head for texts."""
     (head,) = (head for head in net.spec.heads if head.name == name)
-    usual = not head.mixes and head.depth is None and not head.after_question and not head.choices
+    usual = (
+        not head.num_weighted_layers
+        and head.depth is None
+        and not head.after_question
+        and not head.multiple_choice
+    )
     found: Tensor
     if "attention_mask" in inputs and usual and can_pack(net):
         states = states_of_texts(net, inputs)
-        where = pick(head, states, inputs["input_ids"], inputs["attention_mask"], net.spec.tokens)
+        where = pooling_positions(
+            head, states, inputs["input_ids"], inputs["attention_mask"], net.spec.tokens
+        )
         found = net.heads[name](states, where)
     else:
         found = net(**inputs, heads=(name,)).head_outputs[name]

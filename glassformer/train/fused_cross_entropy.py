@@ -108,7 +108,7 @@ def head_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.
             output(head, rows), targets, reduction="sum", label_smoothing=smoothing
         )
 
-    return by_rows(row_loss, spec.outputs or 1, hidden, targets)
+    return by_rows(row_loss, spec.num_outputs or 1, hidden, targets)
 
 
 def _matrix(layer: nn.Module) -> Linear | None:

@@ -318,7 +318,11 @@ def _check_attention(attention: AttentionSpec, block: BlockSpec, degree: int) ->
                 f"scale.tensor is {degree}, and {heads} heads cannot be shared by so many; choose "
                 "a number that divides them."
             )
-    special = attention.score != "dot" or attention.compress or attention.own_global
+    special = (
+        attention.score != "dot"
+        or attention.compression_factor
+        or attention.separate_global_projections
+    )
     fits = block.position is None or isinstance(block.position, FITTING)
     if special or not fits or isinstance(block.pattern, BlockSparsePattern):
         raise UnsupportedError(

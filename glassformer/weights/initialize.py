@@ -12,13 +12,14 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.attention.attend import Attend
+from glassformer.core.attention.eager import CoreAttention
 from glassformer.core.audio_image_embedding import PatchEmbedding
 from glassformer.core.embedding import Embedding, PositionTable, sinusoids
 from glassformer.core.linear import EmbeddingTable, Linear
 from glassformer.core.norm import RMSNorm
 from glassformer.core.positions.deberta import DisentangledPosition
-from glassformer.core.positions.modules import ShawPosition, T5Bias
+from glassformer.core.positions.shaw import ShawPosition
+from glassformer.core.positions.t5_bias import T5Bias
 from glassformer.core.positions.transformer_xl import RelativePosition
 from glassformer.core.transformer import Transformer
 
@@ -27,7 +28,7 @@ DRAWN = (
     | ShawPosition
     | DisentangledPosition
     | RelativePosition
-    | Attend
+    | CoreAttention
     | Embedding
     | PatchEmbedding
     | nn.Conv2d

@@ -302,8 +302,8 @@ def assign_tensor(net: Transformer, name: str, tensor: Tensor) -> None:
 
 
 def tie_weights(net: Transformer) -> None:
-    """Makes tied parameters the same object, as `net.spec.tie` lists them."""
-    for kept, follower in net.spec.tie:
+    """Makes tied parameters the same object, as `net.spec.tied_weights` lists them."""
+    for kept, follower in net.spec.tied_weights:
         owner, _, leaf = follower.rpartition(".")
         module = net.get_submodule(owner)
         if not isinstance(module, QuantizedLinear):  # a quantized layer keeps its own codes

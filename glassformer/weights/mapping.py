@@ -69,8 +69,8 @@ def build_transformer(spec: ModelSpec) -> Transformer:
 def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) -> LoadPlan:
     """Matches the tensors of the class `architecture` with those in the files.
 
-    Ties that `spec.loose` lists are dissolved if the files hold different values for the tied
-    tensors.
+    Ties that `spec.optional_ties` lists are dissolved if the files hold different values for the
+    tied tensors.
     """
     family = find_family(config)
     spec = spec_from_config(config, architecture)
@@ -81,11 +81,14 @@ def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFi
         follower
         for source in plan.sources
         for follower in source.followers
-        if follower in spec.loose and any(not equal(source, c, files) for c in source.copies)
+        if follower in spec.optional_ties
+        and any(not equal(source, c, files) for c in source.copies)
     }
     if loose:
-        tie = tuple(pair for pair in spec.tie if pair[1] not in loose)
-        plan = _plan(build_transformer(replace(spec, tie=tie)), config, family, files, base)
+        tie = tuple(pair for pair in spec.tied_weights if pair[1] not in loose)
+        plan = _plan(
+            build_transformer(replace(spec, tied_weights=tie)), config, family, files, base
+        )
     return plan
 
 
@@ -150,12 +153,12 @@ def matched(rules: Sequence[WeightRule], name: str, base: str) -> WeightMatch:
     return found
 
 
-ADDED = {"adapters", "around"}  # submodules with adapter tensors, not the model's own
+ADDED = {"adapters", "wrapper"}  # submodules with adapter tensors, not the model's own
 
 
 def tied_names(net: Transformer) -> list[list[str]]:
     """Returns the names of each distinct tensor; the name that a tie keeps comes first."""
-    kept = {name for name, _ in net.spec.tie}
+    kept = {name for name, _ in net.spec.tied_weights}
     groups: dict[int, list[str]] = {}
     for name, tensor in net.state_dict(keep_vars=True).items():
         if ADDED.isdisjoint(name.split(".")):

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core import Transformer
-from glassformer.core.linear import Linear, TensorVersion
+from glassformer.core.linear import Linear
+from glassformer.core.versioning import TensorVersion
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.native.torch_kernels import has_vnni
 from glassformer.weights import int4, int8
@@ -37,14 +38,18 @@ class QuantizedLinear(Linear):
     def __init__(self, linear: Linear, kind: str) -> None:
         nn.Module.__init__(self)
         self.in_features, self.out_features = linear.in_features, linear.out_features
-        self.parts, self.biased, self.partly = linear.parts, linear.biased, linear.partly
+        self.parts, self.biased, self.has_partial_bias = (
+            linear.parts,
+            linear.biased,
+            linear.has_partial_bias,
+        )
         self.kind = kind if self.in_features % GROUP == 0 else "int8"
         make = quantize_int8 if self.kind == "int8" else quantize_int4
         for name, tensor in make(linear.weight.detach().float()).items():
             self.register_buffer(name, tensor)
         fixed = "bias" in linear._buffers
         (self.register_buffer if fixed else self.register_parameter)("bias", linear.bias)
-        self._packed, self.instead, self.roomy = None, None, None
+        self._packed, self.forward_override, self.padded_weight = None, None, None
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
@@ -80,13 +85,13 @@ class QuantizedLinear(Linear):
 
     def kernel(self) -> Any:
         """Returns the kernel, rebuilt if codes or scale have changed."""
-        if self._packed is None or not self._packed[1].holds(self.codes, self.scale):
+        if self._packed is None or not self._packed[1].matches(self.codes, self.scale):
             self.pack()
         assert self._packed is not None
         return self._packed[0]
 
     def forward(self, x: Tensor) -> Tensor:
-        bias = self.whole_bias
+        bias = self.full_bias
         here = x.device.type == "cpu" and not torch.compiler.is_compiling()
         # an adapter in an earlier layer may need gradients; the kernels have no backward pass
         learns = x.requires_grad and torch.is_grad_enabled()
@@ -148,7 +153,7 @@ def count_parameters(net: Transformer) -> int:
 
     Tied parameters count once, fixed tables not at all.
     """
-    tied = {net.get_submodule(follower.rpartition(".")[0]) for _, follower in net.spec.tie}
+    tied = {net.get_submodule(follower.rpartition(".")[0]) for _, follower in net.spec.tied_weights}
     coded = (m for m in net.modules() if isinstance(m, QuantizedLinear) and m not in tied)
     plain = sum(parameter.numel() for parameter in net.parameters())
     return plain + sum(layer.in_features * layer.out_features for layer in coded)

@@ -35,7 +35,9 @@ def resize_token_embeddings(model: PretrainedTransformer, size: int, seed: int =
         raise UnsupportedError("The model is quantized; resize it before it is quantized.")
     config = _resized(model.config, size)
     spec = replace(
-        spec_from_config(config, model.architecture), tie=model.spec.tie, labels=model.spec.labels
+        spec_from_config(config, model.architecture),
+        tied_weights=model.spec.tied_weights,
+        labels=model.spec.labels,
     )
     fresh = build_transformer(spec)
     for name, *_ in tied_names(fresh):

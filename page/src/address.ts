@@ -1,14 +1,12 @@
 /** The address bar as data: what a link holds, so that it shows the same thing. */
 
-export const PANELS = ["walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters"] as const;
-export type Panel = (typeof PANELS)[number];
-
 export const STACKS = ["encoder", "decoder", "cross"] as const;
 /** Where attention is looked at; `cross` is the decoder looking into the encoder. */
 export type StackChoice = (typeof STACKS)[number];
 
 export interface Address {
-  panel: Panel;
+  /** A name of `PANELS` (panels.ts); any other name opens the first panel. */
+  panel: string;
   model: string;
   text: string | null; // null: the model's own sample
   pair: string | null;
@@ -51,7 +49,7 @@ export function parseAddress(search: string): Address {
   const more: Record<string, string> = {};
   for (const [key, value] of query) if (key.includes(".")) more[key] = value;
   return {
-    panel: oneOf(PANELS, query.get("panel"), START.panel),
+    panel: query.get("panel") ?? START.panel,
     model: query.get("model") ?? "",
     text: query.get("text"),
     pair: query.get("pair"),

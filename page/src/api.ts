@@ -1,16 +1,16 @@
-/** Asking the server: answers are kept, the same question is asked once, an error is one sentence. */
-import { unpack } from "./binary";
-import type { Questions } from "./protocol";
+/** Requests to the server: responses are cached, an error is one sentence. */
+import { decode } from "./binary";
+import type { Routes } from "./protocol.generated";
 
-export type Question = keyof Questions;
-export type Asked<Q extends Question> = Questions[Q][0];
-export type Answered<Q extends Question> = Questions[Q][1];
+export type RouteName = keyof Routes;
+export type RequestOf<R extends RouteName> = Routes[R]["request"];
+export type ResponseOf<R extends RouteName> = Routes[R]["response"];
 
-const MOST_KEPT = 200;
-const kept = new Map<string, unknown>();
+const MAX_CACHED = 200;
+const cache = new Map<string, unknown>();
 
-/** What went wrong, in words for the reader; `unreachable` when nobody answered at all. */
-export class Refusal extends Error {
+/** The server's error message; `unreachable` if there was no response at all. */
+export class RequestError extends Error {
   constructor(
     message: string,
     readonly unreachable = false,
@@ -19,56 +19,51 @@ export class Refusal extends Error {
   }
 }
 
-/** An answer that is there already is given at once, without waiting. */
-export function known<Q extends Question>(question: Q, asked: Asked<Q>): Answered<Q> | undefined {
-  const key = keyOf(question, asked);
-  const answer = kept.get(key);
-  if (answer === undefined) return undefined;
-  kept.delete(key); // the oldest go first: this one is the newest again
-  kept.set(key, answer);
-  return answer as Answered<Q>;
+/** The cached response, if there is one. */
+export function cached<R extends RouteName>(route: R, request: RequestOf<R>): ResponseOf<R> | undefined {
+  const key = keyOf(route, request);
+  const response = cache.get(key);
+  if (response === undefined) return undefined;
+  cache.delete(key); // the least recently used response is dropped first
+  cache.set(key, response);
+  return response as ResponseOf<R>;
 }
 
-export async function ask<Q extends Question>(
-  question: Q,
-  asked: Asked<Q>,
+export async function send<R extends RouteName>(
+  route: R,
+  request: RequestOf<R>,
   signal?: AbortSignal,
-): Promise<Answered<Q>> {
-  const before = known(question, asked);
+): Promise<ResponseOf<R>> {
+  const before = cached(route, request);
   if (before !== undefined) return before;
-  const answer = await fetched<Answered<Q>>(question, asked, signal);
-  kept.set(keyOf(question, asked), answer);
-  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value!);
-  return answer;
+  const response = await post<ResponseOf<R>>(route, request, signal);
+  cache.set(keyOf(route, request), response);
+  if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value!);
+  return response;
 }
 
-/** Forgets everything, e.g. when models may have changed. */
-export function forget(): void {
-  kept.clear();
+function keyOf(route: string, request: unknown): string {
+  return `${route} ${JSON.stringify(request)}`;
 }
 
-function keyOf(question: string, asked: unknown): string {
-  return `${question} ${JSON.stringify(asked)}`;
-}
-
-async function fetched<T>(question: string, asked: unknown, signal?: AbortSignal): Promise<T> {
+async function post<T>(route: string, request: unknown, signal?: AbortSignal): Promise<T> {
   let response: Response;
   try {
-    response = await fetch(`/api/${question}`, {
+    response = await fetch(`/api/${route}`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify(asked),
+      body: JSON.stringify(request),
       signal,
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Refusal("unreachable", true);
+    throw new RequestError("unreachable", true);
   }
   const type = response.headers.get("content-type") ?? "";
   if (!response.ok) {
-    const said = type.includes("json") ? ((await response.json()) as { error?: string }).error : undefined;
-    throw new Refusal(said ?? `${response.status} ${response.statusText}`);
+    const message = type.includes("json") ? ((await response.json()) as { error?: string }).error : undefined;
+    throw new RequestError(message ?? `${response.status} ${response.statusText}`);
   }
-  if (type.includes("octet-stream")) return unpack(await response.arrayBuffer()) as T;
+  if (type.includes("octet-stream")) return decode(await response.arrayBuffer()) as T;
   return (await response.json()) as T;
 }

@@ -1,38 +1,41 @@
 /** What all panels share about the model and the text that are open. */
-import { Answer } from "./answer.svelte";
-import type { LayerFacts, ModelEntry, Run, StackFacts, StackName, Structure, Token } from "./protocol";
+import { Query } from "./query.svelte";
+import type { LayerDescription, ModelEntry, OutputDescription, PageToken, RunRequest, StackDescription, StackName, StructureResponse } from "./protocol.generated";
 import { number, percent, visible } from "./format";
-import { place } from "./state.svelte";
+import { urlState } from "./url_state.svelte";
+
+/** A model, and the output of it that is shown. */
+export type Structure = StructureResponse & OutputDescription;
 
 class Session {
-  private readonly asked = new Answer("models", () => ({}));
-  private readonly built = new Answer("structure", () => (this.model ? { model: this.model } : null));
-  private readonly reading = new Answer("read", () => this.run);
+  private readonly modelsQuery = new Query("models", () => ({}));
+  private readonly structureQuery = new Query("structure", () => (this.model ? { model: this.model } : null));
+  private readonly tokensQuery = new Query("read", () => this.run);
 
-  private readonly start = $derived(this.asked.value?.start);
-  readonly models: ModelEntry[] = $derived(this.asked.value?.models ?? []);
-  readonly model: string = $derived(checkpointOf(this.models, place.model || this.start?.model || ""));
+  private readonly start = $derived(this.modelsQuery.value?.start);
+  readonly models: ModelEntry[] = $derived(this.modelsQuery.value?.models ?? []);
+  readonly model: string = $derived(checkpointOf(this.models, urlState.model || this.start?.model || ""));
   /** The entry of the model, or of the run folder that it is a checkpoint of. */
   readonly entry: ModelEntry | undefined = $derived(
     this.models.find((entry) => entry.id === this.model || entry.checkpoints.some(({ id }) => id === this.model)),
   );
   /** The model as the head has it that is chosen, or else the first. */
   readonly structure: Structure | undefined = $derived.by(() => {
-    if (this.built.value?.model !== this.model) return undefined;
-    const { outputs } = this.built.value;
-    const wanted = place.output ?? (this.start?.model === this.entry?.id ? this.start?.output : undefined);
-    return { ...this.built.value, ...(outputs.find(({ head }) => head === wanted) ?? outputs[0]) };
+    if (this.structureQuery.value?.model !== this.model) return undefined;
+    const { outputs } = this.structureQuery.value;
+    const wanted = urlState.output ?? (this.start?.model === this.entry?.id ? this.start?.output : undefined);
+    return { ...this.structureQuery.value, ...(outputs.find(({ head }) => head === wanted) ?? outputs[0]) };
   });
 
   /** What every question about a run has; null until the model is known, or without a text. */
-  readonly run: Run | null = $derived.by(() => {
+  readonly run: RunRequest | null = $derived.by(() => {
     if (!this.structure || !this.entry) return null;
     const sample = this.start?.model === this.entry.id ? this.start : this.entry.examples[0];
-    const text = place.text ?? sample?.text ?? "";
+    const text = urlState.text ?? sample?.text ?? "";
     if (text === "") return null;
-    const own = place.text === null;
-    const pair = place.pair ?? (own ? sample?.pair : undefined);
-    const target = place.target ?? (own ? sample?.target : undefined);
+    const own = urlState.text === null;
+    const pair = urlState.pair ?? (own ? sample?.pair : undefined);
+    const target = urlState.target ?? (own ? sample?.target : undefined);
     return {
       model: this.model,
       text,
@@ -42,29 +45,29 @@ class Session {
     };
   });
 
-  readonly tokens: Partial<Record<StackName, Token[]>> = $derived({
-    encoder: this.reading.value?.encoder ?? undefined,
-    decoder: this.reading.value?.decoder ?? undefined,
+  readonly tokens: Partial<Record<StackName, PageToken[]>> = $derived({
+    encoder: this.tokensQuery.value?.encoder ?? undefined,
+    decoder: this.tokensQuery.value?.decoder ?? undefined,
   });
 
   /** The selection, held to what this model and text have. */
-  readonly sight = $derived.by(() => {
-    const sights = this.structure?.sights ?? [];
-    return sights.includes(place.stack) || sights.length === 0 ? place.stack : sights.at(-1)!;
+  readonly attentionType = $derived.by(() => {
+    const attentionTypes = this.structure?.attention_types ?? [];
+    return attentionTypes.includes(urlState.stack) || attentionTypes.length === 0 ? urlState.stack : attentionTypes.at(-1)!;
   });
   readonly stack: StackName = $derived.by(() => {
-    const wanted = this.sight === "cross" ? "decoder" : this.sight;
+    const wanted = this.attentionType === "cross" ? "decoder" : this.attentionType;
     return this.structure && !this.structure.stacks[wanted] ? this.structure.last : wanted;
   });
-  readonly facts: StackFacts | undefined = $derived(this.structure?.stacks[this.stack]);
-  readonly layers: number = $derived(this.facts?.layers.length ?? 0);
-  readonly layer: number = $derived(held(place.layer, this.layers));
-  readonly block: LayerFacts | undefined = $derived(this.facts?.layers[this.layer]);
+  readonly stackDescription: StackDescription | undefined = $derived(this.structure?.stacks[this.stack]);
+  readonly layers: number = $derived(this.stackDescription?.layers.length ?? 0);
+  readonly layer: number = $derived(held(urlState.layer, this.layers));
+  readonly block: LayerDescription | undefined = $derived(this.stackDescription?.layers[this.layer]);
   readonly heads: number = $derived(
-    (this.sight === "cross" ? this.block?.cross?.heads : this.block?.attention?.heads) ?? 0,
+    (this.attentionType === "cross" ? this.block?.cross?.heads : this.block?.attention?.heads) ?? 0,
   );
-  readonly head: number = $derived(held(place.head, this.heads));
-  readonly token: number = $derived(telling(this.tokens[this.stack] ?? [], place.token, this.structure));
+  readonly head: number = $derived(held(urlState.head, this.heads));
+  readonly token: number = $derived(telling(this.tokens[this.stack] ?? [], urlState.token, this.structure));
 
   /** The selected position of the stack that predicts, where the selection is in that one; its end otherwise. */
   readonly position: number = $derived.by(() => {
@@ -72,7 +75,7 @@ class Session {
     return this.stack === stack ? this.token : Math.max(0, (this.tokens[stack]?.length ?? 1) - 1);
   });
   /** Whether an answer's end is looked at, not its start. */
-  readonly end: 0 | 1 = $derived(place.more("span.end") === "1" && (this.structure?.predicts.ends ?? 0) > 1 ? 1 : 0);
+  readonly end: 0 | 1 = $derived(urlState.get("span.end") === "1" && (this.structure?.predicts.ends ?? 0) > 1 ? 1 : 0);
   /** Which row of what is predicted belongs to a position. */
   rowAt = (position: number): number => {
     const what = this.structure?.predicts.what;
@@ -94,14 +97,14 @@ class Session {
   size = ({ logit, logprob }: { logit: number; logprob: number }): number => (this.structure!.predicts.number ? logit : Math.exp(logprob));
   written = (size: number): string => (this.structure!.predicts.number ? number(size) : percent(size));
 
-  readonly loading: boolean = $derived(this.asked.loading || this.built.loading || this.reading.loading);
+  readonly loading: boolean = $derived(this.modelsQuery.loading || this.structureQuery.loading || this.tokensQuery.loading);
   /** What is wrong with the server, the model or the text, the first of them. */
-  readonly error: string | undefined = $derived(this.asked.error ?? this.built.error ?? this.reading.error);
+  readonly error: string | undefined = $derived(this.modelsQuery.error ?? this.structureQuery.error ?? this.tokensQuery.error);
 
-  again = (): void => {
-    this.asked.again();
-    this.built.again();
-    this.reading.again();
+  retry = (): void => {
+    this.modelsQuery.retry();
+    this.structureQuery.retry();
+    this.tokensQuery.retry();
   };
 }
 
@@ -112,7 +115,7 @@ export function checkpointOf(models: readonly ModelEntry[], id: string): string 
 }
 
 /** The token that was selected; else the first gap to fill, or the last token that is a word. */
-function telling(tokens: Token[], selected: number | null, structure: Structure | undefined): number {
+function telling(tokens: PageToken[], selected: number | null, structure: Structure | undefined): number {
   if (selected !== null) return held(selected, tokens.length || Infinity);
   const gap = tokens.findIndex(({ id }) => id === structure?.mask?.token);
   return Math.max(0, gap >= 0 ? gap : tokens.findLastIndex(({ special }) => !special));

@@ -1,15 +1,15 @@
 /** Light or dark, by the system, and the colors that numbers are drawn in. */
 import { interpolateRgb } from "d3-interpolate";
 
-const asked = window.matchMedia("(prefers-color-scheme: dark)");
+const darkScheme = window.matchMedia("(prefers-color-scheme: dark)");
 
 class Theme {
-  dark = $state(asked.matches);
+  dark = $state(darkScheme.matches);
   /** Short movements are for those who did not ask for calm. */
   still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
   constructor() {
-    asked.addEventListener("change", (event) => (this.dark = event.matches));
+    darkScheme.addEventListener("change", (event) => (this.dark = event.matches));
   }
 }
 

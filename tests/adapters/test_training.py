@@ -102,7 +102,7 @@ def test_a_text_is_written_with_the_adapter(gpt2, settings):
         own = log.gather(1, text[0, 1:, None])[-6:, 0]
         assert far(own, torch.tensor(found.logprobs)) < 1e-4
     with pytest.raises(GlassformerError, match="positions"):  # of 40, some may be the adapter's
-        model.generate([5] * (40 if active(model).around is None else 36), max_new_tokens=2)
+        model.generate([5] * (40 if active(model).wrapper is None else 36), max_new_tokens=2)
 
 
 @pytest.mark.gpu

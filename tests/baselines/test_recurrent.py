@@ -217,7 +217,7 @@ def test_gradients_go_back_so_many_tokens():
             tokens[:, start : start + 4], past_key_values=cache
         ).last_hidden_state.square().sum().backward()
         for depth in range(2):
-            cache.keep_state(depth, tuple(each.detach() for each in cache.state(depth)))
+            cache.set_state(depth, tuple(each.detach() for each in cache.state(depth)))
     for name, weight in other.decoder.named_parameters():
         assert torch.allclose(ours[name], weight.grad, atol=1e-5), name
     other.zero_grad()

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from quick import quick
 from test_help import EVERY
 
 import glassformer as gf
@@ -75,7 +76,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", quick(WAYS, "base and adapter", "run"))
 def test_the_adapter_is_heard(glassformer, home, monkeypatch, way):
     monkeypatch.chdir(home)
 

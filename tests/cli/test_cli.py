@@ -1,4 +1,4 @@
-"""The command line as a person meets it, in a process of its own."""
+"""The command line: inspect, check, bad words; colors and exit codes in a process of its own."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     ("preset", "count"),
     [("gpt2", 124_439_808), ("bert-base", 109_482_240), ("gpt2-xl", 1_557_611_200)],
 )
-def test_inspect_adds_up(preset, count):
-    shown = run("inspect", preset)
-    assert shown.returncode == 0
-    assert f"{count:,} parameters" in shown.stdout
-    listed = json.loads(run("inspect", preset, "--json").stdout)
+def test_inspect_adds_up(glassformer, preset, count):
+    code, shown, _ = glassformer("inspect", preset)
+    assert code == 0
+    assert f"{count:,} parameters" in shown
+    listed = json.loads(glassformer("inspect", preset, "--json")[1])
     assert listed["parameters"] == count
     assert sum(tensor["count"] for tensor in listed["tensors"]) == count
 
 
-def test_inspect_needs_no_weights(tmp_path):
+def test_inspect_needs_no_weights(glassformer, tmp_path):
     gf.create("t5-small", d_model=16, d_ff=32, d_kv=8, num_heads=2, num_layers=2).save(
         tmp_path / "t5"
     )
     (tmp_path / "t5" / "model.safetensors").unlink()
-    shown = run("inspect", str(tmp_path / "t5"), "--full")
-    assert shown.returncode == 0 and "buckets positions" in shown.stdout
-    assert "= encoder.embed.token.weight" in shown.stdout
+    code, shown, _ = glassformer("inspect", str(tmp_path / "t5"), "--full")
+    assert code == 0 and "buckets positions" in shown
+    assert "= encoder.embed.token.weight" in shown
 
 
 def test_every_preset_can_be_described():
@@ -54,10 +54,10 @@ def test_every_preset_can_be_described():
             assert describe(preset)[1] in family.CLASSES, preset
 
 
-def test_check_proves_the_built_in_model():
-    shown = run("check", "shakespeare", "--json")
-    result = json.loads(shown.stdout)
-    assert shown.returncode == 0 and result["equal"] and result["same_tokens"]
+def test_check_proves_the_built_in_model(glassformer):
+    code, shown, _ = glassformer("check", "shakespeare", "--json")
+    result = json.loads(shown)
+    assert code == 0 and result["equal"] and result["same_tokens"]
     assert result["logits"] <= 1e-5
 
 
@@ -69,18 +69,23 @@ def test_check_proves_the_built_in_model():
         (("check", "gpt2"), "no folder gpt2"),
     ],
 )
-def test_bad_words_get_one_sentence(words, said):
-    shown = run(*words)
-    assert shown.returncode == 1
-    assert shown.stderr.startswith("error: ") and said in shown.stderr
+def test_bad_words_get_one_sentence(glassformer, words, said):
+    code, _, error = glassformer(*words)
+    assert code == 1
+    assert error.startswith("error: ") and said in error
+
+
+def test_the_exit_code_of_a_process():
+    shown = run("inspect", "gtp2")
+    assert shown.returncode == 1 and shown.stderr.startswith("error: ")
     assert "Traceback" not in shown.stderr
 
 
 def test_version_and_help():
     assert run("--version").stdout == f"glassformer {gf.__version__}\n"
+    shown = run("--help").stdout
     for verb in ("inspect", "check", "open"):
-        assert verb in run("--help").stdout
-        assert run(verb, "--help").returncode == 0
+        assert verb in shown
 
 
 def test_no_color_means_no_escape_codes():

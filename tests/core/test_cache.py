@@ -15,7 +15,7 @@ from glassformer.core import Cache
         spec.RotarySpec(dim=8),
         spec.T5BiasSpec(bidirectional=False),
         spec.AlibiSpec(),
-        spec.RelativePositionSpec(clamp=20),
+        spec.RelativePositionSpec(clamp_length=20),
     ],
     ids=str,
 )
@@ -104,7 +104,7 @@ def test_a_limit_forgets_what_is_older():
 def test_only_the_first_tokens_of_a_part_are_reused():
     net = tiny.net(tiny.decoder(1, position=spec.AlibiSpec()))
     first, second = tiny.tokens(1, 5), tiny.tokens(1, 3, seed=1)
-    memory = Cache(limit=9, reuse=2)
+    memory = Cache(limit=9, reuse_length=2)
     with torch.no_grad():
         net(first, past_key_values=memory)
         ours = net(second, past_key_values=memory).logits

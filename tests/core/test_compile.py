@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import tiny
 import torch
+from quick import quick
 
 from glassformer import spec
 
@@ -31,7 +32,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", quick(KINDS, "both"))
 def test_compiled_as_eager(kind):
     model, given = KINDS[kind]
     net = tiny.net(model)
@@ -54,18 +55,18 @@ def test_flex_attention_sees_what_the_mask_says():
     from torch.nn.attention.flex_attention import flex_attention
 
     from glassformer.core.attention.flex import block_mask
-    from glassformer.core.attention.mask import visible
+    from glassformer.core.attention.mask import self_attention_mask
     from glassformer.core.pass_context import PassContext
 
     slots = torch.arange(256)
     documents = (slots // 60)[None].repeat(2, 1)
     real = slots < torch.tensor([[256], [200]])
     pattern = spec.AttentionPattern(left=20, right=0)
-    ctx = PassContext("decoder", slots, slots, slots[None], key_mask=real, documents=documents)
+    ctx = PassContext("decoder", slots, slots, slots[None], key_mask=real, document_ids=documents)
     q, k, v = torch.randn(3, 2, 2, 256, 16, generator=torch.Generator().manual_seed(0))
     sparse = flex_attention(q, k, v, block_mask=block_mask(ctx, pattern, 2))
     dense = torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=visible(ctx, pattern).mask
+        q, k, v, attn_mask=self_attention_mask(ctx, pattern).mask
     )
     rows = real[:, None, :, None].expand_as(dense)
     assert torch.allclose(sparse[rows], dense[rows], atol=1e-5)

@@ -22,7 +22,7 @@ POSITIONS = [
     spec.T5BiasSpec(),
     spec.AlibiSpec(),
     spec.ShawSpec(max_distance=3),
-    spec.RelativePositionSpec(both_ways=True),
+    spec.RelativePositionSpec(bidirectional=True),
 ]
 
 
@@ -173,14 +173,17 @@ def test_flex_attention_as_the_dense_mask():
 @pytest.mark.parametrize("given", ["nothing", "padding", "global"])
 @pytest.mark.parametrize(
     "pattern",
-    [spec.BlockSparsePattern(size=64, random=2), spec.AttentionPattern(left=60, right=60)],
+    [
+        spec.BlockSparsePattern(block_size=64, num_random_blocks=2),
+        spec.AttentionPattern(left=60, right=60),
+    ],
     ids=str,
 )
 def test_groups_of_queries_as_the_dense_mask(pattern, given):
     """Without, with padding whose queries see nothing, and with global tokens; and gradients."""
     torch.backends.cuda.matmul.allow_tf32 = False
     own = given == "global" and isinstance(pattern, spec.AttentionPattern)
-    attention = spec.AttentionSpec(heads=2, head_dim=8, own_global=own)
+    attention = spec.AttentionSpec(heads=2, head_dim=8, separate_global_projections=own)
     net = tiny.net(tiny.encoder(2, attention=attention, pattern=pattern)).cuda()
     slots = torch.arange(1500, device="cuda")
     given_too = {} if given == "nothing" else {"attention_mask": (slots >= 300).expand(2, -1)}

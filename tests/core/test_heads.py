@@ -25,26 +25,27 @@ def run(head: spec.HeadSpec, tokens=None, **given):
     ("pick", "slots"), [("first", (2, 0)), ("last", (5, 2))], ids=["first", "last"]
 )
 def test_pick_one_real_token(pick, slots):
-    head, out = run(spec.HeadSpec(name="h", pick=pick, outputs=3), attention_mask=MASK)
+    head, out = run(spec.HeadSpec(name="h", pooling=pick, num_outputs=3), attention_mask=MASK)
     expected = torch.stack([out.last_hidden_state[row, slot] for row, slot in enumerate(slots)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
 def test_mean_of_the_real_tokens():
-    head, out = run(spec.HeadSpec(name="h", pick="mean", outputs=3), attention_mask=MASK)
+    head, out = run(spec.HeadSpec(name="h", pooling="mean", num_outputs=3), attention_mask=MASK)
     expected = torch.stack([out.last_hidden_state[row, MASK[row]].mean(0) for row in range(2)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
 def test_maximum_of_the_real_tokens():
-    head, out = run(spec.HeadSpec(name="h", pick="max", outputs=3), attention_mask=MASK)
+    head, out = run(spec.HeadSpec(name="h", pooling="max", num_outputs=3), attention_mask=MASK)
     expected = torch.stack([out.last_hidden_state[row, MASK[row]].amax(0) for row in range(2)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
 def test_last_maximum_and_mean_side_by_side_behind_a_norm():
     head, out = run(
-        spec.HeadSpec(name="h", pick="concat", norm=spec.NormSpec(), outputs=3), attention_mask=MASK
+        spec.HeadSpec(name="h", pooling="concat", norm=spec.NormSpec(), num_outputs=3),
+        attention_mask=MASK,
     )
     real = [out.last_hidden_state[row, MASK[row]] for row in range(2)]
     expected = torch.stack([torch.cat((x[-1], x.amax(0), x.mean(0))) for x in real])
@@ -54,32 +55,32 @@ def test_last_maximum_and_mean_side_by_side_behind_a_norm():
 
 def test_the_last_end_of_text():
     tokens = torch.tensor([[7, 1, 2, 7, 3, 4], [1, 2, 3, 4, 5, 7]])
-    head, out = run(spec.HeadSpec(name="h", pick="eos", outputs=3), tokens=tokens)
+    head, out = run(spec.HeadSpec(name="h", pooling="eos", num_outputs=3), tokens=tokens)
     assert torch.allclose(out.logits, head.out(out.last_hidden_state[[0, 1], [3, 5]]), atol=1e-6)
 
 
 def test_a_text_without_an_end_is_refused():
     tokens = torch.tensor([[1, 1, 2, 7, 3, 4], [1, 2, 3, 4, 5, 6]])
     with pytest.raises(GlassformerError, match=r"end-of-text token \(id 7\)"):
-        run(spec.HeadSpec(name="h", pick="eos", outputs=3), tokens=tokens)
+        run(spec.HeadSpec(name="h", pooling="eos", num_outputs=3), tokens=tokens)
 
 
 def test_where_to_read_can_be_given():
     head, out = run(
-        spec.HeadSpec(name="h", pick="last", outputs=3), head_positions=torch.tensor([1, 4])
+        spec.HeadSpec(name="h", pooling="last", num_outputs=3), head_positions=torch.tensor([1, 4])
     )
     assert torch.allclose(out.logits, head.out(out.last_hidden_state[[0, 1], [1, 4]]), atol=1e-6)
 
 
 def test_transform_then_projection():
     transform = spec.TransformSpec(width=12, activation="tanh", norm=spec.NormSpec())
-    head, out = run(spec.HeadSpec(name="h", transform=transform, outputs=3, scale=0.5))
+    head, out = run(spec.HeadSpec(name="h", transform=transform, num_outputs=3, scale=0.5))
     inner = head.transform.norm(torch.tanh(head.transform.dense(out.last_hidden_state * 0.5)))
     assert torch.allclose(out.logits, head.out(inner), atol=1e-6)
 
 
 def test_capped_logits():
-    head, out = run(spec.HeadSpec(name="h", outputs=3, softcap=0.3))
+    head, out = run(spec.HeadSpec(name="h", num_outputs=3, softcap=0.3))
     assert torch.allclose(
         out.logits, 0.3 * torch.tanh(head.out(out.last_hidden_state) / 0.3), atol=1e-6
     )
@@ -90,7 +91,7 @@ def test_a_stack_that_leaves_with_another_width():
     from glassformer.core import ActivationCapture
 
     model = tiny.decoder(1)
-    net = tiny.net(replace(model, decoder=replace(model.decoder, project=12)))
+    net = tiny.net(replace(model, decoder=replace(model.decoder, projection_width=12)))
     seen = ActivationCapture("*.resid_post", "*.final")
     with torch.no_grad():
         out = net(tiny.tokens(2, 6), tap=seen)
@@ -107,7 +108,7 @@ def test_a_transform_without_bias():
         spec.HeadSpec(
             name="h",
             transform=spec.TransformSpec(width=12, activation="relu", bias=False),
-            outputs=3,
+            num_outputs=3,
         )
     )
     assert head.transform.dense.bias is None
@@ -116,7 +117,7 @@ def test_a_transform_without_bias():
 
 
 def test_one_number_per_position():
-    head, out = run(spec.HeadSpec(name="h", outputs=1, scalar=True))
+    head, out = run(spec.HeadSpec(name="h", num_outputs=1, scalar=True))
     expected = (out.last_hidden_state * head.out.weight[0]).sum(-1) + head.out.bias
     assert out.logits.shape == (2, 6)
     assert torch.allclose(out.logits, expected, atol=1e-6)
@@ -125,14 +126,14 @@ def test_one_number_per_position():
 @pytest.mark.parametrize("mask", [MASK, None], ids=["padded", "whole"])
 def test_a_decoder_that_starts_from_the_texts_own_last_token(mask):
     from glassformer.core import Transformer
-    from glassformer.core.shift import last_tokens, shifted_right
+    from glassformer.core.input_rules import last_tokens, shifted_right
 
     tokens = torch.tensor([[0, 0, 5, 6, 7, 8], [4, 3, 2, 0, 0, 0]])
     last = [8, 2] if mask is not None else [8, 0]
     assert last_tokens(tokens, mask)[:, 0].tolist() == last
     body = tiny.encoder(1)
     crossed = tiny.stack(1, pattern=spec.CAUSAL, cross=tiny.ATTENTION)
-    both = replace(body, decoder=crossed, shift_text=True, start_from_last=True)
+    both = replace(body, decoder=crossed, shift_right=True, decoder_start="last_token")
     net: Transformer = tiny.net(both)
     with torch.no_grad():
         out = net(tokens, attention_mask=mask)
@@ -156,11 +157,11 @@ def test_several_heads_on_one_body():
         heads=(
             spec.HeadSpec(
                 name="pooler",
-                pick="first",
+                pooling="first",
                 transform=spec.TransformSpec(width=32, activation="tanh"),
             ),
-            spec.HeadSpec(name="topic", pick="first", outputs=4),
-            spec.HeadSpec(name="tag", outputs=9),
+            spec.HeadSpec(name="topic", pooling="first", num_outputs=4),
+            spec.HeadSpec(name="tag", num_outputs=9),
         ),
     )
     out = tiny.net(model)(tiny.tokens(2, 5))
@@ -173,7 +174,7 @@ def test_several_heads_on_one_body():
 
 
 def test_rival_texts_give_one_number_each():
-    head = spec.HeadSpec(name="choose", pick="first", outputs=1, choices=True)
+    head = spec.HeadSpec(name="choose", pooling="first", num_outputs=1, multiple_choice=True)
     _, out = run(head, tokens=tiny.tokens(2, 3, 5))
     assert out.logits.shape == (2, 3) and out.last_hidden_state.shape == (2, 3, 5, 32)
 
@@ -191,7 +192,9 @@ def test_readout_is_the_logit_lens():
 
 
 def test_readout_without_a_head_over_positions_is_refused():
-    model = replace(tiny.encoder(1), heads=(spec.HeadSpec(name="h", pick="first", outputs=2),))
+    model = replace(
+        tiny.encoder(1), heads=(spec.HeadSpec(name="h", pooling="first", num_outputs=2),)
+    )
     with pytest.raises(GlassformerError, match="no head that reads every position"):
         tiny.net(model).readout(torch.zeros(1, 2, 32))
 
@@ -202,7 +205,7 @@ def test_auxiliary_heads_are_computed_when_asked_and_read_their_layer():
     model = tiny.decoder(4)
     lm = model.heads[0]
     inner = (replace(lm, name=f"layer{depth}", depth=depth) for depth in range(3))
-    model = replace(model, heads=(lm, replace(lm, name="further", ahead=2), *inner))
+    model = replace(model, heads=(lm, replace(lm, name="further", prediction_offset=2), *inner))
     net, tokens = tiny.net(model), tiny.tokens(2, 9)
     seen = ActivationCapture("*.resid_post")
     with torch.no_grad():

@@ -171,7 +171,9 @@ def counted(text: int, size: int, random: int) -> list[list[int]]:
 @pytest.mark.parametrize(("size", "random"), [(2, 1), (3, 0), (1, 2)])
 def test_blocks_count_from_each_texts_first_token(size, random):
     """Uniform scores show how often a key counts; padding, and which document, change nothing."""
-    net = tiny.net(tiny.encoder(1, pattern=BlockSparsePattern(size=size, random=random)))
+    net = tiny.net(
+        tiny.encoder(1, pattern=BlockSparsePattern(block_size=size, num_random_blocks=random))
+    )
     net.encoder.blocks[0].attention.qkv.weight.data[:64] = 0
     net.encoder.blocks[0].attention.qkv.bias.data[:64] = 0
     mask = torch.zeros(3, 40, dtype=torch.bool)
@@ -188,7 +190,9 @@ def test_blocks_count_from_each_texts_first_token(size, random):
 
 
 def test_blocks_in_packed_documents_are_those_of_each_text_alone():
-    net = tiny.net(tiny.encoder(2, pattern=BlockSparsePattern(size=2, random=1), embed={}))
+    net = tiny.net(
+        tiny.encoder(2, pattern=BlockSparsePattern(block_size=2, num_random_blocks=1), embed={})
+    )
     tokens, documents = tiny.tokens(1, 50), torch.tensor([[0] * 21 + [1] * 5 + [2] * 24])
     with torch.no_grad():
         packed = net(tokens, document_ids=documents).logits
@@ -218,4 +222,4 @@ def test_global_tokens_and_a_cache_do_not_go_together():
             past_key_values=Cache(),
         )
     with pytest.raises(GlassformerError, match="Blocks of 0 tokens"):
-        BlockSparsePattern(size=0)
+        BlockSparsePattern(block_size=0)

@@ -10,8 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.core import ActivationCapture
-from glassformer.core.attention.attend import Attend
-from glassformer.core.attention.mask import visible
+from glassformer.core.attention.eager import CoreAttention
+from glassformer.core.attention.mask import self_attention_mask
 from glassformer.core.attention.sparse import prefers_sparse, sparse_attention
 from glassformer.core.pass_context import PassContext
 from glassformer.spec import AttentionPattern, AttentionSpec, BlockSparsePattern
@@ -23,10 +23,10 @@ PATTERNS = [
     AttentionPattern(left=150, right=10),
     AttentionPattern(left=12, right=12, dilation=3),
     AttentionPattern(left=40, right=0, dilation=7),
-    BlockSparsePattern(size=4, random=1),
-    BlockSparsePattern(size=1, random=2),
-    BlockSparsePattern(size=16, random=0),
-    BlockSparsePattern(size=7, random=3),
+    BlockSparsePattern(block_size=4, num_random_blocks=1),
+    BlockSparsePattern(block_size=1, num_random_blocks=2),
+    BlockSparsePattern(block_size=16, num_random_blocks=0),
+    BlockSparsePattern(block_size=7, num_random_blocks=3),
 ]
 LENGTHS = {
     "none": None,
@@ -50,12 +50,12 @@ def context(side: str, given: str, length: int = 400) -> PassContext:
     ctx = PassContext("encoder", slots, slots, slots[None], key_mask=real)
     generator = torch.Generator().manual_seed(3)
     if "documents" in given:
-        ctx.documents = (slots[None] + torch.tensor([[0], [50], [9], [200]])) // 90
+        ctx.document_ids = (slots[None] + torch.tensor([[0], [50], [9], [200]])) // 90
     if "global" in given:
         flags = torch.rand(4, length, generator=generator) < torch.tensor(
             [[0.02], [0.01], [0], [0.3]]
         )
-        ctx.global_tokens = flags if real is None else flags & real
+        ctx.global_attention_mask = flags if real is None else flags & real
     return ctx
 
 
@@ -73,10 +73,10 @@ def test_as_the_dense_mask(pattern, given, side):
     inputs = [projected(seed, heads) for seed, heads in enumerate((4, 2, 2, 4, 2, 2))]
     plain = tuple(inputs[:3])
     wide = tuple(inputs[3:]) if given == "global" else None  # projections of their own
-    attend = Attend(AttentionSpec(heads=4, kv_heads=2, head_dim=8))
+    attend = CoreAttention(AttentionSpec(heads=4, kv_heads=2, head_dim=8))
     ways = (
         lambda: sparse_attention(plain, wide or plain, ctx, pattern, scale=attend.scale),
-        lambda: attend(*plain, ctx, pattern, wide=wide),
+        lambda: attend(*plain, ctx, pattern, global_qkv=wide),
     )
     results = []
     ctx.eager = True
@@ -99,18 +99,23 @@ def test_as_the_dense_mask(pattern, given, side):
 @pytest.mark.parametrize("side", LENGTHS)
 def test_random_blocks_as_the_dense_mask(side):
     """While training: drawn once a layer and pass, the same for both ways of computing."""
-    for pattern in (BlockSparsePattern(size=4, random=3), BlockSparsePattern(size=7, random=1)):
+    for pattern in (
+        BlockSparsePattern(block_size=4, num_random_blocks=3),
+        BlockSparsePattern(block_size=7, num_random_blocks=1),
+    ):
         ctx = context(side, "nothing")
         ctx.training, ctx.depth, ctx.eager = True, 0, True
         plain = tuple(projected(seed, 4) for seed in range(3))
-        attend = Attend(AttentionSpec(heads=4, head_dim=8))
+        attend = CoreAttention(AttentionSpec(heads=4, head_dim=8))
         sparse = sparse_attention(plain, plain, ctx, pattern, scale=attend.scale)
         dense = attend(*plain, ctx, pattern)
         real = torch.ones(4, 400, dtype=torch.bool) if ctx.key_mask is None else ctx.key_mask
         assert torch.allclose(sparse.transpose(1, 2)[real], dense.transpose(1, 2)[real], atol=1e-5)
-        first = visible(ctx, pattern).mask
+        first = self_attention_mask(ctx, pattern).mask
         ctx.depth = 1
-        assert not torch.equal(visible(ctx, pattern).mask, first)  # every layer has its own
+        assert not torch.equal(
+            self_attention_mask(ctx, pattern).mask, first
+        )  # every layer has its own
 
 
 def test_dropout_leaves_the_mean_as_it_is():
@@ -124,7 +129,7 @@ LINEAR = [
     AttentionPattern(left=100, right=0),
     AttentionPattern(left=64, right=64),
     AttentionPattern(left=256, right=0, dilation=4),
-    BlockSparsePattern(size=16, random=2),
+    BlockSparsePattern(block_size=16, num_random_blocks=2),
 ]
 
 
@@ -150,7 +155,9 @@ def test_memory_grows_with_the_length_not_with_its_square(pattern, own, padded):
     if own and isinstance(pattern, BlockSparsePattern):
         return
     net = tiny.net(
-        tiny.encoder(1, pattern=pattern, attention=replace(tiny.ATTENTION, own_global=own))
+        tiny.encoder(
+            1, pattern=pattern, attention=replace(tiny.ATTENTION, separate_global_projections=own)
+        )
     )
     sizes = []
     for length in (2048, 4096):
@@ -199,6 +206,6 @@ def test_short_texts_prefixes_and_caches_are_left_to_the_dense_mask():
     assert not prefers_sparse(q[:, :, :150], q[:, :, :150], window, ctx)
     assert not prefers_sparse(q[:, :, -1:], q, window, ctx)
     assert not prefers_sparse(q, q, AttentionPattern(right=0), ctx)
-    assert not prefers_sparse(q, q, BlockSparsePattern(size=64), ctx)
-    ctx.prefix = torch.tensor([3])
+    assert not prefers_sparse(q, q, BlockSparsePattern(block_size=64), ctx)
+    ctx.prefix_length = torch.tensor([3])
     assert not prefers_sparse(q, q, window, ctx)

@@ -15,7 +15,7 @@ ATTENTION = spec.AttentionSpec(heads=4, head_dim=8)
 BLOCK = spec.BlockSpec(
     attention=ATTENTION, ffn=spec.FeedForwardSpec(width=48), norm=spec.NormSpec()
 )
-LM = spec.HeadSpec(name="lm", outputs=50, bias="none")
+LM = spec.HeadSpec(name="lm", num_outputs=50, bias="none")
 SCATTERED = torch.tensor(  # padding before a text, behind it, and within, as between turns
     [
         [False, False, True, True, True, True],

@@ -5,25 +5,15 @@ from __future__ import annotations
 
 import json
 import wave
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
+from models import SEQ2SEQ, sentencepiece_in
 from tokenizers import ByteLevelBPETokenizer
 
 import glassformer as gf
 
 TEXTS = ["Hallo Welt, wie geht es dir?", "The dog walks in the green park.", "Bonjour le monde."]
-LAYERS = {
-    "d_model": 16,
-    "encoder_ffn_dim": 16,
-    "decoder_ffn_dim": 16,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-}
 
 
 def begun(folder: Path, model_type: str) -> Path:
@@ -32,33 +22,19 @@ def begun(folder: Path, model_type: str) -> Path:
     return folder
 
 
-def pieces_in(path: Path) -> list[str]:
-    model = BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXTS * 4),
-        model_writer=model,
-        minloglevel=2,
-        hard_vocab_limit=False,
-        vocab_size=60,
-    )
-    path.write_bytes(model.getvalue())
-    made = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return [made.id_to_piece(number) for number in range(made.get_piece_size())]
-
-
 def t5(folder: Path) -> None:
     begun(folder, "t5")
-    pieces_in(folder / "spiece.model")
+    sentencepiece_in(folder / "spiece.model", TEXTS * 4)
     sizes = {"d_model": 16, "d_ff": 24, "d_kv": 8, "num_heads": 2, "num_layers": 1}
     save(folder, "t5-small", **sizes)
 
 
 def m2m100(folder: Path) -> None:
     begun(folder, "m2m_100")
-    pieces = pieces_in(folder / "sentencepiece.bpe.model")[3:]
+    pieces = sentencepiece_in(folder / "sentencepiece.bpe.model", TEXTS * 4)[3:]
     tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces]
     (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
-    save(folder, "m2m100-418m", **LAYERS)
+    save(folder, "m2m100-418m", **SEQ2SEQ)
 
 
 def whisper(folder: Path) -> None:
@@ -69,7 +45,7 @@ def whisper(folder: Path) -> None:
     trained.train_from_iterator(TEXTS, vocab_size=400, special_tokens=first, show_progress=False)
     trained.save_model(str(folder))
     ids = {token: number for number, token in enumerate(first)}
-    model = save(folder, "whisper-tiny", **LAYERS, bos_token_id=0, eos_token_id=0, pad_token_id=0,
+    model = save(folder, "whisper-tiny", **SEQ2SEQ, bos_token_id=0, eos_token_id=0, pad_token_id=0,
                  decoder_start_token_id=1)  # fmt: skip
     told = {
         "lang_to_id": {token: ids[token] for token in ("<|en|>", "<|de|>")},

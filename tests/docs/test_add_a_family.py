@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from blocks import ROOT, blocks_of
 
 PAGE = ROOT / "docs" / "add-a-family.md"
@@ -32,6 +33,7 @@ def copy_of_the_package(folder: Path) -> None:
         (folder / name).symlink_to(ROOT / name)
 
 
+@pytest.mark.slow
 def test_the_page_runs_as_pasted(tmp_path):
     copy_of_the_package(tmp_path)
     ended = subprocess.run(

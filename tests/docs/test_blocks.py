@@ -9,6 +9,7 @@ import pytest
 from agreement import agree
 from blocks import WrongError, blocks_of, commands_of, run, shell, understand, written
 from own import own_files
+from quick import quick
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
@@ -30,7 +31,7 @@ def text_of(page: str) -> str:
     return (ROOT / page).read_text("utf-8")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
+@pytest.mark.parametrize("page", quick(page for page in PAGES if page not in ELSEWHERE))
 def test_the_blocks_run_in_their_order_and_print_what_is_shown(page, tmp_path, monkeypatch):
     own_files(page, tmp_path)
     monkeypatch.chdir(tmp_path)

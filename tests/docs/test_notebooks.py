@@ -28,6 +28,7 @@ def text_of(output: Any) -> str:
     return "" if PICTURES & set(output.data) else str(output.data["text/plain"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_it_shows_what_it_has_kept(path):
     kept = notebooks.read(path)

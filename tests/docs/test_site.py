@@ -80,6 +80,7 @@ def test_nothing_outside_is_asked_for(site):
     assert [each for each in found if OUTSIDE.match(each[1])] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_by_file_it_is_whole_and_searches(site, browser, scheme):
     context = browser.new_context(color_scheme=scheme, viewport={"width": 400, "height": 800})

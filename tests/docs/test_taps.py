@@ -19,7 +19,9 @@ ROWS = {name: (axes, where) for name, axes, where in ROW.findall(
 WHERE: dict[str, Callable[[LayerSpec], bool]] = {
     "every layer": lambda layer: True,
     "attention": lambda layer: isinstance(layer, BlockSpec | MemoryHopSpec),
-    "global attention": lambda layer: isinstance(layer, BlockSpec) and layer.attention.own_global,
+    "global attention": lambda layer: (
+        isinstance(layer, BlockSpec) and layer.attention.separate_global_projections
+    ),
     "cross-attention": lambda layer: isinstance(layer, BlockSpec) and layer.cross is not None,
     "block": lambda layer: isinstance(layer, BlockSpec),
     "recurrent": lambda layer: isinstance(layer, RecurrentSpec),

@@ -112,7 +112,7 @@ class Case:
         self.reference, self.model = theirs, ours
         self.spec = self.model.spec
         self.both = self.spec.encoder is not None and self.spec.decoder is not None
-        self.choices = any(head.choices for head in self.spec.heads)
+        self.choices = any(head.multiple_choice for head in self.spec.heads)
         self.hops = any(isinstance(layer, MemoryHopSpec) for layer in self.spec.last_stack.blocks)
         self.takes_segments = not self.both and bool(
             self.spec.last_stack.embed.segments
@@ -133,7 +133,7 @@ class Case:
             [allowed[int(torch.randint(len(allowed), (), generator=generator))] for _ in range(n)]
             for n in lengths
         ]
-        if any(head.pick == "eos" for head in self.spec.heads):
+        if any(head.pooling == "eos" for head in self.spec.heads):
             for row in rows:
                 row[-1] = special.eos
         return rows
@@ -158,12 +158,14 @@ class Case:
         if count := self.spec.last_stack.embed.languages:
             rows = [[i // 2 % count for i in range(n)] for n in lengths]
             batch.languages, _ = self._padded(rows, side, pad=0)
-        if any(b.attention.own_global for b in self.spec.last_stack.attention_blocks):
+        if any(
+            b.attention.separate_global_projections for b in self.spec.last_stack.attention_blocks
+        ):
             rows = [[i % 7 == n % 4 for i in range(n)] for n in lengths]
             batch.global_tokens, _ = self._padded(rows, side, pad=False)
         if self.both and reads_signals(self.spec):
             batch.source, _ = signals(self.spec.encoder, len(lengths))
-        elif self.both and not self.spec.shift_text:
+        elif self.both and not self.spec.shift_right:
             longer = [n + 3 for n in lengths]
             batch.source, batch.source_mask = self._padded(self.texts(longer, seed=1), side)
         if self.hops:
@@ -209,7 +211,7 @@ class Case:
     def inputs(self, batch: Batch) -> dict[str, Tensor]:
         """The batch as keyword arguments of `Model.forward`."""
         first = input_name(self.spec)
-        if self.both and not self.spec.shift_text:
+        if self.both and not self.spec.shift_right:
             named = {
                 first: batch.source,
                 "attention_mask": batch.source_mask,
@@ -323,10 +325,10 @@ def signals(stack: StackSpec, count: int, seed: int = 0) -> tuple[Tensor, Tensor
     generator = torch.Generator().manual_seed(seed)
     if isinstance(embed, AudioFramesSpec):
         length = embed.position.length
-        shape = (embed.bands, 2 * length)
+        shape = (embed.num_mel_bins, 2 * length)
     else:
         length = 1 + embed.grid[0] * embed.grid[1]
-        shape = (embed.channels, *embed.image)
+        shape = (embed.channels, *embed.image_size)
     mask = torch.ones(count, length, dtype=torch.bool)
     return torch.randn(count, *shape, generator=generator), mask
 
@@ -356,13 +358,13 @@ def is_sparse(name: Name) -> bool:
 def is_decoder(name: Name) -> bool:
     """Reads from left to right, so that it can go on from a cache."""
     decoder = name.spec.decoder
-    return decoder is not None and not name.spec.shift_text
+    return decoder is not None and not name.spec.shift_right
 
 
 def writes(name: Name) -> bool:
     """Has a head that says which token comes next."""
     heads = name.spec.heads
-    rivals = any(head.choices for head in heads)
+    rivals = any(head.multiple_choice for head in heads)
     return is_decoder(name) and not rivals and any(head.name == "lm" for head in heads)
 
 

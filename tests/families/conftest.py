@@ -15,13 +15,6 @@ MEASURED: dict[str, float] = {}
 RESULTS = Path(__file__).parent.parent.parent / "build" / "differences"
 
 
-def grouped(names):
-    """All tests of one case go to one worker, which makes its models once."""
-    return [
-        pytest.param(name, marks=pytest.mark.xdist_group(str(name)), id=str(name)) for name in names
-    ]
-
-
 @pytest.fixture(scope="session")
 def case(request, tmp_path_factory) -> Case:
     return Case(request.param, tmp_path_factory.mktemp("reference"))
@@ -61,4 +54,4 @@ def pytest_generate_tests(metafunc):
         once_per = once_per or mark.kwargs.get("once_per")
     if once_per and not metafunc.config.getoption("all"):
         names = sample(names, once_per)
-    metafunc.parametrize("case", grouped(names), indirect=True, scope="session")
+    metafunc.parametrize("case", names, ids=str, indirect=True, scope="session")

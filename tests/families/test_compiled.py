@@ -8,7 +8,7 @@ from cases import NAMES, TOLERANCE, Name, difference
 
 FIRST = {}
 for name in NAMES:
-    if name.index == 0 and name.spec.heads and name.spec.heads[0].outputs is not None:
+    if name.index == 0 and name.spec.heads and name.spec.heads[0].num_outputs is not None:
         FIRST.setdefault(name.model_type, name)
 
 

@@ -70,7 +70,9 @@ def test_a_learned_table_ends_where_the_references_does(name):
         inputs = {words: torch.full((1, tokens), 7)}
         if name.model_type == "whisper":
             frames = name.spec.encoder.embed
-            inputs["input_features"] = torch.zeros(1, frames.bands, 2 * frames.position.length)
+            inputs["input_features"] = torch.zeros(
+                1, frames.num_mel_bins, 2 * frames.position.length
+            )
         elif words != "input_ids":
             inputs["input_ids"] = torch.full((1, 4), 7)
         reference.run(theirs, inputs)

@@ -22,7 +22,7 @@ def parameters(name: Name) -> set[str]:
 
 def takes_labels(name: Name) -> bool:
     heads = name.spec.heads
-    return in_transformers(name) and any(head.outputs is not None for head in heads)
+    return in_transformers(name) and any(head.num_outputs is not None for head in heads)
 
 
 def is_text(name: Name) -> bool:
@@ -31,23 +31,23 @@ def is_text(name: Name) -> bool:
 
 def targets(case) -> dict[str, torch.Tensor]:
     """Labels under the reference's names, for the class's head."""
-    head = next(head for head in case.spec.heads if head.outputs is not None)
+    head = next(head for head in case.spec.heads if head.num_outputs is not None)
     draw = torch.Generator().manual_seed(5)
     batch = case.batch(LENGTH, "right")
     texts = len(batch.mask)
     if head.name == "span":
         places = torch.randint(9, (2, texts), generator=draw)
         return {"start_positions": places[0], "end_positions": places[1]}
-    if head.choices:
+    if head.multiple_choice:
         return {"labels": torch.randint(batch.mask.shape[1], (texts,), generator=draw)}
     if head.scalar:
         return {"labels": torch.randint(2, batch.mask.shape, generator=draw)}
-    if head.pick == "each":
-        labels = torch.randint(head.outputs, batch.mask.shape, generator=draw)
+    if head.pooling == "each":
+        labels = torch.randint(head.num_outputs, batch.mask.shape, generator=draw)
         return {"labels": labels.masked_fill(torch.rand(labels.shape, generator=draw) < 0.3, -100)}
-    if head.outputs == 1:
+    if head.num_outputs == 1:
         return {"labels": torch.rand(texts, generator=draw)}
-    return {"labels": torch.randint(head.outputs, (texts,), generator=draw)}
+    return {"labels": torch.randint(head.num_outputs, (texts,), generator=draw)}
 
 
 @pytest.mark.over(once_per="class", which=takes_labels)
@@ -60,8 +60,8 @@ def test_the_loss_is_the_references(case):
         labels = torch.stack((given["start_positions"], given["end_positions"]), -1)
     inputs = case.inputs(case.batch(LENGTH, "right"))
     known_inputs = known_by_the_reference(case, inputs)
-    head = next(head for head in case.spec.heads if head.outputs is not None)
-    if head.beam is not None or head.pixels or head.adaptive is not None:
+    head = next(head for head in case.spec.heads if head.num_outputs is not None)
+    if head.beam is not None or head.pixel_shuffle or head.adaptive is not None:
         with pytest.raises(UnsupportedError, match="has no loss by `labels`"):
             case.model(**inputs, labels=labels)
         return

@@ -12,7 +12,7 @@ import glassformer
 from glassformer import spec
 from glassformer.errors import GlassformerError
 from glassformer.families import classes_of, families, read
-from glassformer.families.native import config_of, name_in_file
+from glassformer.families.native import FIELDS, config_of, name_in_file, names_in_file
 
 READER = Path(glassformer.__file__).parent / "zoo" / "reader" / "config.json"
 
@@ -28,6 +28,22 @@ def test_the_names_of_classes_in_files_are_those_of_the_first_release():
     assert layers == ["Block", "Recurrent", "Convolutional", "Hop"]
     positions = [name_in_file(kind) for kind in get_args(spec.PositionSpec)]
     assert positions == ["Rotary", "Buckets", "Alibi", "Shaw", "Disentangled", "Relative"]
+
+
+def test_the_names_of_fields_in_files_are_those_of_the_first_release():
+    head = names_in_file(spec.HeadSpec)
+    assert (head["pooling"], head["num_outputs"], head["norm"]) == ("pick", "outputs", "norm")
+    for kind, renamed in FIELDS.items():
+        names = names_in_file(getattr(spec, kind))
+        assert renamed.keys() <= names.keys() and len(set(names.values())) == len(names)
+
+
+def test_a_config_of_the_first_release_starts_the_decoder_as_it_did():
+    config = json.loads(READER.read_text("utf-8"))
+    config["spec"] |= {"shift_text": True, "start_from_last": True}
+    found = read(config, "Glassformer").spec
+    assert found.shift_right and found.decoder_start == "last_token"
+    assert config_of(found)["spec"] == config["spec"]
 
 
 @pytest.mark.parametrize("model_type", families())

@@ -52,7 +52,7 @@ def test_targets_in_any_order_as_the_reference_tells_them(case, length, segmente
     order = an_order(2, length, given=3)
     targets = order.topk(4, -1).indices
     segments = (torch.arange(length) // 4 % 2).expand(2, -1) if segmented else None
-    asked = Permutation.of(order, targets)
+    asked = Permutation.from_order(order, targets)
     inputs = {
         "input_ids": tokens,
         "perm_mask": asked.hidden.float(),
@@ -91,7 +91,7 @@ def test_a_target_knows_only_what_comes_before_it_in_the_order(case):
     length = 10
     tokens, order = texts(1, length), an_order(1, length, given=2)
     target = int((order[0] == 4).nonzero())
-    asked = Permutation.of(order, torch.tensor([[target]]))
+    asked = Permutation.from_order(order, torch.tensor([[target]]))
     causal = case.spec.decoder is not None
 
     def answer(changed: int | None) -> torch.Tensor:
@@ -112,9 +112,11 @@ def test_targets_in_a_padded_batch(case):
     mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
     targets = torch.tensor([[3, 7], [2, 5]])
     with torch.no_grad():
-        together = case.model(tokens, mask, permutation=Permutation.of(order, targets)).logits
+        together = case.model(
+            tokens, mask, permutation=Permutation.from_order(order, targets)
+        ).logits
         for i, n in enumerate(lengths):
-            alone = Permutation.of(order[i : i + 1, :n], targets[i : i + 1])
+            alone = Permutation.from_order(order[i : i + 1, :n], targets[i : i + 1])
             ours = case.model(tokens[i : i + 1, :n], permutation=alone).logits
             assert largest(together[i : i + 1], ours) <= TOLERANCE
 
@@ -132,7 +134,7 @@ def test_memory_over_segments_as_the_reference_keeps_it(case):
         assert memory.length == len(mems[0])
         assert largest(ours, out.logits) <= TOLERANCE
     order, targets = an_order(1, 7, given=1), torch.tensor([[2, 5]])
-    asked = Permutation.of(order, targets)
+    asked = Permutation.from_order(order, targets)
     both = Permutation(asked.hidden.expand(2, -1, -1), targets.expand(2, -1))
     theirs = []
     for i in range(2):
@@ -157,7 +159,7 @@ def test_memory_over_segments_as_the_reference_keeps_it(case):
 
 def test_a_model_without_queries_says_so():
     net = gf.create("gpt2", n_embd=8, n_layer=1, n_head=2, vocab_size=20, n_positions=9)
-    asked = Permutation.of(torch.arange(4)[None], torch.tensor([[1]]))
+    asked = Permutation.from_order(torch.arange(4)[None], torch.tensor([[1]]))
     with pytest.raises(GlassformerError, match="targets"):
         net(torch.tensor([[1, 2, 3, 4]]), permutation=asked)
 

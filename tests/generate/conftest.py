@@ -20,11 +20,7 @@ def case(request, tmp_path_factory) -> Case:
 def pytest_generate_tests(metafunc):
     """`case` runs over one class that writes of every model type."""
     if "case" in metafunc.fixturenames:
-        params = [
-            pytest.param(n, marks=pytest.mark.xdist_group(f"generate-{n}"), id=n.model_type)
-            for n in FIRST.values()
-        ]
-        metafunc.parametrize("case", params, indirect=True, scope="session")
+        metafunc.parametrize("case", FIRST.values(), ids=str, indirect=True, scope="session")
 
 
 def pytest_collection_modifyitems(config, items):

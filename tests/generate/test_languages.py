@@ -3,55 +3,35 @@
 from __future__ import annotations
 
 import json
-from io import BytesIO
 
 import pytest
-import sentencepiece
 import torch
 import transformers
+from models import SEQ2SEQ, sentencepiece_in
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
 
 TEXTS = ["Hallo Welt, wie geht es dir?", "Hello world, how are you today?", "Bonjour le monde."]
-SIZES = {
-    "d_model": 16,
-    "encoder_ffn_dim": 16,
-    "decoder_ffn_dim": 16,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-}
 
 
 def pieces_in(folder, model_type, **settings):
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    model = BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXTS * 4),
-        model_writer=model,
-        minloglevel=2,
-        hard_vocab_limit=False,
-        vocab_size=60,
-    )
-    (folder / "sentencepiece.bpe.model").write_bytes(model.getvalue())
-    return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return sentencepiece_in(folder / "sentencepiece.bpe.model", TEXTS * 4)
 
 
 @pytest.fixture(scope="module")
 def m2m(tmp_path_factory):
     folder = tmp_path_factory.mktemp("m2m") / "words"
     pieces = pieces_in(folder, "m2m_100")
-    tokens = ["<s>", "<pad>", "</s>", "<unk>"]
-    tokens += [pieces.id_to_piece(i) for i in range(3, pieces.get_piece_size())]
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:]]
     (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
     words = Tokenizer.load(folder)
     size = max(words.size, words.id("__zu__") + 1)
-    model = gf.create("m2m100-418m", seed=1, tokenizer=words, vocab_size=size, **SIZES)
+    model = gf.create("m2m100-418m", seed=1, tokenizer=words, vocab_size=size, **SEQ2SEQ)
     theirs = transformers.M2M100Tokenizer.from_pretrained(folder)
     return model, theirs
 
@@ -101,7 +81,7 @@ def test_one_language_of_the_two_keeps_the_other(m2m):
 def test_both_mbarts(kind, tmp_path):
     pieces_in(tmp_path / "words", "mbart", tokenizer_class=kind)
     words = Tokenizer.load(tmp_path / "words")
-    model = gf.create("mbart-large-50", seed=1, tokenizer=words, vocab_size=words.size, **SIZES)
+    model = gf.create("mbart-large-50", seed=1, tokenizer=words, vocab_size=words.size, **SEQ2SEQ)
     knobs = model.generator.knobs({"source_language": "de_DE", "target_language": "en_XX"})
     code = words.id("en_XX")
     read = words.with_languages("de_DE").encode("Hallo").ids
@@ -123,7 +103,7 @@ def nllb(tmp_path_factory):
     theirs.save_pretrained(folder)
     ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
     torch.manual_seed(1)
-    config = transformers.M2M100Config(vocab_size=len(theirs), **ids, **SIZES)
+    config = transformers.M2M100Config(vocab_size=len(theirs), **ids, **SEQ2SEQ)
     net = transformers.M2M100ForConditionalGeneration(config).eval()
     for parameter in net.parameters():
         parameter.data.mul_(8)
@@ -183,4 +163,4 @@ def test_languages_that_are_not_there(m2m):
     with pytest.raises(GlassformerError, match="reads all languages alike"):
         gf.load("shakespeare").generate("Hallo", target_language="en")
     with pytest.raises(GlassformerError, match="target_language needs a tokenizer"):
-        gf.create("m2m100-418m", vocab_size=60, **SIZES).generate([5], target_language="en")
+        gf.create("m2m100-418m", vocab_size=60, **SEQ2SEQ).generate([5], target_language="en")

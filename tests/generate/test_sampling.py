@@ -101,7 +101,7 @@ def test_beams_are_drawn_without_replacement_from_the_right_distribution():
         pattern=spec.CAUSAL,
     )
     stack = spec.StackSpec(width=8, embed=spec.TokenEmbeddingSpec(vocabulary=6), blocks=(block,))
-    head = spec.HeadSpec(name="lm", outputs=6, bias="none")
+    head = spec.HeadSpec(name="lm", num_outputs=6, bias="none")
     model = gf.create(spec.ModelSpec(decoder=stack, heads=(head,), init=spec.InitSpec(std=0.5)))
     with torch.no_grad():
         expected = model(torch.tensor([[1, 2]])).logits[0, -1].double().softmax(-1)

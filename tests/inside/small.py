@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
 import torch
-from tokenizers import Tokenizer as Backend
-from tokenizers import models, pre_tokenizers, processors
+from models import word_tokenizer
 
 import glassformer as gf
 from glassformer.tasks.task_settings import keep
@@ -19,28 +17,11 @@ from glassformer.train.objectives.mixture_parts import with_heads
 WORDS = (
     "the a robot must obey orders given it by human beings time flies like an arrow fruit banana"
 )
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 @cache
 def tokenizer(framed: bool) -> gf.Tokenizer:
-    ids = {token: i for i, token in enumerate([*SPECIAL, *re.findall(r"\w+", WORDS)])}
-    backend = Backend(models.WordLevel(ids, unk_token="[UNK]"))
-    backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    if framed:
-        backend.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]",
-            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-            special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-        )
-    folder = Path(mkdtemp())
-    backend.save(str(folder / "tokenizer.json"))
-    names = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL, strict=True))
-    config = {f"{role}_token": token for role, token in names.items()}
-    kinds = ["input_ids", "token_type_ids", "attention_mask"]
-    config |= {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": kinds}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    return gf.Tokenizer.load(folder)
+    return word_tokenizer(Path(mkdtemp()), re.findall(r"\w+", WORDS), framed=framed)
 
 
 def shaken(model: gf.Model, seed: int) -> gf.Model:

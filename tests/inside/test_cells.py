@@ -87,7 +87,7 @@ def test_what_an_encoder_has_read_has_its_own_length_and_width():
 def test_cells_add_up(model_type):
     model, draw = tiny(SPECS[model_type]), random.Random(3)
     both = model.encoder is not None and model.decoder is not None
-    view = look(model, [5, 3, 4, 5], [4, 3, 5] if both and not model.spec.shift_text else None)
+    view = look(model, [5, 3, 4, 5], [4, 3, 5] if both and not model.spec.shift_right else None)
     for stack in ("encoder", "decoder"):
         if getattr(model.spec, stack) is None:
             continue
@@ -97,7 +97,7 @@ def test_cells_add_up(model_type):
                 continue
             found = array(view, step.array)
             assert found.axes == step.axes, step
-            if not model.spec.last_stack.blanks and step.shape != found.shape:
+            if not model.spec.last_stack.empty_memory_slots and step.shape != found.shape:
                 raise AssertionError((step, found.shape))
             head = 1 if "head" in found.axes[0] else None
             for _ in range(3):

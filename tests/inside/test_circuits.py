@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import small
 import torch
-from models import FAMILIES, case_of
+from family_models import FAMILIES, case_of
 
 from glassformer import GlassformerError, inside
 from glassformer.core.block import Block
@@ -149,7 +149,7 @@ def test_every_family_tells_its_circuits(name):
     specs: dict[int, AttentionSpec] = {
         at: stack.blocks[stack.spec.order[at]].spec.attention for at in layers
     }
-    for layer in [at for at in layers if specs[at].compress is not None]:
+    for layer in [at for at in layers if specs[at].compression_factor is not None]:
         with pytest.raises(GlassformerError, match="no circuit"):
             inside.circuit(model, layer, 0)
         layers.remove(layer)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import small
 import torch
-from models import FAMILIES, case_of, look
+from family_models import FAMILIES, case_of, look
 
 import glassformer as gf
 from glassformer import adapters, inside

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from cases import in_transformers
-from models import CONFIGS, FAMILIES, HEADS, case_of, look, text_of
+from family_models import CONFIGS, FAMILIES, HEADS, case_of, look, text_of
 from reference import named
 
 import glassformer as gf
@@ -17,7 +17,7 @@ over_families = pytest.mark.parametrize("name", FAMILIES, ids=IDS)
 
 def comparable(name):
     """The reference is there, and of rivals it reads several texts at once."""
-    return in_transformers(name) and not any(head.choices for head in name.spec.heads)
+    return in_transformers(name) and not any(head.multiple_choice for head in name.spec.heads)
 
 
 def attends(name):
@@ -26,7 +26,7 @@ def attends(name):
 
 def reference(case, view):
     inputs = view.reading.inputs
-    if case.both and not case.spec.shift_text:
+    if case.both and not case.spec.shift_right:
         read = {**given(inputs["source"]), "decoder_input_ids": inputs["tokens"]}
     else:
         read = given(inputs["tokens"])
@@ -105,7 +105,7 @@ def test_attentions_and_hidden_states_are_the_references(name):
 def test_the_parts_of_a_logit_add_up_to_it(name):
     case = case_of(name)
     view = look(case)
-    heads = [h for h in case.spec.heads if h.outputs is not None and not h.auxiliary]
+    heads = [h for h in case.spec.heads if h.num_outputs is not None and not h.auxiliary]
     if not heads:
         with pytest.raises(gf.GlassformerError, match="no head with outputs"):
             view.contributions()
@@ -120,7 +120,7 @@ def test_the_parts_of_a_logit_add_up_to_it(name):
             more, whole = told.by_kind(), found.by_kind()["feed-forward"]
             rest = more.get("feed-forward", 0.0) + more["feed-forward bias"] + more["neuron"]
             assert rest == pytest.approx(whole, abs=1e-5)
-        if (head.outputs or 1) > 2:
+        if (head.num_outputs or 1) > 2:
             pair = view.contributions(1, versus=2, head=head.name)
             assert abs(pair.total - pair.logit) <= 1e-4
 
@@ -129,7 +129,7 @@ def test_the_parts_of_a_logit_add_up_to_it(name):
 def test_the_lens_ends_in_what_is_said(name):
     case = case_of(name)
     view = look(case)
-    if not any(h.pick == "each" and (h.outputs or 1) > 1 for h in case.spec.heads):
+    if not any(h.pooling == "each" and (h.num_outputs or 1) > 1 for h in case.spec.heads):
         with pytest.raises(gf.GlassformerError, match="no language head"):
             view.lens()
         return

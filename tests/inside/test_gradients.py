@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import small
 import torch
-from models import FAMILIES, case_of, look
+from family_models import FAMILIES, case_of, look
 
 import glassformer as gf
 

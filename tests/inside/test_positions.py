@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import small
 import torch
-from models import FAMILIES, case_of, look
+from family_models import FAMILIES, case_of, look
 
 import glassformer as gf
 from glassformer.inside.weights.parameters import distribution_of, parameters
@@ -33,7 +33,10 @@ def test_masks_are_what_patterns_leave_out():
         case = case_of(name)
         if not case.spec.last_stack.attention_blocks or case.both or case.spec.last_stack.memory:
             continue
-        if any(b.attention.compress or b.attention.own_global for b in case.spec.last_stack.blocks):
+        if any(
+            b.attention.compression_factor or b.attention.separate_global_projections
+            for b in case.spec.last_stack.blocks
+        ):
             continue
         view = look(case)
         for picture in positions(case.model, len(view.tokens)):

@@ -7,7 +7,7 @@ import json
 import pytest
 import small
 import torch
-from models import FAMILIES, case_of, text_of
+from family_models import FAMILIES, case_of, text_of
 from torch import nn
 
 from glassformer import GlassformerError, inside

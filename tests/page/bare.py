@@ -15,6 +15,9 @@ import glassformer as gf
 from glassformer.core import ActivationCapture
 
 MINUS = "\u2212"
+# Colors pass into others, and pictures are drawn for another width: a frame or two later.
+CHANGED = """new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))
+    .then(() => Promise.allSettled(document.getAnimations().map((one) => one.finished)))"""
 
 
 class Reference:
@@ -110,9 +113,9 @@ def addressed(page: Any, *parts: str) -> bool:
 
 
 def settle(page: Any) -> None:
-    """Until a panel stands there, and nobody has been asked anything for a while."""
+    """Until a panel stands there, and nobody has been asked anything for some frames."""
     page.locator("#panel section").first.wait_for()
     quiet = 0
-    while quiet < 4:
-        page.wait_for_timeout(100)
+    while quiet < 3:
+        page.evaluate(CHANGED)
         quiet = 0 if page.asking else quiet + 1

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import page_models
-from chromium import AXE
+from quick import quick
 from serving import Served, serve
 
 
@@ -41,9 +42,19 @@ def encoder_decoder(folders) -> Iterator[Served]:
     yield from serve(folders["encoder_decoder"])
 
 
-@pytest.fixture(params=["decoder", "encoder", "encoder_decoder"])
+KINDS = ["decoder", "encoder", "encoder_decoder"]
+
+
+@pytest.fixture(params=KINDS)
 def served(request) -> Served:
     """Each of the three in turn."""
+    found: Served = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=quick(KINDS))
+def shown(request) -> Served:
+    """As `served`, for what a panel shows of every kind alike: the quick suite looks at one."""
     found: Served = request.getfixturevalue(request.param)
     return found
 
@@ -59,19 +70,41 @@ class Log:
     requests: list[str] = field(default_factory=list)
 
 
-@pytest.fixture
-def page(browser) -> Iterator[Any]:
-    """A page of a browser; at the end of a test nothing may stand on its console, and no other
-    host may have been asked for anything. `page.log` has both."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
+VIEWPORT = {"width": 1280, "height": 900}
+
+
+@pytest.fixture(scope="session")
+def tab(browser) -> Iterator[Any]:
+    """The one page that all tests use in turn: a new window costs Chromium half a second."""
+    context = browser.new_context(viewport=VIEWPORT, locale="en-US")
     context.set_default_timeout(20_000)
     found = context.new_page()
-    found.log = log = Log()
-    found.on("console", lambda said: said.type == "error" and log.errors.append(said.text))
-    found.on("pageerror", lambda error: log.errors.append(str(error)))
-    found.on("request", lambda request: log.requests.append(request.url))
+    found.devtools = context.new_cdp_session(found)
     yield found
     context.close()
+
+
+@pytest.fixture
+def page(tab) -> Iterator[Any]:
+    """A page without stored data; at the end of a test nothing may stand on its console, and no
+    other host may have been asked for anything. `page.log` has both."""
+    tab.log = log = Log()
+    listeners = {
+        "console": lambda said: said.type == "error" and log.errors.append(said.text),
+        "pageerror": lambda error: log.errors.append(str(error)),
+        "request": lambda request: log.requests.append(request.url),
+    }
+    for event, listener in listeners.items():
+        tab.on(event, listener)
+    yield tab
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
+    tab.goto("about:blank")
+    tab.set_viewport_size(VIEWPORT)
+    tab.emulate_media(color_scheme="null", reduced_motion="null")
+    for origin in {"{0.scheme}://{0.netloc}".format(urlparse(url)) for url in log.requests}:
+        clear = {"origin": origin, "storageTypes": "local_storage"}
+        tab.devtools.send("Storage.clearDataForOrigin", clear)
     assert log.errors == []
     away = [url for url in log.requests if not url.startswith(("http://127.0.0.1:", "data:"))]
     assert away == []
@@ -79,14 +112,12 @@ def page(browser) -> Iterator[Any]:
 
 @pytest.fixture
 def axe() -> Any:
-    """Looks for what weak eyes or a screen reader would miss: axe(page) gives the findings. What a
-    test asks for before that is asked for without axe-core, too."""
+    """Looks for what weak eyes or a screen reader would miss: axe(page) gives the findings."""
+    from axe_playwright_python.base import AXE_SCRIPT
 
     def run(page: Any) -> list[str]:
-        if not AXE.exists():
-            pytest.skip("labels and contrast left out: axe-core is not installed (make page)")
         if not page.evaluate("'axe' in window"):
-            page.evaluate(AXE.read_text("utf-8"))  # past the page's own rules about scripts
+            page.evaluate(AXE_SCRIPT)  # past the page's own rules about scripts
         found = page.evaluate(
             "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']})"
         )

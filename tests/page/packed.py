@@ -21,4 +21,4 @@ def unpacked(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
         count = int(np.prod(told["shape"]))
         found = np.frombuffer(body, DTYPES[told["dtype"]], count, 4 + size + told["start"])
         arrays[name] = found.reshape(told["shape"])
-    return header["facts"], arrays
+    return header["metadata"], arrays

@@ -165,8 +165,8 @@ def test_thumbnails_are_of_the_sentences_that_are_asked_for(encoder, page):
     with page.expect_request("**/api/attention") as asked:
         page.get_by_role("radio", name="B → A").click()
     given = asked.value.post_data_json
-    facts = {key: given[key] for key in ("model", "text", "pair")}
-    tokens = encoder.ask("read", **facts)["encoder"]
+    metadata = {key: given[key] for key in ("model", "text", "pair")}
+    tokens = encoder.ask("read", **metadata)["encoder"]
     second = next(at for at, token in enumerate(tokens) if token["sentence"] == 1)
     assert (given["queries"], given["keys"]) == ([second, len(tokens)], [0, second])
 
@@ -189,7 +189,7 @@ def test_cross_attention(encoder_decoder, page):
         model=model,
         text="i am a student",
         target="je suis étudiant",
-        sight="cross",
+        attention_type="cross",
         view="head",
         layer=1,
         head=2,
@@ -198,6 +198,6 @@ def test_cross_attention(encoder_decoder, page):
 
 
 @pytest.mark.parametrize("view", ["head", "model", "neuron", "matrix"])
-def test_labels_and_contrast(served, page, axe, view):
-    visit(page, served, panel="attention", attention_view=view)
+def test_labels_and_contrast(shown, page, axe, view):
+    visit(page, shown, panel="attention", attention_view=view)
     assert axe(page) == []

@@ -34,12 +34,12 @@ def side(page, name: str):
 
 def test_what_moved(page, two, axe):
     page.goto(two.address + "?panel=compare")
-    heads = page.get_by_role("region", name="Heads that write something else")
+    heads = page.get_by_role("region", name="Change of the head outputs")
     heads.wait_for()
     page.wait_for_load_state("networkidle")
     assert side(page, "Before").input_value() == "before"
     assert side(page, "After").input_value() == "after"
-    weights = page.get_by_role("region", name="Weights that moved most").locator("li")
+    weights = page.get_by_role("region", name="Weights with the largest change").locator("li")
     assert "decoder.blocks.1.attention.out.weight" in weights.first.inner_text()
     matrix = heads.get_by_role("application")
     matrix.focus()
@@ -69,7 +69,7 @@ def run(tmp_path_factory):
 
 
 def predicted(page, label: str):
-    bars = page.get_by_role("region", name="What they predict").get_by_role("list", name=label)
+    bars = page.get_by_role("region", name="Predictions").get_by_role("list", name=label)
     return bars.locator("li .number")
 
 
@@ -89,11 +89,13 @@ def test_the_steps_of_a_training(page, run):
     expect(model.locator("option:checked")).to_have_text("run · step 6")
     texts = [one.get_attribute("aria-valuetext") for one in sliders.all()]
     assert texts[0].startswith("2 · loss ") and texts[1].startswith("6 · end of the run · loss ")
-    heads = page.get_by_role("region", name="Heads that write something else")
+    heads = page.get_by_role("region", name="Change of the head outputs")
     heads.wait_for()
     expect(predicted(page, "Before")).to_have_text(wanted(folder / "steps" / "step-0000000002"))
     expect(predicted(page, "After")).to_have_text(wanted(folder / "model"))
-    change = page.get_by_role("region", name="Weights that moved most").locator(".number").first
+    change = (
+        page.get_by_role("region", name="Weights with the largest change").locator(".number").first
+    )
     far = figure(change.inner_text())
     sliders.last.focus()
     page.keyboard.press("ArrowLeft")
@@ -104,7 +106,7 @@ def test_the_steps_of_a_training(page, run):
     expect(predicted(page, "After")).to_have_text(wanted(folder / "steps" / "step-0000000004"))
     assert figure(change.inner_text()) < far
     page.keyboard.press("ArrowLeft")
-    page.get_by_text("Both sides are the same model").wait_for()
+    page.get_by_text("Both models are the same").wait_for()
 
 
 def test_a_step_is_dragged_to(page, run):
@@ -112,18 +114,18 @@ def test_a_step_is_dragged_to(page, run):
     served, folder = run
     page.goto(served.address + "?panel=compare")
     slider = page.get_by_role("slider").last
-    page.get_by_role("region", name="What they predict").wait_for()
+    page.get_by_role("region", name="Predictions").wait_for()
     box = slider.bounding_box()
     middle = box["y"] + box["height"] / 2
     page.mouse.move(box["x"] + box["width"] - 8, middle)
     page.mouse.down()
     page.mouse.move(box["x"] + 8, middle, steps=12)
-    page.get_by_text("Both sides are the same model").wait_for()
+    page.get_by_text("Both models are the same").wait_for()
     page.mouse.move(box["x"] + box["width"] / 2, middle, steps=12)
     page.mouse.up()
     expect(slider).to_have_attribute("aria-valuetext", re.compile("^4 · loss "))
     assert addressed(page, "compare.b=run%404")
-    page.get_by_role("region", name="What they predict").wait_for()
+    page.get_by_role("region", name="Predictions").wait_for()
     page.wait_for_load_state("networkidle")
     expect(predicted(page, "After")).to_have_text(wanted(folder / "steps" / "step-0000000004"))
 
@@ -134,7 +136,7 @@ def test_a_model_beside_a_run(run, page):
     for served in serve(folder.parent / "start", folder, text="time flies like an arrow"):
         page.goto(served.address + "?panel=compare&compare.a=start&compare.b=run")
         expect(page.get_by_role("slider")).to_have_count(1)
-        expect(page.get_by_role("region", name="What they predict")).to_be_visible()
+        expect(page.get_by_role("region", name="Predictions")).to_be_visible()
         before, after = page.locator(".side").evaluate_all(  # both in one moment
             "all => all.map(card => card.getBoundingClientRect()).map(box => [box.y, box.height])"
         )
@@ -144,11 +146,11 @@ def test_a_model_beside_a_run(run, page):
 def test_the_same_on_both_sides_is_said(page, two):
     page.goto(two.address + "?panel=compare")
     side(page, "Before").select_option("after")
-    page.get_by_text("Both sides are the same model").wait_for()
+    page.get_by_text("Both models are the same").wait_for()
     assert addressed(page, "compare.a=after")
 
 
 def test_one_model_alone(page, decoder):
     page.goto(decoder.address + "?panel=compare")
-    page.get_by_text("There is only one model open").wait_for()
+    page.get_by_text("Only one model is open").wait_for()
     assert page.get_by_role("alert").count() == 0

@@ -25,8 +25,8 @@ def kept(page) -> list[dict]:
 
 
 def off(page, down: int, right: int) -> None:
-    """Switches a head, by keyboard alone."""
-    page.get_by_role("application", name="Switches").focus()
+    """Switches a head off, by keyboard alone."""
+    page.get_by_role("application", name="Factors of heads").focus()
     for key in ["ArrowDown"] * down + ["ArrowRight"] * right + ["Enter"]:
         page.keyboard.press(key)
     settle(page)
@@ -62,7 +62,7 @@ def test_a_switch_asks_for_what_it_changes_and_no_more(decoder, page):
     page.keyboard.press("Control+z")
     settle(page)
     assert len(asked) == 2  # both are known
-    page.get_by_role("application", name="Difference of the lens").focus()
+    page.get_by_role("application", name="Lens before and after").focus()
     page.keyboard.press("ArrowLeft")  # another token: another prediction, and the same lens
     settle(page)
     assert asked[2:] == ["/api/edit"]
@@ -83,14 +83,12 @@ def test_the_lens_follows_what_is_in_sight(decoder, folders, page):
     visit(page, decoder, panel="edit", text=text, token=last, layer=2)
     assert [one["first"] + one["count"] for one in asked] == [last + 1]
     assert asked[0]["count"] < last
-    page.get_by_role("application", name="Difference of the lens").focus()
+    page.get_by_role("application", name="Lens before and after").focus()
     for _ in range(last):
         page.keyboard.press("ArrowLeft")
     settle(page)
     assert asked[-1]["first"] == 0
-    said = page.locator(
-        ".part:has([aria-label^='Difference of the lens']) [aria-live]"
-    ).inner_text()
+    said = page.locator(".part:has([aria-label^='Lens before and after']) [aria-live]").inner_text()
     word = model.word(int(model.run()[0].argmax()))
     assert word and f": {word}" in said
 
@@ -165,13 +163,13 @@ def test_steering(decoder, folders, page):
 
 def test_what_is_written_changes_too(decoder, page):
     visit(page, decoder, panel="edit", text=TEXT, token=4)
-    page.get_by_label("also write 16 tokens").check()
+    page.get_by_label("also generate 16 tokens").check()
     settle(page)
     before, after = page.locator(".written dd").all_inner_texts()
     assert before == after
     turned = [{"kind": "scale", "at": "decoder.blocks.2.resid_post", "factor": -1}]
     visit(page, decoder, panel="edit", text=TEXT, token=4, edit_list=json.dumps(turned))
-    page.get_by_label("also write 16 tokens").check()
+    page.get_by_label("also generate 16 tokens").check()
     settle(page)
     plain, after = page.locator(".written dd").all_inner_texts()
     assert plain == before != after
@@ -179,10 +177,10 @@ def test_what_is_written_changes_too(decoder, page):
 
 def test_nothing_changed_moves_nothing(served, page):
     visit(page, served, panel="edit")
-    assert page.get_by_text("Nothing yet: this is the model as it is.").count() == 1
+    assert page.get_by_text("No edits: this is the unchanged model.").count() == 1
     assert all(first == second for first, second in changes(page).values())
 
 
-def test_labels_and_contrast(served, page, axe):
-    visit(page, served, panel="edit")
+def test_labels_and_contrast(shown, page, axe):
+    visit(page, shown, panel="edit")
     assert axe(page) == []

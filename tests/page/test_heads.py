@@ -61,7 +61,7 @@ def test_a_regression_says_a_number_and_no_probability(several, saved, page):
     said = float(gf.load(saved / "regression").look(TEXT).logits.array[0])
     visit(page, several, panel="next", model="regression", text=TEXT)
     main = page.get_by_role("main")
-    assert "says a number" in main.inner_text() and "%" not in main.inner_text()
+    assert "predicts a number" in main.inner_text() and "%" not in main.inner_text()
     assert figure(page.locator(".bars .number").inner_text()) == pytest.approx(said, abs=6e-3)
     visit(page, several, panel="edit", model="regression", text=TEXT)
     shown = page.locator("ol li .number").first.inner_text()

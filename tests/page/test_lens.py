@@ -135,6 +135,6 @@ def test_an_encoder_is_read_in_its_masked_head(encoder, folders, page):
 
 
 @pytest.mark.parametrize("view", ["lens", "parts", "mattered", "neurons"])
-def test_labels_and_contrast(served, page, axe, view):
-    visit(page, served, panel="lens", lens_view=view)
+def test_labels_and_contrast(shown, page, axe, view):
+    visit(page, shown, panel="lens", lens_view=view)
     assert axe(page) == []

@@ -23,13 +23,13 @@ HIDDEN = "(one) => one.scrollWidth - one.clientWidth"
 def narrow(page):
     page.set_viewport_size({"width": 420, "height": 900})
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    page.add_init_script("localStorage.setItem('glassformer.tour', 'seen')")
-    return page
+    with page.add_init_script("localStorage.setItem('glassformer.tour', 'seen')"):
+        yield page
 
 
 @pytest.mark.parametrize("panel", PANELS)
-def test_nothing_is_cut_off(panel, served, narrow, axe):
-    visit(narrow, served, panel=panel, lang="zh")
+def test_nothing_is_cut_off(panel, shown, narrow, axe):
+    visit(narrow, shown, panel=panel, lang="zh")
     assert narrow.evaluate("document.documentElement.scrollWidth") == 420
     assert narrow.evaluate(CUT) == []
     for words in narrow.locator("#panel .row.words").all():
@@ -37,19 +37,19 @@ def test_nothing_is_cut_off(panel, served, narrow, axe):
     assert axe(narrow) == []
 
 
-def test_the_table_of_parameters_folds(served, narrow):
-    visit(narrow, served, panel="parameters")
+def test_the_table_of_parameters_folds(shown, narrow):
+    visit(narrow, shown, panel="parameters")
     narrow.get_by_role("button", name="Open all").click()
     assert narrow.locator(".table").evaluate(HIDDEN) == 0
-    model = served.ask("models")["start"]["model"]
-    parts = served.ask("parameters", model=model)["parts"]
+    model = shown.ask("models")["start"]["model"]
+    parts = shown.ask("parameters", model=model)["parts"]
     shape = next(part["shape"] for part in parts if part["shape"])
     told = narrow.locator("tbody .narrow:visible").first.inner_text()
     assert told == " × ".join(f"{size:,}" for size in shape)
 
 
-def test_shapes_of_a_block_do_not_touch(served, narrow):
-    visit(narrow, served, panel="walk", walk_at="block", lang="zh")
+def test_shapes_of_a_block_do_not_touch(shown, narrow):
+    visit(narrow, shown, panel="walk", walk_at="block", lang="zh")
     for part in narrow.locator("section[data-tour]").all():
         sides = "all => all.map(one => one.getBoundingClientRect()).map(at => [at.left, at.right])"
         boxes = sorted(part.locator(".caption .number").evaluate_all(sides))
@@ -58,15 +58,15 @@ def test_shapes_of_a_block_do_not_touch(served, narrow):
             assert left[1] < right[0]
 
 
-def test_the_road_follows(decoder, narrow):
+def test_the_list_of_steps_follows(decoder, narrow):
     """The step that is told stands in the part of the list that is in sight."""
     visit(narrow, decoder, panel="walk", walk_at="logits")
-    road = narrow.get_by_role("navigation", name="Steps of the walk")
-    in_sight = """(road) => {
-        const here = road.querySelector("[aria-current=step]").getBoundingClientRect();
-        const all = road.getBoundingClientRect();
+    steps = narrow.get_by_role("navigation", name="Steps", exact=True)
+    in_sight = """(steps) => {
+        const here = steps.querySelector("[aria-current=step]").getBoundingClientRect();
+        const all = steps.getBoundingClientRect();
         return all.left <= here.left && here.right <= all.right
             && all.top <= here.top && here.bottom <= all.bottom;
     }"""
-    narrow.wait_for_function(in_sight, arg=road.element_handle())
-    assert road.evaluate(in_sight)
+    narrow.wait_for_function(in_sight, arg=steps.element_handle())
+    assert steps.evaluate(in_sight)

@@ -24,8 +24,8 @@ def rows(page) -> list[tuple[str, str, float]]:
     ]
 
 
-def turn(page, knob: str, value: float) -> None:
-    slider = page.get_by_role("slider", name=knob)
+def turn(page, option: str, value: float) -> None:
+    slider = page.get_by_role("slider", name=option)
     slider.fill(str(value))
     settle(page)
 
@@ -55,7 +55,7 @@ def test_the_selected_position_comes_into_sight(decoder, page, motion):
     assert whole > room and left == pytest.approx(whole - room, abs=1)  # it is the last one
 
 
-def test_the_knobs_change_the_distribution(decoder, folders, page):
+def test_sampling_options_change_the_distribution(decoder, folders, page):
     visit(page, decoder, panel="next", text=TEXT, token=4)
     logits = Reference(folders["decoder"], TEXT).run()[4]
     turn(page, "Temperature", 0.5)
@@ -65,8 +65,8 @@ def test_the_knobs_change_the_distribution(decoder, folders, page):
     kept = (logits / 0.5).topk(3).values.softmax(-1).tolist()
     found = [share for _, share, _ in rows(page)]
     assert [shares(share)[0] for share in found[:3]] == pytest.approx(kept, abs=6e-3)
-    assert found[3:] == ["left out"] * 7
-    assert page.get_by_text("3 tokens are left to choose from").count() == 1
+    assert found[3:] == ["excluded"] * 7
+    assert page.get_by_text("3 tokens remain after filtering").count() == 1
     page.get_by_role("button", name="Reset").click()
     settle(page)
     plain = logits.softmax(-1).topk(10).values.tolist()
@@ -84,7 +84,7 @@ def test_top_p_keeps_the_fewest_that_reach_it(decoder, folders, page):
         .values
     )
     kept = int((ordered.cumsum(0) < 0.5).sum()) + 1
-    text = page.get_by_text("left to choose from").inner_text()
+    text = page.get_by_text("after filtering").inner_text()
     assert text.startswith("One token" if kept == 1 else f"{kept} tokens")
 
 
@@ -137,7 +137,7 @@ def test_the_beam_tree_ends_in_what_beam_search_writes(decoder, folders, page):
     model = Reference(folders["decoder"], TEXT).model
     written = model.generate(TEXT, num_beams=3, max_new_tokens=3)
     assert results[0].replace("↵ ", "\n") == written.text
-    page.get_by_label("show what was pruned").uncheck()
+    page.get_by_label("show pruned sequences").uncheck()
     assert page.locator("g.node.pruned:not(.best)").count() == 0
 
 
@@ -173,7 +173,7 @@ def test_step_by_step_the_cache_grows_by_one(decoder, folders, page):
             page.get_by_text(f"{fresh} token{'' if fresh == 1 else 's'} computed now").count() == 1
         )
         ids.append(best)
-        page.get_by_role("button", name="One step further").click()
+        page.get_by_role("button", name="One step forward").click()
         settle(page)
 
 
@@ -200,13 +200,13 @@ def test_what_really_comes_has_its_rank(decoder, folders, page):
     logits, actual = reference.run()[0], reference.ids[1]
     rank = int((logits > logits[actual]).sum()) + 1
     share = logits.log_softmax(-1)[actual].exp().item()
-    told = page.get_by_text("In the text stands").inner_text()
-    assert f"“{visible(reference.model.tokenizer.decode([actual]))}”: number {rank}," in told
+    told = page.get_by_text("The text has").inner_text()
+    assert f"“{visible(reference.model.tokenizer.decode([actual]))}”: rank {rank}," in told
     assert shares(told.replace(".", " ", 0).rstrip("."))[-1] == pytest.approx(share, abs=6e-3)
     assert math.isfinite(share)
 
 
 @pytest.mark.parametrize("view", ["choice", "beams", "steps"])
-def test_labels_and_contrast(served, page, axe, view):
-    visit(page, served, panel="next", next_view=view)
+def test_labels_and_contrast(shown, page, axe, view):
+    visit(page, shown, panel="next", next_view=view)
     assert axe(page) == []

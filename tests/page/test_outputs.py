@@ -11,7 +11,8 @@ import numpy as np
 import page_models
 import pytest
 import torch
-from bare import addressed, figure, percent, settle, visit
+from bare import CHANGED, addressed, figure, percent, settle, visit
+from quick import quick
 from serving import Served, serve
 from torch import Tensor
 
@@ -104,18 +105,18 @@ def test_every_question_about_an_output_is_of_that_head(several, model, head):
         found = several.ask("saliency", **asked, method=method)
         assert found["text"] == labels(head)[int(table[row].argmax())]
     edited = np.atleast_2d(logits(model, head, without_head).softmax(-1).numpy())
-    facts, arrays = several.ask("edit", **asked, edits=[OFF])
-    now = {each["text"]: each["probability"] for each in facts["after"]["candidates"]}
+    metadata, arrays = several.ask("edit", **asked, edits=[OFF])
+    now = {each["text"]: each["probability"] for each in metadata["after"]["candidates"]}
     assert now == pytest.approx(dict(zip(labels(head), edited[row], strict=True)), abs=1e-5)
     assert arrays["divergence"].shape == (len(table),)
-    facts, _ = several.ask("sweep", **asked, **{"from": TEXT}, at="resid_pre", token=0)
-    assert repr(labels(head)[0]) in facts["title"]
+    metadata, _ = several.ask("sweep", **asked, **{"from": TEXT}, at="resid_pre", token=0)
+    assert repr(labels(head)[0]) in metadata["title"]
 
 
 def test_the_lens_of_a_head_for_words(several, model):
     chances = logits(model, "names").softmax(-1).numpy()
-    facts, arrays = several.ask("lens", **run("names"))
-    assert {*facts["texts"].values()} <= {*labels("names")}
+    metadata, arrays = several.ask("lens", **run("names"))
+    assert {*metadata["texts"].values()} <= {*labels("names")}
     np.testing.assert_allclose(arrays["probability"][-1], chances.max(-1), atol=1e-5)
     assert several.ask("lens_cell", **run("names"), row=0, position=1, tuned=True)["candidates"]
     _, edited = several.ask("edit_lens", **run("names"), edits=[OFF])
@@ -135,10 +136,10 @@ def test_a_head_that_is_not_there(several):
 
 def test_two_models_by_a_head_that_one_of_them_has(several):
     both = {"a": "several", "b": "body", "text": TEXT}
-    facts, arrays = several.ask("compare", **both, output="mood")
-    assert facts["a"] is None and "divergence" not in arrays and "heads.encoder" in arrays
-    facts, _ = several.ask("compare", **both)
-    assert facts["a"] is not None  # both have one for masked words
+    metadata, arrays = several.ask("compare", **both, output="mood")
+    assert metadata["a"] is None and "divergence" not in arrays and "heads.encoder" in arrays
+    metadata, _ = several.ask("compare", **both)
+    assert metadata["a"] is not None  # both have one for masked words
 
 
 # --- in a browser ---------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ def test_choosing_a_head(several, model, page):
     settle(page)
     wanted = shown("names", logits(model, "names")[2].softmax(-1))
     assert listed(page, "The labels, the most probable first") == wanted
-    page.get_by_role("tab", name="The walk").click()
+    page.get_by_role("tab", name="Walkthrough").click()
     settle(page)
     assert listed(page, "Probabilities") == wanted
     page.get_by_role("button", name="中文").click()
@@ -201,7 +202,7 @@ def test_lens_and_edits_follow(several, model, page):
     assert figure(page.locator("[data-logit]").inner_text()) == pytest.approx(best, rel=2e-3)
     assert "lens.of" not in page.url
     visit(page, several, panel="lens", **{**words, "output": "names"})
-    assert page.get_by_role("radiogroup", name="Read by").count() == 1  # a lens was tuned for it
+    assert page.get_by_role("radiogroup", name="Lens").count() == 1  # a lens was tuned for it
     visit(page, several, panel="lens", **words)
     assert "There is no logit lens" in page.inner_text("#panel")
 
@@ -211,7 +212,7 @@ def test_with_one_head_there_is_nothing_to_choose(several, page):
     assert chosen(page).count() == 0 and page.get_by_role("alert").count() == 0
 
 
-@pytest.mark.parametrize("panel", PANELS)
+@pytest.mark.parametrize("panel", quick(PANELS, "next", "lens"))
 def test_every_panel(several, page, axe, panel):
     page.emulate_media(reduced_motion="reduce")
     visit(page, several, panel=panel, model="several", text=TEXT)
@@ -221,7 +222,7 @@ def test_every_panel(several, page, axe, panel):
         assert page.get_by_role("alert").count() == 0
     assert axe(page) == []
     page.set_viewport_size({"width": 420, "height": 900})
-    page.wait_for_timeout(100)
+    page.evaluate(CHANGED)
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
 
 

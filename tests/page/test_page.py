@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import json
-from urllib.parse import urlencode
 
 import pytest
-from bare import addressed
+from bare import CHANGED, addressed, settle, visit
 
 PANELS = ("walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters")
-# Colors pass into others, and pictures are drawn for another width: a frame or two later.
-CHANGED = """new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))
-    .then(() => Promise.all(document.getAnimations().map((one) => one.finished)))"""
-
-
-def visit(page, served, **address) -> None:
-    page.goto(f"{served.address}?{urlencode(address)}")
-    settle(page)
-
-
-def settle(page) -> None:
-    page.wait_for_load_state("networkidle")
-    page.locator("[aria-busy=true]").wait_for(state="detached")
 
 
 @pytest.mark.parametrize("panel", PANELS)
-def test_every_panel_of_every_kind(served, page, axe, panel):
+def test_every_panel_of_every_kind(shown, page, axe, panel):
     """Nothing on the console, no other host asked (both: the fixture), nothing that axe finds in
     light or in dark, and nothing that is wider than a narrow window."""
     page.emulate_media(reduced_motion="reduce")
-    visit(page, served, panel=panel)
+    visit(page, shown, panel=panel)
     assert page.get_by_role("tab", selected=True).get_attribute("id") == f"tab-{panel}"
     assert axe(page) == []
     page.emulate_media(color_scheme="dark")
@@ -64,10 +50,9 @@ def test_two_tabs(decoder, browser):
     """Both show the same numbers, asked for at once."""
     pages = [browser.new_page() for _ in range(2)]
     for page in pages:
-        page.goto(f"{decoder.address}?{urlencode({'panel': 'next', 'text': 'fruit flies'})}")
+        visit(page, decoder, panel="next", text="fruit flies")
     shown = []
     for page in pages:
-        settle(page)
         shown.append(page.locator("main").inner_text())
         page.close()
     assert shown[0] == shown[1]

@@ -16,7 +16,7 @@ def titles(page) -> list[str]:
 
 def test_a_learned_table_and_what_may_be_seen(decoder, folders, page):
     visit(page, decoder, panel="positions", positions_length=16)
-    assert titles(page) == ["Learned positions", "What may be seen: all before"]
+    assert titles(page) == ["Learned positions", "Mask: causal"]
     table = gf.load(folders["decoder"]).decoder.embed.position.weight
     matrix = page.get_by_role("application", name="table")
     matrix.focus()
@@ -28,7 +28,7 @@ def test_a_learned_table_and_what_may_be_seen(decoder, folders, page):
 
 def test_buckets_of_distances(encoder_decoder, folders, page):
     visit(page, encoder_decoder, panel="positions", positions_length=16)
-    assert titles(page).count("Buckets of distances") == 2
+    assert titles(page).count("Distance buckets") == 2
     bias = gf.load(folders["encoder_decoder"]).encoder.positions[0].weight
     matrix = page.get_by_role("application", name="added to the score").first
     matrix.focus()
@@ -48,8 +48,8 @@ def test_what_both_stacks_have_is_shown_once(tmp_path, page):
         visit(page, served, panel="positions", positions_length=16)
         assert page.locator("article header").all_inner_texts() == [
             "Sinusoids\nEncoder and Decoder · before the first layer",
-            "What may be seen: all\nEncoder · layers 0–1",
-            "What may be seen: all before\nDecoder · layer 0",
+            "Mask: full attention\nEncoder · layers 0–1",
+            "Mask: causal\nDecoder · layer 0",
         ]
 
 
@@ -59,7 +59,7 @@ OTHERS = {
     "deberta-v3-small": (SIZES | {"intermediate_size": 64}, "Disentangled positions"),
     "longformer-base": (
         SIZES | {"intermediate_size": 64, "attention_window": [4, 4]},
-        "What may be seen: a window",
+        "Mask: window",
     ),
 }
 
@@ -72,7 +72,7 @@ def test_other_ways(preset, tmp_path, page):
     for served in serve(tmp_path / "it", text="time flies like an arrow"):
         visit(page, served, panel="positions", positions_length=16)
         assert title in titles(page)
-        assert ("The terms of a score" in titles(page)) == (title == "Disentangled positions")
+        assert ("Terms of the score" in titles(page)) == (title == "Disentangled positions")
 
 
 def test_more_positions_are_asked_for_and_kept_in_the_address(decoder, page):
@@ -80,9 +80,9 @@ def test_more_positions_are_asked_for_and_kept_in_the_address(decoder, page):
     page.get_by_role("radio", name="64", exact=True).click()
     settle(page)
     assert addressed(page, "positions.length=64")
-    assert page.get_by_role("application", name="seen, 64 × 64").count() == 1
+    assert page.get_by_role("application", name="visible, 64 × 64").count() == 1
 
 
-def test_labels_and_contrast(served, page, axe):
-    visit(page, served, panel="positions")
+def test_labels_and_contrast(shown, page, axe):
+    visit(page, shown, panel="positions")
     assert axe(page) == []

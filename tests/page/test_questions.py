@@ -71,8 +71,8 @@ def test_models_and_what_they_are_made_of(told):
     assert entry["parameters"] == sum(p.numel() for p in told.model.parameters())
     found = told.served.ask("structure", model=told.name)
     assert found["parameters"] == entry["parameters"] and found["last"] == told.last
-    sights = {"encoder-decoder": ["encoder", "decoder", "cross"]}.get(kind, [kind])
-    assert found["sights"] == sights and list(found["stacks"]) == sights[:2]
+    types = {"encoder-decoder": ["encoder", "decoder", "cross"]}.get(kind, [kind])
+    assert found["attention_types"] == types and list(found["stacks"]) == types[:2]
     (output,) = found["outputs"]
     assert output["predicts"]["what"] == ("masked" if kind == "encoder" else "next")
     assert found["reads"] == {"pair": kind == "encoder", "target": kind == "encoder-decoder"}
@@ -99,13 +99,15 @@ def test_texts_become_tokens(told):
 
 def test_any_array_in_any_piece(told):
     name = f"{told.last}.blocks.1.q"
-    wanted = told(name)[1][name][0].numpy()
-    facts, arrays = told.ask("array", name=name, dtype="float32")
-    assert facts["axes"] == ["head", "position", "dim"] and facts["shape"] == list(wanted.shape)
+    wanted = told.net(name)[1][name][0].numpy()
+    metadata, arrays = told.ask("array", name=name, dtype="float32")
+    assert metadata["axes"] == ["head", "position", "dim"] and metadata["shape"] == list(
+        wanted.shape
+    )
     np.testing.assert_allclose(arrays["array"], wanted, atol=1e-6)
     _, part = told.ask("array", name=name, at={"head": 2, "position": [1, 4]}, dtype="float32")
     np.testing.assert_allclose(part["array"], wanted[2, 1:4], atol=1e-6)
-    _, small = told.ask("array", name=name, shrink={"dim": 3}, dtype="float32")
+    _, small = told.ask("array", name=name, downsample={"dim": 3}, dtype="float32")
     chunks = np.array_split(wanted, [3, 6], -1)
     np.testing.assert_allclose(
         small["array"], np.stack([c.mean(-1) for c in chunks], -1), atol=1e-6
@@ -115,36 +117,36 @@ def test_any_array_in_any_piece(told):
 
 
 def test_attention_in_all_its_views(told):
-    for sight in told.served.ask("structure", model=told.name)["sights"]:
-        stack, scope = ("decoder", "cross.") if sight == "cross" else (sight, "")
+    for attention_type in told.served.ask("structure", model=told.name)["attention_types"]:
+        stack, scope = ("decoder", "cross.") if attention_type == "cross" else (attention_type, "")
         names = [f"{stack}.blocks.{i}.{scope}pattern" for i in range(2)]
-        whole = np.stack([told(*names)[1][name][0].numpy() for name in names])
-        ask = {"sight": sight, "layer": 1}
-        facts, head = told.ask("attention", **ask, view="head", head=2)
+        whole = np.stack([told.net(*names)[1][name][0].numpy() for name in names])
+        ask = {"attention_type": attention_type, "layer": 1}
+        metadata, head = told.ask("attention", **ask, view="head", head=2)
         np.testing.assert_allclose(head["pattern"], whole[1, 2], atol=1e-3)
-        assert [facts["queries"], facts["keys"]] == list(whole.shape[2:])
+        assert [metadata["queries"], metadata["keys"]] == list(whole.shape[2:])
         _, layer = told.ask("attention", **ask, view="layer", heads=[0, 3])
         np.testing.assert_allclose(layer["pattern"], whole[1, [0, 3]], atol=1e-3)
         _, row = told.ask("attention", **ask, view="row", query=1)
         np.testing.assert_allclose(row["pattern"], whole[1, :, 1], atol=1e-3)
-        _, model = told.ask("attention", sight=sight, view="model", size=2, to=2)
+        _, model = told.ask("attention", attention_type=attention_type, view="model", size=2, end=2)
         rows, columns = (-(-size // 2) for size in whole.shape[2:])
         np.testing.assert_allclose(
             model["pattern"][:, :, 0, 0], whole[:, :, :rows, :columns].max((2, 3)), atol=1e-3
         )
         part = {"queries": [1, 3], "keys": [0, 2]}
-        _, model = told.ask("attention", sight=sight, view="model", to=2, **part)
+        _, model = told.ask("attention", attention_type=attention_type, view="model", end=2, **part)
         np.testing.assert_allclose(model["pattern"], whole[:, :, 1:3, :2], atol=1e-3)
         _, neuron = told.ask("attention", **ask, view="neuron", head=2, query=1)
         np.testing.assert_allclose(neuron["product"].sum(-1), neuron["dot"], atol=1e-4)
         weights = np.exp(neuron["scores"] - neuron["scores"].max())
         np.testing.assert_allclose(weights / weights.sum(), neuron["pattern"], atol=1e-5)
-        facts, kinds = told.ask("heads", sight=sight)
+        metadata, kinds = told.ask("heads", attention_type=attention_type)
         np.testing.assert_allclose(kinds["first"][1], whole[1, :, :, 0].mean(-1), atol=1e-3)
 
 
-def test_candidates_with_and_without_knobs(told):
-    logits, _ = told()
+def test_candidates_with_and_without_sampling_options(told):
+    logits, _ = told.net()
     found = told.ask("next")["positions"]
     assert len(found) == len(told.tokens)
     chances = logits.softmax(-1)
@@ -173,7 +175,7 @@ def test_a_text_goes_on(told):
         token = told.model.tokenizer.id("time")
         found = told.ask("continue", token=token, position=place)
         assert found["text"] == "time flies like an time" and found["pair"] == told.run["pair"]
-        assert "no mask" in told.refused("continue", token=token, position=0)
+        assert "is not a mask" in told.refused("continue", token=token, position=0)
         return
     token = told.tokens[1]["id"]
     found = told.ask("continue", token=token)
@@ -205,14 +207,14 @@ def test_beams_and_steps(told):
     count = len(told.tokens)
     assert [s["fresh"] for s in steps["steps"]] == [count, 1, 1, 1, 1][: len(steps["steps"])]
     assert [s["reused"] for s in steps["steps"]][:2] == [0, count]
-    assert steps["steps"][0]["chosen"]["token"] == int(told()[0][-1].argmax())
+    assert steps["steps"][0]["chosen"]["token"] == int(told.net()[0][-1].argmax())
     assert (steps["cache"]["memory"] is None) == (told.name == "decoder")
 
 
 def test_the_lens_ends_in_what_is_said(told):
-    logits, seen = told("*.resid_post", "*.embed")
-    facts, arrays = told.ask("lens", token="final")
-    assert [row["after"] for row in facts["rows"][:3]] == ["embed", "attention", "ffn"]
+    logits, seen = told.net("*.resid_post", "*.embed")
+    metadata, arrays = told.ask("lens", token="final")
+    assert [row["after"] for row in metadata["rows"][:3]] == ["embed", "attention", "ffn"]
     assert arrays["best"][-1].tolist() == logits.argmax(-1).tolist()
     np.testing.assert_allclose(arrays["divergence"][-1], 0, atol=1e-5)
     early = told.model.readout(seen[f"{told.last}.blocks.0.resid_post"])[0].softmax(-1)
@@ -233,7 +235,7 @@ def test_the_lens_ends_in_what_is_said(told):
 
 def test_edits_before_and_after(told):
     at = f"{told.last}.blocks.1.z"
-    facts, arrays = told.ask("edit", edits=[{**EDIT, "at": at}], position=1)
+    metadata, arrays = told.ask("edit", edits=[{**EDIT, "at": at}], position=1)
 
     def off(name, value):
         if name != at:
@@ -242,21 +244,21 @@ def test_edits_before_and_after(told):
         value[:, 1] = 0
         return value
 
-    before, _ = told()
+    before, _ = told.net()
     after = told.tapped(off)
     chances = after.softmax(-1)[1].topk(10)
-    assert [c["token"] for c in facts["after"]["candidates"]] == chances.indices.tolist()
-    assert [c["token"] for c in facts["before"]["candidates"]] == before[1].topk(
+    assert [c["token"] for c in metadata["after"]["candidates"]] == chances.indices.tolist()
+    assert [c["token"] for c in metadata["before"]["candidates"]] == before[1].topk(
         10
     ).indices.tolist()
     far = (before.softmax(-1) * (before.log_softmax(-1) - after.log_softmax(-1))).sum(-1)
     np.testing.assert_allclose(arrays["divergence"], far, atol=1e-5)
-    facts, arrays = told.ask("edit_lens", edits=[{**EDIT, "at": at}])
+    metadata, arrays = told.ask("edit_lens", edits=[{**EDIT, "at": at}])
     for run, logits in (("before", before), ("after", after)):
         likely, best = logits.softmax(-1).max(-1)
         assert arrays[f"best_{run}"][-1].tolist() == best.tolist()
         np.testing.assert_allclose(arrays[f"lens_{run}"][-1], likely.detach(), rtol=1e-4)
-    assert [row["layer"] for row in facts["rows"]] == [None, *range(len(facts["rows"]) - 1)]
+    assert [row["layer"] for row in metadata["rows"]] == [None, *range(len(metadata["rows"]) - 1)]
     for row in (0, 1):  # before the layer that is edited
         assert (arrays["lens_after"][row] == arrays["lens_before"][row]).all()
     seen, some = told.ask("edit_lens", edits=[{**EDIT, "at": at}], first=1, count=2)
@@ -287,10 +289,10 @@ def test_steering_and_patching(told):
 
 
 def test_positions_and_parameters(told):
-    facts, arrays = told.served.ask("positions", model=told.name, length=16)
-    kinds = {picture["kind"] for picture in facts["pictures"]}
+    metadata, arrays = told.served.ask("positions", model=told.name, length=16)
+    kinds = {picture["kind"] for picture in metadata["pictures"]}
     assert kinds == ({"bias", "mask"} if told.name == "encoder_decoder" else {"table", "mask"})
-    assert set(arrays) == {picture["array"] for picture in facts["pictures"]}
+    assert set(arrays) == {picture["array"] for picture in metadata["pictures"]}
     table = told.served.ask("parameters", model=told.name)
     total = sum(p.numel() for p in told.model.parameters())
     assert table["total"] == total
@@ -308,10 +310,10 @@ def test_the_walk_names_arrays_that_are_there(told):
     found = told.ask("walk", stack=told.last, layer=1, head=2)["steps"]
     ids = {step["id"] for step in found}
     for step in found:
-        assert set(step["from"]) <= ids
+        assert set(step["inputs"]) <= ids
         if step["array"] is not None:
-            facts, _ = told.ask("array", name=step["array"], shrink={"token": 8})
-            assert facts["shape"] == step["shape"] and facts["axes"] == step["axes"]
+            metadata, _ = told.ask("array", name=step["array"], downsample={"token": 8})
+            assert metadata["shape"] == step["shape"] and metadata["axes"] == step["axes"]
     kinds = [step["kind"] for step in found]
     assert ("cross_softmax" in kinds) == (told.name == "encoder_decoder")
     assert kinds[-1] == "choice"
@@ -332,11 +334,27 @@ def test_the_walk_names_arrays_that_are_there(told):
         ("array", {"name": "decoder.embed", "at": {"head": 1}}, "There is no axis 'head'"),
         ("array", {"name": "decoder.embed", "at": {"position": "x"}}, "an index or [from, to)"),
         ("array", {"name": "decoder.embed", "at": {"position": 99}}, "no position 99"),
-        ("attention", {"sight": "decoder", "view": "head", "layer": 7, "head": 0}, "no layer"),
-        ("attention", {"sight": "cross", "view": "model"}, "no cross-attention"),
-        ("attention", {"sight": "sky", "view": "model"}, "sight is one of encoder, decoder, cross"),
-        ("attention", {"sight": "decoder", "view": "layer", "layer": 0, "heads": [9]}, "0 to 3"),
-        ("attention", {"sight": "decoder", "view": "model", "keys": [0, 99]}, "[from, to) of the"),
+        (
+            "attention",
+            {"attention_type": "decoder", "view": "head", "layer": 7, "head": 0},
+            "no layer",
+        ),
+        ("attention", {"attention_type": "cross", "view": "model"}, "no cross-attention"),
+        (
+            "attention",
+            {"attention_type": "sky", "view": "model"},
+            "attention_type is one of encoder, decoder, cross",
+        ),
+        (
+            "attention",
+            {"attention_type": "decoder", "view": "layer", "layer": 0, "heads": [9]},
+            "0 to 3",
+        ),
+        (
+            "attention",
+            {"attention_type": "decoder", "view": "model", "keys": [0, 99]},
+            "[from, to) of the",
+        ),
         ("next", {"temperature": 0}, "temperature must be"),
         ("next", {"position": 99}, "position goes from 0 to"),
         ("next", {"count": 1000}, "count goes from 1 to 400"),
@@ -368,5 +386,5 @@ def test_a_model_without_a_head_says_so(tmp_path):
         for question in ("next", "lens", "contributions", "beams", "edit"):
             status, said = served.refused(question, **run, position=0, edits=[])
             assert status == 400 and "no head for the vocabulary" in said
-        _, arrays = served.ask("attention", **run, sight="encoder", view="model")
+        _, arrays = served.ask("attention", **run, attention_type="encoder", view="model")
         assert arrays["pattern"].shape[:2] == (3, 4)

@@ -5,43 +5,44 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
-import signal
 import socket
-import subprocess
-import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from contextlib import ExitStack
 
 import pytest
-from serving import serve
+from serving import received, serve
 
 from glassformer.errors import GlassformerError
-from glassformer.page import Server, Session, server
-from glassformer.page.compute_thread import ComputeThread
-from glassformer.page.server import LARGEST
+from glassformer.page import Server, Session, handlers, limits
 
 TEXT = "time flies like an arrow"
+POST = "POST /api/models HTTP/1.1\nHost: localhost\nContent-Type: application/json"
 
 
-def raw(served, head: str, body: bytes = b"", ends: bool = False) -> bytes:
-    """What comes back for bytes as they are; `ends`: no more will come."""
-    with socket.create_connection(("127.0.0.1", served.server.server_port), timeout=10) as line:
-        line.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)
-        if ends:
-            line.shutdown(socket.SHUT_WR)
-        found = b""
-        while part := line.recv(65536):
-            found += part
-    return found
+def status_of(response: bytes) -> int:
+    return int(response.split(maxsplit=2)[1])
+
+
+def sentence_of(response: bytes) -> str:
+    """The sentence of a refusal, which has the safe headers, too."""
+    head, _, body = response.partition(b"\r\n\r\n")
+    assert b"x-content-type-options: nosniff" in head.lower()
+    return json.loads(body)["error"]
+
+
+# --- who is answered ------------------------------------------------------------------------------
 
 
 def test_it_listens_on_this_machine_alone(decoder):
-    assert decoder.server.server_address[0] == "127.0.0.1"
-    assert decoder.address == f"http://127.0.0.1:{decoder.server.server_port}/"
+    port = decoder.server.port
+    assert decoder.address == f"http://127.0.0.1:{port}/"
+    with pytest.raises(ConnectionRefusedError):  # another address of the same machine
+        socket.create_connection(("127.0.0.2", port), timeout=10)
 
 
 def test_both_names_of_this_machine_are_answered(decoder):
-    port = decoder.server.server_port
+    port = decoder.server.port
     for host in (f"127.0.0.1:{port}", f"localhost:{port}", "localhost:9999"):  # a forwarded port
         status, _, _ = decoder.post("api/models", b"{}", Host=host, Origin=f"http://{host}")
         assert status == 200
@@ -79,23 +80,39 @@ def test_other_names_are_refused(decoder, host):
         {"Sec_Fetch_Site": "same-site"},
     ],
 )
-def test_other_pages_are_refused(decoder, headers):
-    status, _, body = decoder.post("api/models", b"{}", **headers)
+@pytest.mark.parametrize("path", ["api/models", "api/cancel"])
+def test_other_pages_are_refused(decoder, headers, path):
+    status, _, body = decoder.post(path, b"{}", **headers)
     assert status == 403
     assert "Only the page that is served here may ask" in json.loads(body)["error"]
+
+
+def test_two_origins_are_refused(decoder):
+    own = f"Origin: http://localhost:{decoder.server.port}"
+    head = f"{POST.replace('localhost', f'localhost:{decoder.server.port}')}\nContent-Length: 2"
+    closing = "Connection: close"
+    assert status_of(decoder.raw(f"{head}\n{own}\n{closing}", b"{}")) == 200
+    two = decoder.raw(f"{head}\n{own}\nOrigin: http://evil.example\n{closing}", b"{}")
+    assert status_of(two) == 403
 
 
 def test_two_names_or_a_whole_address_are_refused(decoder):
     """What a proxy would be asked for."""
     line = "GET / HTTP/1.1\nConnection: close\nHost: 127.0.0.1"
-    assert b" 200 " in raw(decoder, line)
-    assert b" 403 " in raw(decoder, f"{line}\nHost: evil.example")
-    assert b" 403 " in raw(decoder, line.replace("/ ", "http://evil.example/ ", 1))
+    assert status_of(decoder.raw(line)) == 200
+    assert status_of(decoder.raw(f"{line}\nHost: evil.example")) == 400
+    assert status_of(decoder.raw(line.replace("/ ", "http://evil.example/ ", 1))) == 403
+    assert status_of(decoder.raw(line.replace("/ ", "http://127.0.0.1/ ", 1))) == 403
+    assert status_of(decoder.raw("GET / HTTP/1.1\nConnection: close")) == 400  # no name at all
+    assert status_of(decoder.raw("GET / HTTP/1.0")) == 403
 
 
 def test_a_link_from_another_page_may_be_followed(decoder):
     status, _, _ = decoder.get("", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")
     assert status in (200, 404)  # 404 where the page was not built
+
+
+# --- questions ------------------------------------------------------------------------------------
 
 
 def test_questions_are_json(decoder):
@@ -108,26 +125,10 @@ def test_questions_are_json(decoder):
         assert status == 400 and said in json.loads(answer)["error"]
 
 
-def test_a_question_that_is_too_large(decoder):
-    status, _, body = decoder.post("api/read", b" " * (LARGEST + 1))
-    assert status == 413
-    assert "4,194,304 are allowed" in json.loads(body)["error"]
-
-
-def test_a_question_that_does_not_say_its_length(decoder):
-    head = "POST /api/models HTTP/1.1\nHost: localhost\nContent-Type: application/json"
-    assert b" 411 " in raw(decoder, head)
-    for said in ("-5", "2\nContent-Length: 4", "9" * 5000):
-        assert b" 411 " in raw(decoder, f"{head}\nContent-Length: {said}")
-
-
-def test_who_says_more_than_is_sent_is_answered_at_once(decoder, monkeypatch):
-    """A line that stays open without a word more does not keep the answer back."""
-    monkeypatch.setattr(server, "PATIENCE", 0.05)
-    head = "POST /api/models HTTP/1.1\nHost: localhost\nContent-Type: application/json"
-    assert b" 413 " in raw(decoder, f"{head}\nContent-Length: {10**20}", b"{}")
-    found = raw(decoder, f"{head}\nContent-Length: 9", b"{}", ends=True)
-    assert b"ended after 2 bytes of 9" in found
+def test_nesting_of_any_depth_is_answered(decoder):
+    for depth in (100, 900, 940, 970, 990, 1000, 1100):
+        status, _, _ = decoder.post("api/models", b'{"a":' + b"[" * depth + b"]" * depth + b"}")
+        assert status in (200, 400)
 
 
 def test_what_is_not_there(decoder):
@@ -142,24 +143,212 @@ def test_what_is_not_there(decoder):
     ):
         assert decoder.get(path)[0] == 404
     line = "GET /../../../../../etc/passwd HTTP/1.1\nHost: localhost\nConnection: close"
-    assert b" 404 " in raw(decoder, line)
+    assert status_of(decoder.raw(line)) == 404
 
 
 def test_other_methods_and_what_is_no_request(decoder):
-    for method in ("PUT", "DELETE", "OPTIONS"):
-        found = raw(decoder, f"{method} /api/models HTTP/1.1\nHost: localhost")
-        assert b" 501 " in found and b'{"error":"Unsupported method' in found
-    assert b"Bad request version" in raw(decoder, "bla bla bla bla")
+    for method in ("PUT", "DELETE", "OPTIONS", "BLA"):
+        head = f"{method} /api/models HTTP/1.1\nHost: localhost\nConnection: close"
+        found = decoder.raw(head)
+        assert status_of(found) == 405
+        assert sentence_of(found) == "Only POST is answered here."
+    for wrong in ("bla bla bla bla", "\0", "GET / HTTP/1.1\nHost localhost"):
+        found = decoder.raw(wrong)
+        assert status_of(found) == 400 and sentence_of(found)
 
 
 def test_what_the_page_may_do(decoder):
-    connection = http.client.HTTPConnection("127.0.0.1", decoder.server.server_port)
-    connection.request("GET", "/nothing")
-    headers = dict(connection.getresponse().getheaders())
-    assert headers["Content-Security-Policy"].startswith("default-src 'self';")
-    assert headers["X-Content-Type-Options"] == "nosniff"
-    assert "Access-Control-Allow-Origin" not in headers
+    connection = http.client.HTTPConnection("127.0.0.1", decoder.server.port)
+    for path in ("/", "/nothing"):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+        headers = answer.headers
+        assert headers["Content-Security-Policy"].startswith("default-src 'self';")
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert "Access-Control-Allow-Origin" not in headers
+        assert "Server" not in headers
     connection.close()
+
+
+def test_a_mistake_in_the_server_is_one_sentence(decoder, monkeypatch, capsys):
+    def broken(session, asked):
+        raise RuntimeError("a wheel came off")
+
+    monkeypatch.setitem(handlers.ROUTES, "broken", broken)
+    status, said = decoder.refused("broken")
+    assert status == 500 and "a wheel came off" in said
+    assert "RuntimeError" in capsys.readouterr().err
+    assert decoder.ask("models")["models"]
+
+
+# --- where a request ends -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("Content-Length: 2\nTransfer-Encoding: chunked", b"2\r\n{}\r\n0\r\n\r\n"),
+        ("Transfer-Encoding: chunked\nContent-Length: 2", b"{}"),
+        ("Content-Length: 2\nContent-Length: 4", b"{}"),
+        ("Content-Length: 2\nContent-Length: 2", b"{}"),
+        ("Content-Length: 2, 2", b"{}"),
+        ("Content-Length: 2\n ,2", b"{}"),
+        ("Content-Length: +2", b"{}"),
+        ("Content-Length: -2", b"{}"),
+        ("Content-Length: 0x2", b"{}"),
+        ("Content-Length:", b"{}"),
+        ("Content-Length : 2", b"{}"),
+        ("Transfer-Encoding: gzip, chunked", b"2\r\n{}\r\n0\r\n\r\n"),
+        ("Transfer-Encoding: identity", b"{}"),
+        ("Transfer-Encoding: chunked\nTransfer-Encoding: chunked", b"2\r\n{}\r\n0\r\n\r\n"),
+        ("Transfer-Encoding: chunked", b"zz\r\n{}\r\n0\r\n\r\n"),
+        ("Transfer-Encoding: chunked", b"-2\r\n{}\r\n0\r\n\r\n"),
+        ("Transfer-Encoding: chunked", b"2\r\n{}XX0\r\n\r\n"),
+        ("Transfer-Encoding: chunked", b"fffffffffffffffffffffff\r\n{}\r\n0\r\n\r\n"),
+        ("X: a\n folded\nContent-Length: 2", b"{}"),
+    ],
+)
+def test_a_length_that_can_be_read_in_two_ways_is_refused(decoder, head, body):
+    found = decoder.raw(f"{POST}\n{head}", body + b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert status_of(found) == 400
+    assert sentence_of(found).endswith(".")  # and nothing comes after it
+
+
+def test_chunks_need_http_1_1(decoder):
+    old = POST.replace("1.1", "1.0")
+    found = decoder.raw(f"{old}\nTransfer-Encoding: chunked", b"2\r\n{}\r\n0\r\n\r\n")
+    assert status_of(found) == 400
+
+
+def test_a_question_in_chunks(decoder):
+    head = f"{POST}\nTransfer-Encoding: chunked\nConnection: close"
+    assert status_of(decoder.raw(head, b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n")) == 200
+
+
+def test_a_question_that_does_not_say_its_length(decoder):
+    found = decoder.raw(f"{POST}\nConnection: close")
+    assert (status_of(found), "how long it is" in sentence_of(found)) == (411, True)
+
+
+def test_requests_one_behind_the_other(decoder):
+    """Two requests in one piece (pipelining) are answered in order."""
+    last = f"{POST}\nConnection: close\nContent-Length: 2\n\n{{}}".replace("\n", "\r\n")
+    found = decoder.raw(f"{POST}\nContent-Length: 2", b"{}" + last.encode())
+    assert found.count(b"HTTP/1.1 200 OK") == 2
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+def test_a_question_that_is_too_large(decoder):
+    status, _, body = decoder.post("api/read", b" " * (limits.MAX_BODY_BYTES + 1))
+    assert status == 413
+    assert "4,194,304 are allowed" in json.loads(body)["error"]
+
+
+def test_chunks_that_are_too_large_together(decoder, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_BODY_BYTES", 1000)
+    chunk = b"64\r\n" + b" " * 100 + b"\r\n"
+    found = decoder.raw(f"{POST}\nTransfer-Encoding: chunked", chunk * 20)
+    assert (status_of(found), "1,000 are allowed" in sentence_of(found)) == (413, True)
+
+
+@pytest.mark.parametrize("sent", [2 * limits.MAX_HEAD_BYTES, 4 * limits.MAX_HEAD_BYTES])
+def test_headers_that_are_too_large(decoder, sent):
+    found = decoder.raw(f"GET / HTTP/1.1\nHost: localhost\nX: {'x' * sent}")
+    assert status_of(found) == 431 and sentence_of(found)
+
+
+def test_who_says_more_than_is_sent_is_answered_at_once(decoder):
+    """A line that stays open without a word more does not keep the answer back."""
+    began = time.monotonic()
+    with decoder.connect() as line:
+        line.sendall(f"{POST}\nContent-Length: {10**15}\n\n{{}}".replace("\n", "\r\n").encode())
+        assert status_of(received(line)) == 413
+        assert time.monotonic() - began < limits.BODY_SECONDS / 2
+    found = decoder.raw(f"{POST}\nContent-Length: 9", b"{}", ends=True)
+    assert (status_of(found), "before it was complete" in sentence_of(found)) == (400, True)
+
+
+# --- times ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sent", [b"G", b"POST /api/models HTTP/1.1\r\nHost: localhost\r\nX", b"\r\n", b"GET / HTTP/1.1"]
+)
+def test_half_a_head_is_given_up(decoder, monkeypatch, sent):
+    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.2)
+    with decoder.connect() as line:
+        line.sendall(sent)
+        found = received(line)
+    if sent.strip():
+        assert (status_of(found), "did not arrive in time" in sentence_of(found)) == (408, True)
+
+
+def test_half_a_body_is_given_up(decoder, monkeypatch):
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.2)
+    for head in ("Content-Length: 5", "Transfer-Encoding: chunked"):
+        found = decoder.raw(f"{POST}\n{head}", b"2")
+        assert (status_of(found), "did not arrive in time" in sentence_of(found)) == (408, True)
+
+
+def test_half_a_body_of_a_refused_request_is_given_up(decoder, monkeypatch):
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.2)
+    head = f"{POST.replace('localhost', 'evil.example')}\nContent-Length: 5"
+    with pytest.raises(ConnectionResetError):
+        found = decoder.raw(head, b"{}")
+        assert status_of(found) == 403
+        raise ConnectionResetError  # closed without a reset
+
+
+def test_a_letter_at_a_time_is_given_up(decoder, monkeypatch):
+    """Slow-loris: every byte comes soon, and the head never ends."""
+    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "LINGER_SECONDS", 0.1)
+    with decoder.connect() as line:
+        line.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
+        began = time.monotonic()
+        with pytest.raises(OSError):
+            while time.monotonic() - began < 10:
+                line.sendall(b"x")
+                time.sleep(0.05)
+    assert time.monotonic() - began < 5
+
+
+def test_a_second_request_has_its_own_time(decoder, monkeypatch):
+    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.3)
+    connection = http.client.HTTPConnection("127.0.0.1", decoder.server.port)
+    for _ in range(2):
+        connection.request("POST", "/api/models", "{}", {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        assert answer.read() and answer.status == 200
+        time.sleep(0.5)  # a connection may be idle for longer than a head may take
+    connection.sock.sendall(b"GET / HTTP/1.1")
+    assert status_of(received(connection.sock)) == 408
+    connection.close()
+
+
+def test_a_connection_without_a_request_is_closed(decoder, monkeypatch):
+    """A browser opens some in advance: not a word is said."""
+    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.2)
+    with decoder.connect() as line:
+        assert received(line) == b""
+
+
+def test_who_does_not_read_is_given_up(decoder, monkeypatch):
+    monkeypatch.setattr(limits, "SEND_SECONDS", 0.3)
+    monkeypatch.setitem(handlers.ROUTES, "large", lambda session, asked: {"a": "a" * 2**25})
+    head = f"{POST.replace('models', 'large')}\nContent-Length: 2\n\n{{}}".replace("\n", "\r\n")
+    with decoder.connect() as line:
+        line.sendall(head.encode())
+        time.sleep(1.5)
+        assert len(received(line)) < 2**25
+
+
+# --- numbers --------------------------------------------------------------------------------------
 
 
 def test_many_tabs_at_once(decoder):
@@ -175,54 +364,42 @@ def test_many_tabs_at_once(decoder):
         assert list(pool.map(ask, texts)) == [alone[text] for text in texts]
 
 
-def test_who_went_away_is_not_computed_for(decoder):
-    body = json.dumps({"model": "decoder", "text": "who went away", "position": 0}).encode()
-    head = (
-        "POST /api/next HTTP/1.1\nHost: localhost\nContent-Type: application/json\n"
-        f"Content-Length: {len(body)}"
-    )
-    done: list[str] = []
-    session = decoder.server.session
-    session.answer("wait", lambda s, asked: done.append("first") or {}, {"a": 1})
-    with socket.create_connection(("127.0.0.1", decoder.server.server_port)) as line:
-        line.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)
-    assert session.answer("gone", lambda s, a: done.append("never") or {}, {}, lambda: True) is None
-    assert done == ["first"]
-    assert decoder.ask("models")["models"]  # goes on
+def test_two_hundred_requests_at_once_are_answered(decoder):
+    body = [json.dumps({"model": "decoder", "text": f"{TEXT} {n}"}).encode() for n in range(200)]
+    head = POST.replace("models", "read") + "\nConnection: close\nContent-Length: "
+    with ExitStack() as stack:
+        lines = [stack.enter_context(decoder.connect()) for _ in body]
+        for line, one in zip(lines, body, strict=True):
+            line.sendall(f"{head}{len(one)}\n\n".replace("\n", "\r\n").encode() + one)
+        found = [received(line) for line in lines]
+    assert [status_of(one) for one in found] == [200] * 200
 
 
-def test_who_goes_away_ends_what_is_computed_for_them(decoder):
-    """Between two passes of a long work: the third one is not begun."""
-    session, passes = decoder.server.session, []
-    run = {"model": "decoder", "text": "an arrow goes away"}
-
-    def long(session, asked):
-        view = session.view(asked)
-        for layer in range(3):
-            view.capture([f"decoder.blocks.{layer}.z"])
-            passes.append(layer)
-        return {}
-
-    assert session.answer("long", long, run, lambda: len(passes) == 2) is None
-    assert passes == [0, 1]
-    assert session.answer("long", long, run) is not None
-
-
-def test_a_mistake_in_the_server_is_one_sentence(decoder, monkeypatch, capsys):
-    from glassformer.page import handlers
-
-    def broken(session, asked):
-        raise RuntimeError("a wheel came off")
-
-    monkeypatch.setitem(handlers.QUESTIONS, "broken", broken)
-    status, said = decoder.refused("broken")
-    assert status == 500 and "a wheel came off" in said
-    assert "RuntimeError" in capsys.readouterr().err
+def test_connections_above_the_limit_are_refused(decoder, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(limits, "MAX_REFUSED", 4)
+    with ExitStack() as stack:
+        lines = [stack.enter_context(decoder.connect()) for _ in range(8)]
+        time.sleep(0.3)  # until all are accepted
+        for _ in range(4):
+            found = received(stack.enter_context(decoder.connect()))
+            assert (status_of(found), b"retry-after: 1" in found.lower()) == (503, True)
+            assert "8 open connections" in sentence_of(found)
+        more = stack.enter_context(decoder.connect())
+        with pytest.raises(ConnectionResetError):
+            received(more)
+            raise ConnectionResetError  # closed without a reset
+        lines[0].sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert status_of(lines[0].recv(65536)) == 404
+    time.sleep(0.3)
     assert decoder.ask("models")["models"]
 
 
+# --- models and ports -----------------------------------------------------------------------------
+
+
 def test_a_port_in_use(decoder, folders):
-    port = decoder.server.server_port
+    port = decoder.server.port
     with pytest.raises(GlassformerError, match=f"Port {port} .*--port 0"):
         Server(Session([str(folders["decoder"])]), port)
 
@@ -240,70 +417,3 @@ def test_a_model_folder_that_is_deleted(folders, tmp_path):
         assert served.ask("next", model="first", text="fruit flies", position=1) == before
         status, said = served.refused("read", model="second", text=TEXT)
         assert status == 400 and f"{tmp_path / 'second'} is gone" in said
-
-
-def start(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "glassformer", "open", *words, "--no-browser"]
-    return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def test_the_command_serves_until_it_is_interrupted(folders):
-    process = start(str(folders["decoder"]), "--port", "0", "--text", TEXT)
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line.startswith("Glassformer shows decoder at http://127.0.0.1:")
-    port = int(line.rstrip("/\n").rsplit(":", 1)[1])
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("POST", "/api/models", "{}", {"Content-Type": "application/json"})
-    assert json.load(connection.getresponse())["start"]["text"] == TEXT
-    connection.close()
-    process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, "")
-    assert out.endswith("Closed.\n")
-
-
-def test_it_can_be_closed_while_it_computes():
-    begun, go_on = Event(), Event()
-    worker = ComputeThread()
-
-    def job():
-        begun.set()
-        go_on.wait(60)
-        return "done"
-
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(worker.do, job)
-        assert begun.wait(60)
-        assert not worker.close(0.05)  # still at work
-        go_on.set()
-        assert waiting.result(60) == "done"
-        assert worker.close(60)
-
-
-def test_the_command_checks_itself(folders, glassformer):
-    code, out, _ = glassformer("open", str(folders["encoder"]), "--port", "0", "--check")
-    assert code == 0
-    assert "It answers: BertForMaskedLM." in out
-
-
-def test_the_command_says_what_is_wrong(decoder, folders, glassformer):
-    port = str(decoder.server.server_port)
-    code, _, errors = glassformer("open", str(folders["decoder"]), "--port", port)
-    assert (code, f"Port {port}" in errors) == (1, True)
-    code, _, errors = glassformer("open", "nowhere")
-    assert (code, "the zoo has: " in errors) == (1, True)
-
-
-def test_the_usual_port_is_not_a_must(folders, glassformer):
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
-        try:
-            taken.bind(("127.0.0.1", 8700))
-            taken.listen()
-        except OSError:
-            pass  # somebody has it already
-        code, out, _ = glassformer("open", str(folders["decoder"]), "--check")
-    assert code == 0 and ":8700/" not in out

@@ -32,7 +32,7 @@ def trained(folder):
 
 def test_the_lens_is_read_by_the_map_where_one_lies_with_the_model(trained, folder, page):
     visit(page, trained, panel="lens", text=TEXT, token=2, layer=0)
-    by = page.get_by_role("radiogroup", name="Read by")
+    by = page.get_by_role("radiogroup", name="Lens")
     assert by.get_by_role("radio", name="logit lens").get_attribute("aria-checked") == "true"
     model = Reference(folder, TEXT)
     lens = inside.TunedLens.load(folder / "tuned_lens")
@@ -51,7 +51,7 @@ def test_the_lens_is_read_by_the_map_where_one_lies_with_the_model(trained, fold
 
 def test_without_a_lens_there_is_no_choice(decoder, page):
     visit(page, decoder, panel="lens", text=TEXT)
-    assert page.get_by_role("radiogroup", name="Read by").count() == 0
+    assert page.get_by_role("radiogroup", name="Lens").count() == 0
     model = decoder.ask("models")["start"]["model"]
     status, said = decoder.refused("lens", model=model, text=TEXT, tuned=True)
     assert status == 400 and "no tuned lens" in said
@@ -59,21 +59,21 @@ def test_without_a_lens_there_is_no_choice(decoder, page):
 
 def test_neurons_over_many_texts(served, folders, page, axe):
     visit(page, served, panel="lens", layer=1, lens_view="neurons", lens_neuron=7)
-    page.get_by_label("Texts, one a line").fill("\n".join(TEXTS))
-    page.get_by_role("button", name="Find where it is strongest").click()
+    page.get_by_label("Texts, one per line").fill("\n".join(TEXTS))
+    page.get_by_role("button", name="Find the largest activations").click()
     settle(page)
     name = served.ask("models")["start"]["model"]
     model = gf.load(folders[name])
     targets = None
     if name == "encoder_decoder":
-        knobs = {"max_new_tokens": 32, "num_beams": 1, "do_sample": False}
-        targets = [model.generate(text, **knobs).text for text in TEXTS]
+        options = {"max_new_tokens": 32, "num_beams": 1, "do_sample": False}
+        targets = [model.generate(text, **options).text for text in TEXTS]
     wanted = inside.max_activating(model, TEXTS, 1, 7, targets=targets)[7]
     rows = page.get_by_role("list", name="Neuron 7 over many texts").locator("li")
     assert page.get_by_text(f"{len(TEXTS)} texts read").is_visible()
     values = [figure(text) for text in rows.locator(".number").all_inner_texts()]
     assert values == pytest.approx([one.value for one in wanted], rel=2e-2, abs=2e-3)
-    said = f"look at text {wanted[0].text + 1}"
+    said = f"open text {wanted[0].text + 1}"
     assert rows.first.get_by_role("button", name=said).is_visible()
     assert axe(page) == []
     rows.first.get_by_role("button", name=said).click()
@@ -97,15 +97,15 @@ def test_circuits_of_the_weights(served, folders, page, axe):
     name = served.ask("models")["start"]["model"]
     model = gf.load(folders[name])
     wanted = inside.circuit(model, 1, 2)
-    part = page.get_by_role("region", name="What head 2 of layer 1 is made to do").first
+    part = page.get_by_role("region", name="Circuits of head 2 of layer 1").first
     strengths = [figure(text) for text in part.locator("td.number").all_inner_texts()]
     assert strengths == pytest.approx(wanted.strengths.tolist(), rel=1e-2)
-    pairs = page.get_by_role("list", name="The strongest pairs").locator("li")
+    pairs = page.get_by_role("list", name="Highest scores").locator("li")
     scores = [figure(text) for text in pairs.locator(".number").all_inner_texts()]
     top = inside.composition(model, "k").top(10)
     assert scores == pytest.approx([score for _, _, score in top], rel=1e-2)
     assert axe(page) == []
-    page.get_by_role("radio", name="what neurons write").click()
+    page.get_by_role("radio", name="output of neurons").click()
     settle(page)
     strengths = [figure(text) for text in page.locator("td.number").all_inner_texts()]
     wanted = inside.circuit(model, 1, None, "out").strengths.tolist()

@@ -8,6 +8,7 @@ import page_models
 import pytest
 from bare import addressed
 from playwright.sync_api import expect
+from quick import quick
 from serving import serve
 
 SEEN = "localStorage.setItem('glassformer.tour', 'seen')"
@@ -24,10 +25,10 @@ def odd(tmp_path_factory):
 
 def walk(page, served, query: str = ""):
     """Opens the walk with the tour behind it."""
-    page.add_init_script(SEEN)
     page.emulate_media(reduced_motion="reduce")
-    page.goto(served.address + query)
-    page.get_by_role("navigation", name="Steps of the walk").wait_for()
+    with page.add_init_script(SEEN):
+        page.goto(served.address + query)
+    page.get_by_role("navigation", name="Steps", exact=True).wait_for()
     return page
 
 
@@ -66,7 +67,7 @@ def test_from_the_model_to_a_number(page, decoder):
     square.focus()
     for key in ("Home", "ArrowUp", "ArrowLeft", "Enter"):
         page.keyboard.press(key)
-    cell = page.get_by_role("region", name="One number, and where it came from")
+    cell = page.get_by_role("region", name="How this number is computed")
     cell.wait_for()
     page.keyboard.press("Escape")  # the cell's tooltip
     page.locator(".crumb", has_text="Scores").click()
@@ -94,10 +95,13 @@ def test_a_number_is_the_servers(page, decoder):
     assert sum(map(number, products)) == pytest.approx(expected, abs=0.05)
 
 
+@pytest.mark.parametrize(
+    "served", quick(["decoder", "encoder", "encoder_decoder"], "encoder_decoder"), indirect=True
+)
 def test_every_step_of_every_kind_of_model(page, served):
     """Next leads through all steps to the last; each has its picture, and none an error."""
     walk(page, served)
-    names = page.locator(".road button").all_inner_texts()
+    names = page.locator("nav.steps button").all_inner_texts()
     assert len(names) > 20
     seen = []
     for name in names[1:]:
@@ -110,49 +114,55 @@ def test_every_step_of_every_kind_of_model(page, served):
         assert page.locator("figure .bad").count() == 0
     assert page.get_by_role("button", name="Next →").is_disabled()
     assert seen[0] == "Tokens"
-    assert seen[-1] == "The choice"
+    assert seen[-1] == "Chosen token"
     assert {"Queries", "Keys", "Values", "Scores", "Scale", "Mask", "Attention"} <= set(seen)
-    assert {"Weighted sum", "Joined heads", "Projection", "Residual sum", "Activation"} <= set(seen)
+    assert {
+        "Weighted sum",
+        "Concatenated heads",
+        "Projection",
+        "Residual sum",
+        "Activation",
+    } <= set(seen)
     if served.ask("models")["models"][0]["kind"] == "encoder-decoder":
-        assert "What the encoder understood" in seen
+        assert "Encoder output" in seen
         assert seen.count("Attention") == 2  # its own, and across to the encoder
 
 
 def test_norms_stand_where_the_model_has_them(page, encoder):
     """BERT norms after the sums: there is no norm for a part to read through."""
     walk(page, encoder)
-    steps = page.locator(".road button").all_inner_texts()
+    steps = page.locator("nav.steps button").all_inner_texts()
     assert "Norm" not in steps
     assert "Norm of the embedding" in steps
-    assert "The last vectors" in steps
+    assert "Last vectors" in steps
 
 
 @pytest.mark.parametrize(
     "kind, steps, looked",
     [
-        ("gated", {"Turned queries", "Turned keys", "Gate"}, ("rotate_q", "ffn_act")),
-        ("parallel", {"Turned queries", "Turned keys"}, ("residual_ffn",)),
+        ("gated", {"Rotated queries", "Rotated keys", "Gate"}, ("rotate_q", "ffn_act")),
+        ("parallel", {"Rotated queries", "Rotated keys"}, ("residual_ffn",)),
     ],
 )
 def test_models_that_are_built_otherwise(page, odd, kind, steps, looked):
-    """Turned queries, a gate, two parts that read one stream: in the block, step by step, and in
+    """Rotated queries, a gate, two parts that read one stream: in the block, step by step, and in
     the panel of attention."""
     walk(page, odd, f"?model={kind}&walk.at=block&layer=1")
-    assert steps <= set(page.locator(".road button").all_inner_texts())
+    assert steps <= set(page.locator("nav.steps button").all_inner_texts())
     feed = page.get_by_role("region", name="Feed-forward")
     feed.locator("canvas").first.wait_for()
     columns = feed.locator(".column > button")
     names = [column.get_attribute("aria-label") for column in columns.all()]
     # Where both parts read the stream, the second one's end is added to the first one's sum.
     assert names.count("Residual sum") == 2
-    assert names[0] == ("The stream" if kind == "parallel" else "Residual sum")
+    assert names[0] == ("Residual stream" if kind == "parallel" else "Residual sum")
     for at in looked:
         page.goto(f"{odd.address}?model={kind}&walk.at={at}&layer=1&walk.column=1")
         page.locator(".cell .value").wait_for()
         expect(page.locator("figure .waiting")).to_have_count(0)
         assert page.get_by_role("alert").count() == page.locator("figure .bad").count() == 0
     page.goto(f"{odd.address}?model={kind}&panel=attention&layer=1&head=3")
-    page.get_by_role("application", name=re.compile("^Lines of attention")).wait_for()
+    page.get_by_role("application", name=re.compile("^Attention lines")).wait_for()
     page.goto(f"{odd.address}?model={kind}&panel=attention&attention.view=neuron&layer=1&head=3")
     page.get_by_role("application", name=re.compile("^Query, keys")).wait_for()
     assert page.get_by_role("alert").count() == 0
@@ -176,7 +186,7 @@ def test_the_choice_continues_the_text(page, decoder):
     tokens = page.locator("form [role=option]")
     expect(tokens).not_to_have_count(0)
     before = tokens.count()
-    page.get_by_role("button", name=re.compile("^Take")).click()
+    page.get_by_role("button", name=re.compile("^Append")).click()
     expect(tokens).to_have_count(before + 1)
     assert page.locator("textarea").first.input_value().startswith("time flies like an arrow")
 
@@ -216,7 +226,7 @@ def test_the_tour_leads_and_is_remembered(page, decoder):
     page.keyboard.press("Escape")
     assert card.count() == 0
     page.goto(decoder.address)
-    page.get_by_role("navigation", name="Steps of the walk").wait_for()
+    page.get_by_role("navigation", name="Steps", exact=True).wait_for()
     assert card.count() == 0
     page.get_by_role("button", name="Guided tour").click()
     card.wait_for()
@@ -233,7 +243,7 @@ def test_in_chinese(page, decoder):
 
 
 @pytest.mark.parametrize("at", ["model", "block", "dot", "probabilities"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", quick(["light", "dark"]))
 def test_axe(page, decoder, axe, at, scheme):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     walk(page, decoder, f"?walk.at={at}&walk.column=1")

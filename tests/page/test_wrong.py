@@ -9,23 +9,23 @@ import pytest
 TEXT = "time flies like an arrow"
 RUN = {"model": "decoder", "text": TEXT}
 AT = "decoder.blocks.0"
-HEAD = {**RUN, "sight": "decoder", "layer": 0, "head": 1, "query": 1}
+HEAD = {**RUN, "attention_type": "decoder", "layer": 0, "head": 1, "query": 1}
 OFF = {"kind": "scale", "at": f"{AT}.z", "heads": [0], "positions": [0], "factor": 0.0}
 RIGHT = {  # a question that is answered, for each
     "structure": [{"model": "decoder"}],
     "read": [RUN],
     "array": [
-        {**RUN, "name": f"{AT}.q", "at": {"head": 0, "position": [0, 2]}, "shrink": {"dim": 2}}
+        {**RUN, "name": f"{AT}.q", "at": {"head": 0, "position": [0, 2]}, "downsample": {"dim": 2}}
     ],
     "vocabulary": [{"model": "decoder", "begins": "t", "count": 5}],
     "attention": [
         {**HEAD, "view": "head"},
         {**HEAD, "view": "layer", "heads": [0, 1], "size": 3},
         {**HEAD, "view": "row"},
-        {**HEAD, "view": "model", "size": 4, "from": 0, "to": 1},
+        {**HEAD, "view": "model", "size": 4, "first": 0, "end": 1},
         {**HEAD, "view": "neuron"},
     ],
-    "heads": [{**RUN, "sight": "decoder"}],
+    "heads": [{**RUN, "attention_type": "decoder"}],
     "walk": [{**RUN, "stack": "decoder", "layer": 0, "head": 0}],
     "cell": [{**RUN, "name": f"{AT}.q", "head": 0, "row": 0, "col": 0, "limit": 3}],
     "next": [{**RUN, "position": 1, "count": 5, "temperature": 0.5, "top_k": 4, "top_p": 0.9}],

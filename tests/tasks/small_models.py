@@ -7,34 +7,15 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer as Backend
-from tokenizers import models, normalizers, pre_tokenizers, processors
+import models
 
 import glassformer as gf
-
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def word_tokenizer(folder: Path, text: str, **settings: Any) -> gf.Tokenizer:
     """A vocabulary of the words of a text, framed as BERT's."""
     words = sorted(set(re.findall(r"\w+|[^\w\s]", text.lower())))
-    ids = {token: i for i, token in enumerate([*SPECIAL, *words])}
-    backend = Backend(models.WordLevel(ids, unk_token="[UNK]"))
-    backend.normalizer = normalizers.Lowercase()
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    backend.save(str(folder / "tokenizer.json"))
-    names = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL, strict=True))
-    config = {f"{role}_token": token for role, token in names.items()}
-    kinds = ["input_ids", "token_type_ids", "attention_mask"]
-    config |= {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": kinds}
-    (folder / "tokenizer_config.json").write_text(json.dumps({**config, **settings}))
-    return gf.Tokenizer.load(folder)
+    return models.word_tokenizer(folder, words, lowercase=True, **settings)
 
 
 def bert(tokenizer: gf.Tokenizer, kind: str = "SequenceClassification", **settings: Any) -> Any:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from quick import quick
 from safetensors import safe_open
 from safetensors.torch import load_file
 from test_resume import TEXT, files, metrics
@@ -26,7 +27,6 @@ from glassformer.families import find_preset, spec_from_config
 from glassformer.train import recipe_text
 from glassformer.train.tensor_parallel import check_shares, row_order
 
-pytestmark = pytest.mark.xdist_group("together")
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent.parent)}
 STEPS, STOP = 6, 2  # asked to stop while step 2 is logged, a run stops behind step 3
@@ -35,6 +35,7 @@ SAVING = ["train.save_every=2"]
 ADAFACTOR, MUON = ["train.optimizer=adafactor"], ["train.optimizer=muon"]
 COMPILED = "train.compile=true"
 BACKWARD, WRITING = "glassformer.train.precision.Precision.backward", "os.fsync"
+QUICK = ("one", "ddp", "fsdp", "two", "two, then one", "killed", "killed, then one")
 PLANS = {  # by name: what they go on from, processes, settings, when they are stopped or killed
     "one": (None, 1, [], None),
     "ddp": (None, 2, [], None),
@@ -98,11 +99,12 @@ def ran(*words: str, cwd: Path | None = None) -> str:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory) -> Path:
-    """All plans, one after the other."""
+def runs(tmp_path_factory, pytestconfig) -> Path:
+    """All plans, or without --all those of QUICK, one after the other."""
     folder = tmp_path_factory.mktemp("together")
     asked = []
-    for name, (like, world, said, stop) in PLANS.items():
+    for name in PLANS if pytestconfig.getoption("all") else QUICK:
+        like, world, said, stop = PLANS[name]
         run = {"recipe": recipe(folder / name), "world": world, "said": said}
         run |= {} if stop is None else {"stop": stop} if isinstance(stop, int) else {"kill": stop}
         run |= {"like": str(folder / like)} if like else {}
@@ -145,11 +147,14 @@ def assert_same(one: Path, other: Path) -> None:
     assert files(one / "best").keys() == files(other / "best").keys()
 
 
-@pytest.mark.parametrize("name", ["ddp", "fsdp", "compiled, ddp", "compiled, fsdp"])
+@pytest.mark.parametrize(
+    "name", quick(["ddp", "fsdp", "compiled, ddp", "compiled, fsdp"], "ddp", "fsdp")
+)
 def test_two_processes_learn_what_one_does(runs, name):
     assert_same(runs / "one", runs / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adafactor, ddp", "adafactor, fsdp", "muon, fsdp"])
 def test_rules_of_whole_matrices_are_the_same_for_shares_of_them(runs, name):
     assert_same(runs / name.split(",")[0], runs / name)
@@ -157,37 +162,42 @@ def test_rules_of_whole_matrices_are_the_same_for_shares_of_them(runs, name):
 
 @pytest.mark.parametrize(
     "name",
-    ["two, then one", "two, then three", "three, split by two, then one", "one, then two"],
+    quick(["two, then one", "two, then three", "three, split by two, then one", "one, then two"]),
 )
 def test_a_checkpoint_goes_on_with_any_number_of_processes(runs, name):
     assert_same(runs / "one", runs / name)
 
 
-def test_a_process_that_is_killed_ends_the_run_and_spares_the_checkpoint(runs):
-    said = (runs / "said").read_text()
-    assert said.count("[256, 9]") == 2  # the other has ended with an error
-    assert said.count("waited in vain") + said.count("could not be written") == 2
-    for name, step in {"killed": 4, "killed writing": 2}.items():
-        whole = [path.name for path in (runs / name / "state").iterdir() if not path.suffix]
-        assert whole == [f"step-{step:010d}"]
-    assert_same(runs / "one", runs / "killed, then one")
-    assert_same(runs / "one", runs / "killed writing, then two")
+@pytest.mark.parametrize(
+    ("name", "step", "later"),
+    quick([("killed", 4, "killed, then one"), ("killed writing", 2, "killed writing, then two")]),
+)
+def test_a_process_that_is_killed_ends_the_run_and_spares_the_checkpoint(runs, name, step, later):
+    said, killed = (runs / "said").read_text(), len(list(runs.glob("killed*"))) // 2
+    assert said.count("[256, 9]") == killed  # the other has ended with an error
+    assert said.count("waited in vain") + said.count("could not be written") == killed
+    whole = [path.name for path in (runs / name / "state").iterdir() if not path.suffix]
+    assert whole == [f"step-{step:010d}"]
+    assert_same(runs / "one", runs / later)
 
 
 def test_nothing_is_warned_of(runs):
     assert "find_unused_parameters" not in (runs / "said").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lora, ddp", "lora, fsdp"])
 def test_adapters_learn_the_same_on_two_processes(runs, name):
     assert_same(runs / "lora", runs / name)
 
 
-def test_a_run_stops_on_all_processes_behind_the_same_step(runs):
-    for name, step in {"two": 3, "three": 3, "three, then split by two": 5}.items():
-        (state,) = (runs / name / "state").iterdir()
-        assert state.name == f"step-{step:010d}"
-        assert not (runs / name / "finished.json").exists()
+@pytest.mark.parametrize(
+    ("name", "step"), quick([("two", 3), ("three", 3), ("three, then split by two", 5)])
+)
+def test_a_run_stops_on_all_processes_behind_the_same_step(runs, name, step):
+    (state,) = (runs / name / "state").iterdir()
+    assert state.name == f"step-{step:010d}"
+    assert not (runs / name / "finished.json").exists()
 
 
 def test_with_fsdp_every_process_writes_its_share(runs):
@@ -196,17 +206,19 @@ def test_with_fsdp_every_process_writes_its_share(runs):
     assert len(sizes) == 2 and min(sizes) > 0.4 * sum(sizes)
 
 
-def test_processes_share_the_matrices_of_a_layer():
+@pytest.mark.parametrize("cases", quick(["llama-3.2-1b", "gpt2 qwen3-0.6b bert-base t5-small"]))
+def test_processes_share_the_matrices_of_a_layer(cases):
     """`split_steps.py` compares with one process alone: GPT-2, Llama and Qwen with grouped heads,
     BERT, T5."""
-    cases = ["gpt2", "llama-3.2-1b", "qwen3-0.6b", "bert-base", "t5-small"]
-    ran(str(HERE / "split_steps.py"), "2", *cases)
+    ran(str(HERE / "split_steps.py"), "2", *cases.split())
 
 
+@pytest.mark.slow
 def test_processes_share_matrices_and_rows():
     ran(str(HERE / "split_steps.py"), "4", "llama-3.2-1b")
 
 
+@pytest.mark.slow
 def test_torchrun_trains(tmp_path):
     whole = recipe(tmp_path / "run", steps=2, batch=4)
     (tmp_path / "recipe.toml").write_text(recipe_text.write_recipe(whole))

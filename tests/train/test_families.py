@@ -50,7 +50,7 @@ def fitting(spec: ModelSpec) -> str | None:
         return "replaced-token"
     if "lm" in names and spec.encoder is not None and spec.decoder is not None:
         return "sequence-to-sequence"
-    if "lm" in names and first.asks:
+    if "lm" in names and first.has_query_stream:
         return "permutation-lm"
     if "lm" in names:
         return "causal-lm" if spec.decoder is not None else "masked-lm"
@@ -113,11 +113,11 @@ class Plain(Objective):
         draw, spec = torch.Generator().manual_seed(1), self.spec
         first = (spec.encoder or spec.last_stack).embed
         if isinstance(first, PatchEmbeddingSpec):
-            inputs = {"tokens": torch.randn(4, first.channels, *first.image, generator=draw)}
+            inputs = {"tokens": torch.randn(4, first.channels, *first.image_size, generator=draw)}
         elif isinstance(first, AudioFramesSpec):
             frames = 2 * first.position.length
             inputs = {
-                "source": torch.randn(4, first.bands, frames, generator=draw),
+                "source": torch.randn(4, first.num_mel_bins, frames, generator=draw),
                 "tokens": torch.randint(50, (4, 5), generator=draw),
             }
         else:

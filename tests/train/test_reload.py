@@ -17,6 +17,7 @@ import peft
 import pytest
 import torch
 import transformers
+from quick import quick
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
@@ -131,7 +132,7 @@ def test_a_run_reloads_as_what_it_trained(home, monkeypatch, kind, glassformer):
         assert torch.allclose(out, wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["lora", "full"])
+@pytest.mark.parametrize("kind", quick(["lora", "full"]))
 def test_the_card_prints_code_that_works(home, monkeypatch, kind):
     monkeypatch.chdir(home)
     run = gf.train(recipe(kind, **({"adapter": ADAPTERS[kind]} if kind == "lora" else {})))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from quick import quick
 from safetensors.torch import load_file
 
 import glassformer as gf
@@ -150,7 +151,8 @@ def killed(tmp_path_factory, pytestconfig) -> Path:
     """A folder with a run of every kind, or without --all of one, that was killed repeatedly."""
     folder = tmp_path_factory.mktemp("killed")
     kinds = RUNS if pytestconfig.getoption("all") else ("full",)
-    moments = {kind: MOMENTS if kind == "full" else FEW for kind in kinds}
+    many = MOMENTS if pytestconfig.getoption("all") else MOMENTS[::3]
+    moments = {kind: many if kind == "full" else FEW for kind in kinds}
     runs = [(recipe(folder / kind, kind), moments[kind]) for kind in kinds]
     (folder / "runs.json").write_text(json.dumps(runs))
     done = subprocess.run(
@@ -163,10 +165,7 @@ def killed(tmp_path_factory, pytestconfig) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "kind", ["full", *(pytest.param(k, marks=pytest.mark.slow) for k in RUNS if k != "full")]
-)
-@pytest.mark.xdist_group("killed")
+@pytest.mark.parametrize("kind", quick(RUNS))
 def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_bits(killed, kind):
     whole = killed / f"whole-{kind}"
     gf.train(recipe(whole, kind))

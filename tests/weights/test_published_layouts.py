@@ -81,7 +81,8 @@ REFUSED = {
     ),
     "a tensor that nothing explains": (
         bert("BertForTokenClassification", plus(**STRAY)),
-        r"has surprise.weight, which this model does not have; .* with ignore_unexpected=\('surprise',\)\.$",
+        r"has surprise.weight, which this model does not have; .* "
+        r"with ignore_unexpected=\('surprise',\)\.$",
     ),
     "a layer more than config.json has": (
         llama(plus(model__layers__2__mlp__up_proj__weight=torch.ones(64, 32))),

@@ -73,11 +73,11 @@ def test_a_model_of_no_family_is_saved_by_its_spec(tmp_path):
     model = spec.ModelSpec(
         encoder=spec.StackSpec(
             width=16,
-            embed=spec.TokenEmbeddingSpec(vocabulary=30, factor=6, languages=2),
+            embed=spec.TokenEmbeddingSpec(vocabulary=30, embedding_size=6, languages=2),
             blocks=(block,),
             order=(0, 0),
         ),
-        heads=(spec.HeadSpec(name="tag", outputs=4),),
+        heads=(spec.HeadSpec(name="tag", num_outputs=4),),
         labels=("a", "b", "c", "d"),
     )
     made = gf.create(model, seed=5)

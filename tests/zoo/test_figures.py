@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick import quick
 
 from glassformer import zoo
 
@@ -35,15 +36,10 @@ def test_every_model_names_its_commands():
     assert set(COMMANDS.values()) == set(zoo.names())
 
 
-def commands():
-    """The whole text of the encoder and three of the translator's four directions are slow."""
-    for line, name in COMMANDS.items():
-        slow = name == "encoder" or (name == "translator" and "source=fr" not in line)
-        marks = pytest.mark.slow if slow else ()
-        yield pytest.param(line, marks=marks, id=line.removeprefix("evaluate "))
+QUICK = [line for line, name in COMMANDS.items() if name == "letters" or "--head topic" in line]
 
 
-@pytest.mark.parametrize("line", list(commands()))
+@pytest.mark.parametrize("line", quick(COMMANDS, *QUICK), ids=lambda line: line.split(" ", 1)[1])
 def test_the_figures_are_reproduced(line, glassformer, monkeypatch):
     monkeypatch.chdir(ROOT)
     code, shown, said = glassformer(*line.split(), "--json", "--draws", "0")

@@ -36,7 +36,7 @@ def test_a_visitor_is_shown_all_of_them():
     told = models(session, RequestArgs({}))
     assert [one["id"] for one in told["models"]] == names
     assert [one["examples"] for one in told["models"]] == [zoo.samples_of(one) for one in names]
-    assert told["start"] == {"model": names[0], **zoo.samples_of(names[0])[0]}
+    assert told["start"] == {"model": names[0], "output": None, **zoo.samples_of(names[0])[0]}
     assert session.close()
 
 

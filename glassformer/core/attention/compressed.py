@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.attention.mask import AttentionMask, with_blind
+from glassformer.core.attention.mask import AttentionMask, with_fully_masked_queries
 from glassformer.core.pass_context import PassContext
 from glassformer.errors import UnsupportedError
 
@@ -30,7 +30,7 @@ class KeyCompression(nn.Module):
         The first token is returned unchanged.
         """
         batch, new, width = x.shape
-        places = ctx.places[:, -new:]
+        places = ctx.text_positions[:, -new:]
         past = len(ctx.k_slot) - new
         begun: Tensor | int = past - past % self.factor  # token index where the first group starts
         if ctx.key_mask is not None:
@@ -62,9 +62,9 @@ class KeyCompression(nn.Module):
         return torch.cat((first, joined + bias.view(heads, 1, dim)), 2)
 
 
-def visible_groups(ctx: PassContext, factor: int) -> AttentionMask:
+def group_mask(ctx: PassContext, factor: int) -> AttentionMask:
     """Returns the mask: group g >= 1 holds tokens up to factor * g, and later queries see it."""
-    if ctx.documents is not None or ctx.prefix is not None:
+    if ctx.document_ids is not None or ctx.prefix_length is not None:
         raise UnsupportedError(
             "Attention with compressed keys reads one text a row, from left to right; leave "
             "`documents` and `prefix` out."
@@ -72,7 +72,7 @@ def visible_groups(ctx: PassContext, factor: int) -> AttentionMask:
     key = ("groups", factor)
     if key not in ctx.memo:
         ends = torch.arange(len(ctx.k_slot) // factor + 1, device=ctx.k_slot.device) * factor
-        places = ctx.places[:, -len(ctx.q_slot) :]
-        ctx.memo[key] = with_blind((ends <= places[..., None])[:, None])
+        places = ctx.text_positions[:, -len(ctx.q_slot) :]
+        ctx.memo[key] = with_fully_masked_queries((ends <= places[..., None])[:, None])
     seen: AttentionMask = ctx.memo[key]
     return seen

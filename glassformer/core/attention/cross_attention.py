@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from glassformer.core.attention.attend import Attend
-from glassformer.core.attention.mask import memory_visible
+from glassformer.core.attention.eager import CoreAttention
+from glassformer.core.attention.mask import cross_attention_mask
 from glassformer.core.attention.self_attention import join_heads, split_heads
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
@@ -25,7 +25,7 @@ class CrossAttention(nn.Module):
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
-        self.attend = Attend(spec)
+        self.attend = CoreAttention(spec)
         self.out = Linear(q, width, bias=spec.out_bias)
 
     def forward(self, x: Tensor, ctx: PassContext) -> Tensor:
@@ -33,18 +33,18 @@ class CrossAttention(nn.Module):
         if self.spec.qk_norm is not None:
             q = self.q_norm(q)
         q = ctx.hook_point("cross.q", q)
-        k, v = self.read_memory(ctx)
+        k, v = self.project_encoder_output(ctx)
         k, v = ctx.hook_point("cross.k", k), ctx.hook_point("cross.v", v)
-        z = self.attend(q, k, v, ctx, memory_visible(ctx), scope="cross.")
+        z = self.attend(q, k, v, ctx, cross_attention_mask(ctx), hook_prefix="cross.")
         return ctx.hook_point("cross.attn_out", self.out(join_heads(z)))
 
-    def read_memory(self, ctx: PassContext) -> tuple[Tensor, Tensor]:
+    def project_encoder_output(self, ctx: PassContext) -> tuple[Tensor, Tensor]:
         held = None if ctx.cache is None else ctx.cache.cross(ctx.layer)
         if held is None:
-            k, v = self.kv(ctx.memory).split(self.kv.parts, -1)
+            k, v = self.kv(ctx.encoder_hidden_states).split(self.kv.parts, -1)
             k, v = split_heads(k, self.spec.head_dim), split_heads(v, self.spec.head_dim)
             held = (k if self.spec.qk_norm is None else self.k_norm(k)), v
             if ctx.cache is not None:  # contiguous, because they are read at every step
                 held = held[0].contiguous(), held[1].contiguous()
-                ctx.cache.keep_cross(ctx.layer, *held)
+                ctx.cache.set_cross(ctx.layer, *held)
         return held

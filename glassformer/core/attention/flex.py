@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core.attention.mask import within
+from glassformer.core.attention.mask import in_window
 from glassformer.core.pass_context import PassContext
 from glassformer.spec import AttentionPattern, BlockSparsePattern
 
@@ -29,11 +29,15 @@ def prefers_flex(
     There must be as many queries as keys. In a compiled step, which other kernels with masks would
     slow down, padding qualifies too.
     """
-    if isinstance(pattern, BlockSparsePattern) or ctx.global_tokens is not None or not q.is_cuda:
+    if (
+        isinstance(pattern, BlockSparsePattern)
+        or ctx.global_attention_mask is not None
+        or not q.is_cuda
+    ):
         return False
     compiling = torch.compiler.is_compiling()
     padded = compiling and ctx.key_mask is not None
-    sparse = pattern.left is not None or ctx.documents is not None or padded
+    sparse = pattern.left is not None or ctx.document_ids is not None or padded
     length = FROM_LENGTH_COMPILED if compiling else FROM_LENGTH
     long = q.shape[2] == k.shape[2] >= length and q.shape[3] >= SMALLEST_HEAD
     return pattern.block is None and sparse and long
@@ -59,11 +63,11 @@ def flex_attention(
 
 
 def block_mask(ctx: PassContext, pattern: AttentionPattern, batch: int) -> Any:
-    """Expresses the rule of `mask.visible` as a function of one query and one key."""
-    documents, prefix, real = ctx.documents, ctx.prefix, ctx.key_mask
+    """Expresses the rule of `mask.self_attention_mask` as a function of one query and one key."""
+    documents, prefix, real = ctx.document_ids, ctx.prefix_length, ctx.key_mask
 
     def seen(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        may = within(pattern, query, key)
+        may = in_window(pattern, query, key)
         if prefix is not None:
             may = may | (key < prefix[b])
         if documents is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.attention.attend import Attend
-from glassformer.core.attention.compressed import KeyCompression, visible_groups
-from glassformer.core.attention.mask import AttentionMask
-from glassformer.core.attention.sparse import Projected
+from glassformer.core.attention.call import AttentionScope
+from glassformer.core.attention.compressed import KeyCompression, group_mask
+from glassformer.core.attention.eager import CoreAttention
+from glassformer.core.attention.sparse import ProjectedHeads
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext
@@ -31,22 +31,22 @@ class SelfAttention(nn.Module):
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
         biased = (spec.bias, spec.bias and spec.key_bias, spec.bias)
         self.qkv = Linear(width, (q, kv, kv), biased=biased)
-        if spec.own_global:
+        if spec.separate_global_projections:
             self.global_qkv = Linear(width, (q, kv, kv), biased=biased)
-        if isinstance(position, DisentangledSpec) and not position.shared:
-            if position.to_position:
+        if isinstance(position, DisentangledSpec) and not position.shared_projections:
+            if position.content_to_position:
                 self.position_key = Linear(width, kv, bias=position.key_bias)
-            if position.to_content:
+            if position.position_to_content:
                 self.position_query = Linear(width, q)
         if isinstance(position, RelativePositionSpec):
             self.position_key = Linear(width, q, bias=False)
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
-        if spec.compress is not None:
-            self.k_compress = KeyCompression(kv, spec.compress)
-            self.v_compress = KeyCompression(kv, spec.compress)
-        self.attend = Attend(spec)
+        if spec.compression_factor is not None:
+            self.k_compress = KeyCompression(kv, spec.compression_factor)
+            self.v_compress = KeyCompression(kv, spec.compression_factor)
+        self.attend = CoreAttention(spec)
         self.out = Linear(q, width, bias=spec.out_bias)
 
     def forward(
@@ -55,7 +55,7 @@ class SelfAttention(nn.Module):
         ctx: PassContext,
         pattern: AttentionPattern | BlockSparsePattern,
         position: nn.Module | None,
-        blank: Tensor | None = None,
+        empty_memory: Tensor | None = None,
     ) -> Tensor:
         """Applies self-attention.
 
@@ -64,15 +64,15 @@ class SelfAttention(nn.Module):
             ctx: The forward pass.
             pattern: Which keys a query may see.
             position: The position module, if any.
-            blank: The input vector of an empty memory slot, [1, 1, width].
+            empty_memory: The input vector of an empty memory slot, [1, 1, width].
         """
         q, k, v = self.project(x, ctx)
-        if ctx.askers is not None:  # the query stream attends, but is not attended to
+        if ctx.query_stream is not None:  # the query stream attends, but is not attended to
             tokens = len(ctx.q_slot)
             k, v = k[:, :, :tokens], v[:, :, :tokens]
-        if blank is not None:
-            _, no_key, no_value = self.project(blank, ctx)
-            k, v = _after_blanks(k, no_key, ctx), _after_blanks(v, no_value, ctx)
+        if empty_memory is not None:
+            _, empty_k, empty_v = self.project(empty_memory, ctx)
+            k, v = _after_memory(k, empty_k, ctx), _after_memory(v, empty_v, ctx)
         if self.spec.qk_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         bias = None
@@ -80,23 +80,23 @@ class SelfAttention(nn.Module):
             q, k, bias = position(q, k, ctx, self)
         if ctx.cache is not None:
             k, v = ctx.cache.append(ctx.layer, k, v)
-        sight: AttentionMask | AttentionPattern | BlockSparsePattern = pattern
-        if self.spec.compress is not None:
+        scope: AttentionScope = pattern
+        if self.spec.compression_factor is not None:
             k, v = self.k_compress.join(k, ctx), self.v_compress.join(v, ctx)
-            sight = visible_groups(ctx, self.spec.compress)
+            scope = group_mask(ctx, self.spec.compression_factor)
         q, k, v = ctx.hook_point("q", q), ctx.hook_point("k", k), ctx.hook_point("v", v)
-        z = self.attend(q, k, v, ctx, sight, bias, position, self.read_global(x, ctx))
+        z = self.attend(q, k, v, ctx, scope, bias, position, self.project_global(x, ctx))
         return ctx.hook_point("attn_out", self.out(join_heads(z)))
 
     def project(self, x: Tensor, ctx: PassContext) -> list[Tensor]:
         """Returns queries, keys and values of [batch, head, position, dim]."""
         q, k, v = self.qkv(x).split(self.qkv.parts, -1)
-        if self.spec.compress is not None:
+        if self.spec.compression_factor is not None:
             k, v = self.k_compress.share(k, ctx), self.v_compress.share(v, ctx)
         return [split_heads(part, self.spec.head_dim) for part in (q, k, v)]
 
-    def read_global(self, x: Tensor, ctx: PassContext) -> Projected | None:
-        if not self.spec.own_global or ctx.global_tokens is None:
+    def project_global(self, x: Tensor, ctx: PassContext) -> ProjectedHeads | None:
+        if not self.spec.separate_global_projections or ctx.global_attention_mask is None:
             return None
         q, k, v = self.global_qkv(x).split(self.qkv.parts, -1)
         q, k, v = (split_heads(part, self.spec.head_dim) for part in (q, k, v))
@@ -107,14 +107,14 @@ class SelfAttention(nn.Module):
         )
 
 
-def _after_blanks(x: Tensor, blank: Tensor, ctx: PassContext) -> Tensor:
+def _after_memory(x: Tensor, empty: Tensor, ctx: PassContext) -> Tensor:
     """Prepends the keys or values of an empty memory, and puts them at padding before a text.
 
     So everything before a text is the same, wherever it begins.
     """
-    if ctx.before is not None:
-        x = torch.where(ctx.before[:, None, :, None], blank, x)
-    return torch.cat((blank.expand(x.shape[0], -1, ctx.blanks, -1), x), 2)
+    if ctx.left_padding_is_memory is not None:
+        x = torch.where(ctx.left_padding_is_memory[:, None, :, None], empty, x)
+    return torch.cat((empty.expand(x.shape[0], -1, ctx.empty_memory_slots, -1), x), 2)
 
 
 def split_heads(x: Tensor, dim: int) -> Tensor:

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from glassformer.core.attention.flex import FROM_LENGTH
 from glassformer.core.attention.mask import (
-    counts,
-    once,
+    has_full_attention,
+    in_window,
+    key_counts,
+    memo_key,
     random_blocks,
-    sees_all,
     text_lengths,
-    within,
 )
 from glassformer.core.attention.sdpa import scaled_attention
 from glassformer.core.pass_context import PassContext
@@ -29,7 +29,9 @@ SMALLEST, LARGEST = 64, 256  # queries per group: fewer underuse the kernel, mor
 ROOM = 1 << 21  # numbers gathered at once, so that they stay in the CPU cache
 UNSEEN = float("-inf")
 
-Projected = tuple[Tensor, Tensor, Tensor]  # queries, keys, values: [batch, head, position, dim]
+ProjectedHeads = tuple[
+    Tensor, Tensor, Tensor
+]  # queries, keys, values: [batch, head, position, dim]
 
 
 class SparsePlan(NamedTuple):
@@ -48,12 +50,16 @@ def prefers_sparse(
 ) -> bool:
     """Whether a query group sees less than half of a long text, with as many queries as keys."""
     length = q.shape[2]
-    if torch.compiler.is_compiling() or length != k.shape[2] or ctx.prefix is not None:
+    if torch.compiler.is_compiling() or length != k.shape[2] or ctx.prefix_length is not None:
         return False
     if q.is_cuda and length < FROM_LENGTH:
         return False
     if isinstance(pattern, BlockSparsePattern):
-        return length > pattern.whole and ctx.documents is None and ctx.global_tokens is None
+        return (
+            length > pattern.full_attention_length
+            and ctx.document_ids is None
+            and ctx.global_attention_mask is None
+        )
     if pattern.left is None or pattern.right is None or pattern.block is not None:
         return False
     reach = (pattern.left + pattern.right) // pattern.dilation
@@ -65,8 +71,8 @@ def _group_size(reach: int, length: int) -> int:
 
 
 def sparse_attention(
-    plain: Projected,
-    wide: Projected,  # projections of the tokens that see everything
+    plain: ProjectedHeads,
+    wide: ProjectedHeads,  # projections of the tokens that see everything
     ctx: PassContext,
     pattern: AttentionPattern | BlockSparsePattern,
     **given: Any,
@@ -94,7 +100,7 @@ def sparse_attention(
 def _planned(
     ctx: PassContext, pattern: AttentionPattern | BlockSparsePattern, batch: int
 ) -> SparsePlan:
-    key = once("sparse", ctx, pattern)
+    key = memo_key("sparse", ctx, pattern)
     if key not in ctx.memo:
         make: Any = _block_plan if isinstance(pattern, BlockSparsePattern) else _window_plan
         ctx.memo[key] = make(ctx, pattern, batch)
@@ -134,9 +140,9 @@ def _window_plan(ctx: PassContext, pattern: AttentionPattern, batch: int) -> Spa
     near = step * torch.arange(-left, size + right, device=slots.device)
     own = near[left : left + size]
     queries, keys = first + own, first + near  # [1, group, ...]
-    seen = within(pattern, own[:, None], near) & ((keys >= 0) & (keys < length))[:, :, None]
+    seen = in_window(pattern, own[:, None], near) & ((keys >= 0) & (keys < length))[:, :, None]
     queries, keys = queries.clamp(max=length - 1), keys.clamp(0, length - 1)
-    flags = ctx.global_tokens
+    flags = ctx.global_attention_mask
     if flags is not None:  # removed from the windows, and added to the keys of every group
         everywhere = _slots_of(flags)[:, None].expand(-1, keys.shape[1], -1)
         more = _look_up(flags, everywhere)[:, :, None].expand(-1, -1, size, -1)
@@ -144,8 +150,8 @@ def _window_plan(ctx: PassContext, pattern: AttentionPattern, batch: int) -> Spa
         keys = torch.cat((keys.expand(batch, -1, -1), everywhere), -1)
     if ctx.key_mask is not None:
         seen = seen & _look_up(ctx.key_mask, keys)[:, :, None]
-    if ctx.documents is not None:
-        asking, asked = _look_up(ctx.documents, queries), _look_up(ctx.documents, keys)
+    if ctx.document_ids is not None:
+        asking, asked = _look_up(ctx.document_ids, queries), _look_up(ctx.document_ids, keys)
         seen = seen & (asking[..., None] == asked[:, :, None])
     group = slots // (size * step) * step + slots % step
     place = group * size + slots // step % size
@@ -155,9 +161,9 @@ def _window_plan(ctx: PassContext, pattern: AttentionPattern, batch: int) -> Spa
 
 def _block_plan(ctx: PassContext, pattern: BlockSparsePattern, batch: int) -> SparsePlan:
     """Plans a block-sparse pattern by token indices in each text, mapped to slots at the end."""
-    at, total = ctx.places, text_lengths(ctx)  # [batch or 1, slot]
+    at, total = ctx.text_positions, text_lengths(ctx)  # [batch or 1, slot]
     real = at >= 0
-    rows, size = len(at), pattern.size
+    rows, size = len(at), pattern.block_size
     group = size if ctx.training else max(1, LARGEST // size) * size
     steps = torch.arange(-size, group + size, device=at.device)
     block = steps[size : 2 * size]
@@ -170,7 +176,7 @@ def _block_plan(ctx: PassContext, pattern: BlockSparsePattern, batch: int) -> Sp
     chosen = random_blocks(ctx, pattern, queries[..., :1], count)
     again = None if ctx.training else chosen
     asking, asked = queries[..., ::size, None], keys[:, :, None, ::size]  # one token per block
-    times = counts(pattern, asking, asked, count[..., None], again)
+    times = key_counts(pattern, asking, asked, count[..., None], again)
     if ctx.training:  # each block has its own, [batch or 1, group, 1, random]
         more = (chosen[:, :, 0, :, None] * size + block).flatten(2)
         keys, fits = torch.cat((keys, more), -1), torch.cat((fits, more < count), -1)
@@ -179,7 +185,7 @@ def _block_plan(ctx: PassContext, pattern: BlockSparsePattern, batch: int) -> Sp
     bias = bias.masked_fill(~fits[:, :, None], UNSEEN)
     slot_of = _set_first(real)  # [batch or 1, place]
     queries, keys = (_look_up(slot_of, x.clamp(0, at.shape[1] - 1)) for x in (queries, keys))
-    wide = real & sees_all(pattern, at, total)
+    wide = real & has_full_attention(pattern, at, total)
     return _plan(ctx, batch, queries, keys, bias, at.clamp(min=0), wide)
 
 
@@ -202,9 +208,9 @@ def _plan(
         behind = batch * groups * size + row * asking.shape[1]
         place = torch.where(wide, behind + wide.cumsum(-1) - 1, place)
         seen = None if ctx.key_mask is None else ctx.key_mask[:, None, None]
-        if ctx.documents is not None:
-            whose = _look_up(ctx.documents, asking[:, None])[..., None]
-            own = whose == ctx.documents[:, None, None]
+        if ctx.document_ids is not None:
+            whose = _look_up(ctx.document_ids, asking[:, None])[..., None]
+            own = whose == ctx.document_ids[:, None, None]
             seen = own if seen is None else own & seen
         if seen is not None:
             everything = torch.zeros((), device=place.device).masked_fill(~seen, UNSEEN)

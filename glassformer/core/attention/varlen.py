@@ -13,15 +13,17 @@ from glassformer.native import attention as cpu
 from glassformer.spec import CAUSAL, FULL, AttentionPattern, BlockSparsePattern
 
 
-def prefers_runs(
+def prefers_varlen(
     q: Tensor, k: Tensor, pattern: AttentionPattern | BlockSparsePattern, ctx: PassContext
 ) -> bool:
     """Whether to use it: if the batch has offsets, on a GPU in half precision or on a CPU.
 
     The CPU uses the package's own kernel.
     """
-    plain = ctx.prefix is None and ctx.global_tokens is None and ctx.permutation is None
-    if ctx.runs is None or not plain or ctx.cache is not None or ctx.blanks:
+    plain = (
+        ctx.prefix_length is None and ctx.global_attention_mask is None and ctx.permutation is None
+    )
+    if ctx.cu_seqlens is None or not plain or ctx.cache is not None or ctx.empty_memory_slots:
         return False
     if pattern in (FULL, CAUSAL) and len(q) == 1 and not q.is_cuda:
         return cpu.prefers_attention(q, k, k, None, pattern == CAUSAL)
@@ -32,7 +34,7 @@ def prefers_runs(
     return window and fits
 
 
-def runs_attention(
+def varlen_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -42,12 +44,12 @@ def runs_attention(
     p: float,
 ) -> Tensor:
     """Computes attention within each run; `p` is the dropout rate. Padding has no valid result."""
-    assert ctx.runs is not None and isinstance(pattern, AttentionPattern)
+    assert ctx.cu_seqlens is not None and isinstance(pattern, AttentionPattern)
     if not q.is_cuda:
-        return cpu.attend_runs(q, k, v, ctx.runs, pattern == CAUSAL, scale)
+        return cpu.attend_runs(q, k, v, ctx.cu_seqlens, pattern == CAUSAL, scale)
     batch, heads, length, dim = q.shape
     q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in (q, k, v))  # [batch * position, head, dim]
-    sizes = (ctx.runs, ctx.runs, length, length)
+    sizes = (ctx.cu_seqlens, ctx.cu_seqlens, length, length)
     near = {"window_size_left": pattern.left, "window_size_right": pattern.right}
     out: Tensor = torch.ops.aten._flash_attention_forward(
         q, k, v, *sizes, p, pattern == CAUSAL, False, scale=scale, **near

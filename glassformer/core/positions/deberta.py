@@ -16,10 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.linear import Linear, TensorVersion
+from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext
-from glassformer.core.positions.transformer_xl import shifted
+from glassformer.core.positions.transformer_xl import shift_rows
+from glassformer.core.versioning import TensorVersion
 from glassformer.spec import AttentionSpec, DisentangledSpec
 
 BLOCK = 64  # rows at once: their scores stay in the CPU cache
@@ -43,7 +44,7 @@ class DisentangledPosition(nn.Module):
     def forward(
         self, q: Tensor, k: Tensor, ctx: PassContext, attention: Any
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        if not (self.spec.to_position or self.spec.to_content):
+        if not (self.spec.content_to_position or self.spec.position_to_content):
             return q, k, None
         length = q.shape[2]
         if "distances" not in ctx.memo:
@@ -51,13 +52,13 @@ class DisentangledPosition(nn.Module):
             ctx.memo["distances"] = self.table(), self.rows(-farther), self.rows(farther)
         table, by_query, by_key = ctx.memo["distances"]
         bias = self.storage(q, ctx)
-        if self.spec.to_content:  # first, as writing across rows is cheaper than adding
+        if self.spec.position_to_content:  # first, as writing across rows is cheaper than adding
             queries = self.projected(attention, "query", table)[:, by_key]  # [head, distance, dim]
             for columns, scores in bands(k, queries):
                 bias[..., columns] = scores.transpose(-1, -2)
         else:
             bias.zero_()
-        if self.spec.to_position:
+        if self.spec.content_to_position:
             keys = self.projected(attention, "key", table)[:, by_query]
             for rows, scores in bands(q, keys):
                 bias[:, :, rows] += scores
@@ -77,7 +78,7 @@ class DisentangledPosition(nn.Module):
 
     def pack(self, attention: Any) -> None:
         """Keeps a layer's projections of the table, which are the same for every text."""
-        terms = {"query": self.spec.to_content, "key": self.spec.to_position}
+        terms = {"query": self.spec.position_to_content, "key": self.spec.content_to_position}
         for part in (part for part, used in terms.items() if used):
             with torch.no_grad():
                 rows = self.project(attention, part, self.table())
@@ -90,24 +91,24 @@ class DisentangledPosition(nn.Module):
         kept = self._packed.get((attention, part))
         if kept is not None and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
             rows, origin = kept
-            if origin.holds(*self.sources(attention, part)):
+            if origin.matches(*self.sources(attention, part)):
                 return rows
         return self.project(attention, part, table)
 
     def project(self, attention: Any, part: str, table: Tensor) -> Tensor:
         """Projects the table to scaled keys or queries of each head: [head, row, dim]."""
         linear, height = self.linear(attention, part), self.heads * self.dim
-        first = height if self.spec.shared and part == "key" else 0
+        first = height if self.spec.shared_projections and part == "key" else 0
         own = slice(first, first + height)
-        if self.spec.shared and not linear._forward_hooks:
-            bias = linear.whole_bias
+        if self.spec.shared_projections and not linear._forward_hooks:
+            bias = linear.full_bias
             rows = F.linear(table, linear.weight[own], None if bias is None else bias[own])
         else:  # called as a module, so that adapters take effect
             rows = linear(table)[:, own]
         return rows.view(-1, self.heads, self.dim).transpose(0, 1) * self.scale
 
     def linear(self, attention: Any, part: str) -> Linear:
-        name = "qkv" if self.spec.shared else f"position_{part}"
+        name = "qkv" if self.spec.shared_projections else f"position_{part}"
         found: Linear = getattr(attention, name)
         return found
 
@@ -132,7 +133,7 @@ def bands(rows: Tensor, distances: Tensor) -> Iterator[tuple[slice, Tensor]]:
         stop = min(start + BLOCK, length)
         met = distances[:, length - stop : 2 * length - 1 - start]  # of rows stop-1 down to start
         scores = rows[:, :, start:stop] @ met.transpose(-1, -2)  # [row, distance]
-        yield slice(start, stop), shifted(scores, length)
+        yield slice(start, stop), shift_rows(scores, length)
 
 
 def log_buckets(distance: Tensor, span: int, max_distance: int) -> Tensor:

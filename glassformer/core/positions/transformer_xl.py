@@ -29,14 +29,14 @@ class RelativeBias:
     q: Tensor  # [batch, head, query, dim], scaled
     rows: Tensor  # [head, distance, dim], from the distance of the last query to the first key
     keys: int
-    asked: Tensor | None  # [batch, target]: slots of the query stream, the last queries
+    query_stream: Tensor | None  # [batch, target]: slots of the query stream, the last queries
     by_segment: Tensor | None = None  # [batch, head, query, 2]: same, other segment
-    other: Tensor | None = None  # [batch, query, key]: whether segments differ
+    other_segment: Tensor | None = None  # [batch, query, key]: whether segments differ
 
     @property
     def tokens(self) -> int:
         """The number of queries that are tokens; they occupy the last slots in order."""
-        return self.q.shape[2] - (0 if self.asked is None else self.asked.shape[1])
+        return self.q.shape[2] - (0 if self.query_stream is None else self.query_stream.shape[1])
 
     def blocks(self, pattern: AttentionPattern) -> Iterator[tuple[slice, slice]]:
         """Yields blocks of queries, each with the keys that it may see."""
@@ -46,36 +46,36 @@ class RelativeBias:
             low = 0 if pattern.left is None else max(0, first + start - pattern.left)
             high = self.keys if pattern.right is None else first + stop + pattern.right
             yield slice(start, stop), slice(low, min(high, self.keys))
-        if self.asked is not None:
+        if self.query_stream is not None:
             yield slice(self.tokens, self.q.shape[2]), slice(0, self.keys)
 
     def block(self, queries: slice, keys: slice) -> Tensor:
         """Returns the bias of [batch, head, query, key]; undefined for keys outside the pattern."""
         columns, tokens = keys.stop - keys.start, self.tokens
         if queries.start == tokens:
-            assert self.asked is not None
+            assert self.query_stream is not None
             scores = self.q[:, :, queries] @ self.rows.transpose(-1, -2)
-            place = torch.arange(self.keys, device=scores.device) - self.asked[..., None]
+            place = torch.arange(self.keys, device=scores.device) - self.query_stream[..., None]
             place = (place + self.keys - 1).clamp(max=scores.shape[-1] - 1)
             bias = scores.gather(-1, place[:, None].expand(-1, scores.shape[1], -1, -1))
         else:
             # Query r and key c are at distance row c - r + (tokens - 1).
             met = self.rows[:, keys.start + tokens - queries.stop :]
             met = met[:, : columns + queries.stop - queries.start - 1]
-            bias = shifted(self.q[:, :, queries] @ met.transpose(-1, -2), columns)
-        if self.by_segment is not None and self.other is not None:
+            bias = shift_rows(self.q[:, :, queries] @ met.transpose(-1, -2), columns)
+        if self.by_segment is not None and self.other_segment is not None:
             same, another = self.by_segment[:, :, queries].chunk(2, -1)
-            bias = bias + torch.where(self.other[:, None, queries, keys], another, same)
+            bias = bias + torch.where(self.other_segment[:, None, queries, keys], another, same)
         return bias
 
-    def whole(self) -> Tensor:
+    def dense(self) -> Tensor:
         parts = [self.block(slice(0, self.tokens), slice(0, self.keys))]
-        if self.asked is not None:
+        if self.query_stream is not None:
             parts.append(self.block(slice(self.tokens, self.q.shape[2]), slice(0, self.keys)))
         return torch.cat(parts, 2)
 
 
-def shifted(scores: Tensor, columns: int) -> Tensor:
+def shift_rows(scores: Tensor, columns: int) -> Tensor:
     """Shifts [row, distance] to [row, column].
 
     The last row starts at its first distance, each earlier row one distance later.
@@ -96,7 +96,7 @@ class RelativePosition(nn.Module):
     def __init__(self, spec: RelativePositionSpec, attention: AttentionSpec, width: int) -> None:
         super().__init__()
         self.spec = spec
-        self.per_layer = not spec.shared
+        self.per_layer = not spec.shared_biases
         self.width, self.heads, self.dim = width, attention.heads, attention.head_dim
         self.scale = self.dim**-0.5 if attention.scale is None else attention.scale
         self.content = nn.Parameter(torch.zeros(self.heads, self.dim))
@@ -108,19 +108,19 @@ class RelativePosition(nn.Module):
     def forward(
         self, q: Tensor, k: Tensor, ctx: PassContext, attention: Any
     ) -> tuple[Tensor, Tensor, RelativeBias]:
-        if ctx.prefix is not None and not self.spec.both_ways:
+        if ctx.prefix_length is not None and not self.spec.bidirectional:
             raise UnsupportedError(
                 "This model knows no distance to later tokens; leave `prefix` out."
             )
         keys = len(ctx.k_slot)
-        asked = None if ctx.askers is None else ctx.askers + keys - len(ctx.q_slot)
+        asked = None if ctx.query_stream is None else ctx.query_stream + keys - len(ctx.q_slot)
         band = RelativeBias(
             (q + self.position[:, None]) * self.scale, self.rows(ctx, attention), keys, asked
         )
-        if ctx.segments is not None:
+        if ctx.token_type_ids is not None:
             asking = (q + self.segment[:, None]) * self.scale
             band.by_segment = torch.einsum("bhqd,shd->bhqs", asking, self.segments)
-            band.other = self.other(ctx, ctx.segments)
+            band.other_segment = self.other(ctx, ctx.token_type_ids)
         return q + self.content[:, None], k, band
 
     def rows(self, ctx: PassContext, attention: Any) -> Tensor:
@@ -136,8 +136,8 @@ class RelativePosition(nn.Module):
         sin, cos = ctx.memo[self.spec]
         by_sin, by_cos = weight.split(self.width // 2, -1)
         odd, even = F.linear(sin, by_sin), F.linear(cos, by_cos)
-        # One extra row lets every row of `shifted` begin where the next one does.
-        after = queries if self.spec.both_ways else min(2, queries)
+        # One extra row lets every row of `shift_rows` begin where the next one does.
+        after = queries if self.spec.bidirectional else min(2, queries)
         distances = torch.arange(keys - 1, -after, -1, device=odd.device).clamp(
             1 - len(odd), len(odd) - 1
         )
@@ -148,7 +148,7 @@ class RelativePosition(nn.Module):
         """Returns sines and cosines of the distances from 0 on, in float32 as published."""
         pair = torch.arange(0, self.width, 2, dtype=torch.float32, device=slots.device)
         frequency = 1 / 10_000 ** (pair / self.width)
-        farthest = len(slots) if self.spec.clamp is None else self.spec.clamp + 1
+        farthest = len(slots) if self.spec.clamp_length is None else self.spec.clamp_length + 1
         angle = slots[:farthest, None].float() * frequency
         return angle.sin(), angle.cos()
 
@@ -156,8 +156,8 @@ class RelativePosition(nn.Module):
         """Whether query and key belong to different segments: [batch, query, key]."""
         if "segments" not in ctx.memo:
             own = segments[:, -len(ctx.q_slot) :]
-            if ctx.askers is not None:
-                own = torch.cat((own, own.gather(1, ctx.askers)), 1)
+            if ctx.query_stream is not None:
+                own = torch.cat((own, own.gather(1, ctx.query_stream)), 1)
             ctx.memo["segments"] = own[:, :, None] != segments[:, None]
         found: Tensor = ctx.memo["segments"]
         return found

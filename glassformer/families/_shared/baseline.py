@@ -31,7 +31,7 @@ def assemble(config: ConfigReader, kind: str, stack: StackSpec, init: InitSpec) 
         "Model": (),
         "ForCausalLM": (heads.language_model(stack.embed.vocabulary),),
         "ForSequenceClassification": (
-            HeadSpec(name="classify", pick="max", outputs=count, dropout=dropout),
+            HeadSpec(name="classify", pooling="max", num_outputs=count, dropout=dropout),
         ),
         "ForTokenClassification": (heads.tag(count, dropout),),
     }[kind]
@@ -43,7 +43,7 @@ def assemble(config: ConfigReader, kind: str, stack: StackSpec, init: InitSpec) 
         encoder=stack if both_ways else None,
         decoder=None if both_ways else stack,
         heads=chosen,
-        tie=tie,
+        tied_weights=tie,
         tokens=common.special_tokens(config),
         labels=common.labels(config),
         init=init,

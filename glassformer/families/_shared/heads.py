@@ -14,32 +14,32 @@ from glassformer.spec import Activation, HeadSpec, NormSpec, SpanBeamSpec, Trans
 def pooler(width: int, act: Activation = "tanh") -> HeadSpec:
     """A dense layer on the first token's vector, which represents the text."""
     return HeadSpec(
-        name="pooler", pick="first", transform=TransformSpec(width=width, activation=act)
+        name="pooler", pooling="first", transform=TransformSpec(width=width, activation=act)
     )
 
 
 def language_model(vocabulary: int, **details: Any) -> HeadSpec:
-    return HeadSpec(name="lm", outputs=vocabulary, **{"bias": "none", **details})
+    return HeadSpec(name="lm", num_outputs=vocabulary, **{"bias": "none", **details})
 
 
 def masked_language_model(vocabulary: int, width: int, act: Activation, norm: NormSpec) -> HeadSpec:
     """BERT's masked-LM head: dense layer, activation, norm, and the tied projection with bias."""
     transform = TransformSpec(width=width, activation=act, norm=norm)
-    return HeadSpec(name="lm", transform=transform, outputs=vocabulary)
+    return HeadSpec(name="lm", transform=transform, num_outputs=vocabulary)
 
 
 def classify_last(outputs: int) -> HeadSpec:
     """GPT's classification head: a projection of the last non-padding token's vector."""
-    return HeadSpec(name="classify", pick="last", outputs=outputs, bias="none")
+    return HeadSpec(name="classify", pooling="last", num_outputs=outputs, bias="none")
 
 
 def tag(outputs: int, dropout: float = 0.0) -> HeadSpec:
-    return HeadSpec(name="tag", outputs=outputs, dropout=dropout)
+    return HeadSpec(name="tag", num_outputs=outputs, dropout=dropout)
 
 
 def span() -> HeadSpec:
     """Question answering: start and end scores for every position."""
-    return HeadSpec(name="span", outputs=2)
+    return HeadSpec(name="span", num_outputs=2)
 
 
 def encoder_heads(
@@ -55,9 +55,9 @@ def encoder_heads(
         dropout_in: The dropout before the dense layer of the sequence classification head.
     """
     classify = replace(
-        pooled, name="classify", outputs=count, dropout=dropout, dropout_in=dropout_in
+        pooled, name="classify", num_outputs=count, dropout=dropout, dropout_in=dropout_in
     )
-    choose = replace(pooled, name="choose", outputs=1, choices=True, dropout=dropout)
+    choose = replace(pooled, name="choose", num_outputs=1, multiple_choice=True, dropout=dropout)
     return {
         "Model": (pooled,),
         "ForMaskedLM": (masked,),
@@ -93,9 +93,9 @@ def classify_at_end(width: int, count: int, dropout: float) -> HeadSpec:
     """BART's classification head: reads the decoder at the end of the text, after all of it."""
     return HeadSpec(
         name="classify",
-        pick="eos",
+        pooling="eos",
         transform=TransformSpec(width=width, activation="tanh"),
-        outputs=count,
+        num_outputs=count,
         dropout_in=dropout,
         dropout=dropout,
     )
@@ -133,10 +133,10 @@ def rivals(config: ConfigReader) -> HeadSpec:
     config.only("summary_proj_to_labels", True)
     return HeadSpec(
         name="choose",
-        pick=picks[config.word("summary_type", "cls_index")],
-        outputs=1,
+        pooling=picks[config.word("summary_type", "cls_index")],
+        num_outputs=1,
         activation="tanh" if config.optional("summary_activation") == "tanh" else "linear",
-        choices=True,
+        multiple_choice=True,
         dropout=config.number("summary_first_dropout", 0.1),
     )
 
@@ -145,7 +145,7 @@ def answer(config: ConfigReader, norm: NormSpec) -> HeadSpec:
     """The question-answering head of XLNet and XLM: top starts, and top ends for each start."""
     starts, ends = config.integer("start_n_top", 5), config.integer("end_n_top", 5)
     beam = SpanBeamSpec(starts=starts, ends=ends, norm=norm)
-    return HeadSpec(name="answer", outputs=1, scalar=True, beam=beam)
+    return HeadSpec(name="answer", num_outputs=1, scalar=True, beam=beam)
 
 
 def answer_rules(theirs: str) -> tuple[WeightRule, ...]:

@@ -83,7 +83,9 @@ def llama_like_spec(
             final_norm=norm,
         ),
         heads=chosen,
-        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=default.tied),
+        tied_weights=heads.tie_head(
+            config, chosen, "decoder.embed.token.weight", default=default.tied
+        ),
         tokens=common.special_tokens(config, pad=default.pad, bos=default.bos, eos=default.eos),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("initializer_range", 0.02)),

@@ -57,7 +57,7 @@ def decoder(config: ConfigReader, kind: str) -> spec.ModelSpec:
             final_norm=norm if first else None,
         ),
         heads=chosen,
-        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
+        tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config),
         init=spec.InitSpec(kind="xavier", std=1.0),
     )

@@ -14,7 +14,7 @@ from glassformer.baselines.recurrent import RecurrentLayer
 from glassformer.core.block import Block
 from glassformer.core.embedding import Embedding
 from glassformer.core.input_rules import text_ids
-from glassformer.core.pass_context import positions_of
+from glassformer.core.pass_context import count_positions
 from glassformer.core.stack import Stack
 from glassformer.inside.attribute.linearize import Back, exact, linear_back, linear_of, norm_of
 from glassformer.inside.capture.names import names_of
@@ -84,7 +84,7 @@ class BackwardAttribution:
         x = self.at(depths - 1, "resid_post")
         if depths == 1 and spec.convolution is not None:
             x = norm_of(stack.convolution.norm, x + self.near())[0]
-        if spec.project is not None:
+        if spec.projection_width is not None:
             u, _ = linear_back(stack.project, u)
         if spec.final_norm is not None:
             u = self.through("norm bias", None, stack.final_norm, x, u)
@@ -241,7 +241,7 @@ class BackwardAttribution:
             if embed.spec.norm is not None:
                 x, back = norm_of(embed.norm, x)
                 steps.append(back)
-            if embed.spec.factor is not None and embed.spec.project == "sum":
+            if embed.spec.embedding_size is not None and embed.spec.project == "sum":
                 x, back = linear_of(embed.project, x)
                 steps.append(back)
             if not torch.allclose(x, first, atol=1e-4, rtol=1e-4):  # changed by an adapter or edit
@@ -261,11 +261,11 @@ class BackwardAttribution:
         if spec.bag is not None:
             return {}
         tokens = text_ids(inputs)
-        if self.view.model.spec.shift_text and self.view.stack == "decoder":
+        if self.view.model.spec.shift_right and self.view.stack == "decoder":
             ids = [token.id or 0 for token in self.view.tokens]
             tokens = torch.tensor([ids], device=tokens.device)
         x = embed.token(tokens)[0, self.rows] * spec.scale
-        if spec.factor is not None and spec.project == "token":
+        if spec.embedding_size is not None and spec.project == "token":
             x = F.linear(x, embed.project.weight)
         found = {"token": exact(x)}
         segments = inputs.get("token_type_ids")
@@ -277,8 +277,8 @@ class BackwardAttribution:
             )
             found["segment"] = exact(row.expand(len(self.rows), -1))
         if spec.position is not None:
-            pad = spec.position.pad
+            pad = spec.position.padding_idx
             real = None if pad is None else tokens.ne(pad)
-            places = positions_of(real, tokens.shape[1], tokens.device)
+            places = count_positions(real, tokens.shape[1], tokens.device)
             found["position"] = exact(embed.position(places)[0, self.rows])
         return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from glassformer.core.heads import Head, pick
+from glassformer.core.heads import Head, pooling_positions
 from glassformer.core.input_rules import text_ids
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.attribute.backward_attribution import BackwardAttribution, Parts, needed
@@ -167,18 +167,18 @@ def contributions(
         The contributions.
     """
     spec = head_with_outputs(view.model, head or view.head)
-    if spec.mixes or spec.pixels:
+    if spec.num_weighted_layers or spec.pixel_shuffle:
         raise UnsupportedError(
             f"The head {spec.name!r} reads inner layers or draws an image, so that it has no logit "
             "that would be a sum over the stream."
         )
-    at = default_position(view, position) if spec.pick == "each" else None
+    at = default_position(view, position) if spec.pooling == "each" else None
     depth = len(view.spec.order)
     layers = [neurons] if isinstance(neurons, int) else neurons
     taken = {layer % depth for layer in layers if view.name(layer, "ffn_post")}
     view.run_with_cache(needed(view, taken))
     logits = view.output.head_outputs[spec.name][0].float()
-    logits = logits.unsqueeze(-1) if spec.scalar or spec.choices else logits
+    logits = logits.unsqueeze(-1) if spec.scalar or spec.multiple_choice else logits
     logits = logits if at is None else logits[at]
     output = output_id(view, spec, token, logits)
     parts = _parts(view, spec.name, at, output, logits, taken)
@@ -213,11 +213,11 @@ def _parts(
     else:
         text = text_ids(view.reading.inputs).reshape(1, -1)
         text = text if len(hidden) == text.shape[1] else text[:, : len(hidden)]
-        where = pick(module.spec, hidden[None], text, None, view.model.spec.tokens)
+        where = pooling_positions(module.spec, hidden[None], text, None, view.model.spec.tokens)
         assert where is not None
         with torch.enable_grad():  # picking is linear: autograd computes its transpose
             leaf = hidden[None].clone().requires_grad_()
-            picked = module.picked(leaf, where)
+            picked = module.pool(leaf, where)
         direction, added = head_direction(module, exact(picked), output)
         (u,) = torch.autograd.grad(picked, leaf, direction)
         rows = u[0].abs().sum(-1).nonzero()[:, 0]

@@ -104,9 +104,9 @@ class AttributedOutput:
     ) -> AttributedOutput:
         """Selects the output of `token` (None: the predicted one) at a position of a head."""
         spec = head_with_outputs(view.model, head or view.head)
-        at = default_position(view, position) if spec.pick == "each" else None
+        at = default_position(view, position) if spec.pooling == "each" else None
         logits = view.output.head_outputs[spec.name][0].float()
-        logits = logits.unsqueeze(-1) if spec.scalar or spec.choices else logits
+        logits = logits.unsqueeze(-1) if spec.scalar or spec.multiple_choice else logits
         logits = logits if at is None else logits[at]
         output = output_id(view, spec, token, logits)
         return cls(

@@ -70,7 +70,7 @@ def linear_back(module: nn.Module, u: Tensor) -> tuple[Tensor, Tensor]:
 def _matrix(module: nn.Module) -> tuple[Tensor, Tensor]:
     """The weight, dequantized if necessary, and the bias, zeros if there is none."""
     weight: Tensor = module.weight  # type: ignore[assignment]
-    bias: Tensor | None = getattr(module, "whole_bias", getattr(module, "bias", None))
+    bias: Tensor | None = getattr(module, "full_bias", getattr(module, "bias", None))
     return exact(weight), exact(weight.new_zeros(len(weight)) if bias is None else bias)
 
 
@@ -161,7 +161,7 @@ def _joined(steps: list[Back]) -> Back:
 
 def _output(head: Head, x: Tensor, output: int) -> tuple[Tensor, dict[str, Tensor], Tensor]:
     """The output layer's row for an output, its bias, and the resulting logit."""
-    if head.spec.outputs is None:
+    if head.spec.num_outputs is None:
         raise UnsupportedError(f"The head {head.spec.name!r} gives a vector and has no logits.")
     if isinstance(head.out, AdaptiveSoftmax):
         return _clustered(head.out, x, output)

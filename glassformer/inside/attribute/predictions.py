@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from glassformer.core.heads import pick
+from glassformer.core.heads import pooling_positions
 from glassformer.core.input_rules import text_ids
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.inside.capture.named_tensor import check_index
@@ -72,7 +72,7 @@ def predicting_heads(model: TaskModel) -> list[HeadSpec]:
 
 
 def _heads(model: TaskModel) -> list[HeadSpec]:
-    return [head for head in model.spec.heads if not (head.auxiliary or head.pixels)]
+    return [head for head in model.spec.heads if not (head.auxiliary or head.pixel_shuffle)]
 
 
 def predicts(model: TaskModel, name: str | None = None) -> Predicts:
@@ -90,7 +90,7 @@ def predicts(model: TaskModel, name: str | None = None) -> Predicts:
     if kind == "span":
         return Predicts(kind, head)
     number = kind == "classify" and problem_type(model, head) == REGRESSION
-    several = head.outputs == 1 or number
+    several = head.num_outputs == 1 or number
     several = several or (kind == "classify" and has_several(model, head))
     return Predicts(kind, head, output_names(model, head), several, number)
 
@@ -112,11 +112,11 @@ def _why_nothing(model: TaskModel) -> str:
 def output_names(model: TaskModel, head: HeadSpec) -> tuple[str, ...]:
     """Returns the names of a head's outputs that are not tokens; unnamed ones are numbered."""
     if kind_of(head, model.spec) == "span":
-        return ENDS[: head.outputs]
+        return ENDS[: head.num_outputs]
     try:
         return tuple(labels_of(model, head))
     except GlassformerError:
-        count = head.outputs or 0
+        count = head.num_outputs or 0
         return (head.name,) if count == 1 else tuple(map(str, range(count)))
 
 
@@ -134,7 +134,7 @@ class Predicted:
     @property
     def shape(self) -> tuple[int, int]:
         """The number of rows, and the number of outcomes per row."""
-        size, outputs = len(self.view.tokens), self.head.outputs or 0
+        size, outputs = len(self.view.tokens), self.head.num_outputs or 0
         rows = {"classify": (1, outputs), "span": (outputs, size)}
         return rows.get(self.what, (size, outputs))
 
@@ -201,9 +201,9 @@ class Predicted:
         return where.tolist() if where is not None and one else [*range(len(self.view.tokens))]
 
     def where(self) -> Tensor | None:
-        """Returns the positions that the head picks, in the form of `core.heads.pick`."""
+        """Returns the positions that the head reads; see `core.heads.pooling_positions`."""
         hidden, text = self.view.output.last_hidden_state, text_ids(self.view.reading.inputs)
-        return pick(self.head, hidden, text, None, self.view.model.spec.tokens)
+        return pooling_positions(self.head, hidden, text, None, self.view.model.spec.tokens)
 
     def alternative_log_probs(self, logits: Tensor) -> Tensor:
         """Returns the log-probabilities of all alternatives in a row.
@@ -290,7 +290,7 @@ def predictions(view: View, position: int | None, top: int, head: str | None) ->
 
 def head_with_outputs(model: TaskModel, name: str | None) -> HeadSpec:
     """Returns the named head with logits, by default the first."""
-    heads = [one for one in model.spec.heads if one.outputs is not None and not one.auxiliary]
+    heads = [one for one in model.spec.heads if one.num_outputs is not None and not one.auxiliary]
     if not heads:
         raise UnsupportedError(
             f"{model.architecture} has no head with outputs, so nothing is predicted; attention, "

@@ -70,7 +70,7 @@ def pieces(
     if isinstance(texts, str | Tensor):
         raise InputError("Many texts are a list of them, not one text; put it in brackets.")
     spec = model.spec
-    both = spec.encoder is not None and spec.decoder is not None and not spec.shift_text
+    both = spec.encoder is not None and spec.decoder is not None and not spec.shift_right
     if both and targets is None:
         raise InputError(
             f"{model.architecture} reads a text and has written another: give `targets`, one for "

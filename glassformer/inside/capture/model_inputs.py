@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.audio_image_embedding import SignalEmbedding
-from glassformer.core.input_rules import input_name
-from glassformer.core.shift import last_tokens, shifted_right
+from glassformer.core.input_rules import input_name, last_tokens, shifted_right
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, InputError
 from glassformer.generate.prompt import as_ids
@@ -83,11 +82,11 @@ def encode_inputs(model: TaskModel, text: Text, target: Text | None = None) -> M
     both = net.encoder is not None and net.decoder is not None
     if any(isinstance(layer, MemoryHopSpec) for layer in spec.last_stack.blocks):
         return _story(model, text, target)
-    if target is not None and (not both or spec.shift_text):
+    if target is not None and (not both or spec.shift_right):
         raise InputError(
             f"{model.architecture} reads one text: leave `target` out (a pair is a tuple of two)."
         )
-    if both and not spec.shift_text:
+    if both and not spec.shift_right:
         source, tokens = _stack_input(model, net.encoder, text)
         begun = _beginning(model, source)
         written = [] if target is None else _target_ids(model, target)
@@ -107,7 +106,7 @@ def encode_inputs(model: TaskModel, text: Text, target: Text | None = None) -> M
         inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
     if not both:
         return ModelInputs(inputs, *((tokens, ()) if net.decoder is None else ((), tokens)))
-    last = last_tokens(row, None) if spec.start_from_last else None
+    last = last_tokens(row, None) if spec.decoder_start else None
     moved = shifted_right(row, None, spec.tokens.start if last is None else last)
     return ModelInputs(inputs, tokens, _shown(model.tokenizer, moved[0].tolist(), {0}))
 
@@ -153,7 +152,7 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
     if not all(0 <= id < size for id in ids):
         raise InputError(f"The {what} has a token beyond the model's, which end at {size - 1}.")
     table = stack.spec.embed.position
-    taken: int = 0 if stack.around is None else stack.around.takes(stack)  # type: ignore[attr-defined]
+    taken: int = 0 if stack.wrapper is None else stack.wrapper.num_virtual_tokens(stack)  # type: ignore[attr-defined]
     if table is not None and len(ids) > table.length - taken:
         room = table.length - taken
         raise InputError(
@@ -164,7 +163,7 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
 
 def _beginning(model: TaskModel, source: Tensor) -> list[int]:
     """The tokens the decoder starts from; a generative model's generator decides them."""
-    if any(head.pick == "each" and head.outputs is not None for head in model.spec.heads):
+    if any(head.pooling == "each" and head.num_outputs is not None for head in model.spec.heads):
         writer = model.generator
         given: Any = source[0] if source.is_floating_point() else tuple(source[0].tolist())
         return writer.beginning(given, writer.knobs({}))

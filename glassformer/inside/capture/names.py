@@ -49,7 +49,7 @@ def _layer(layer: LayerSpec) -> Iterator[tuple[str, Axes]]:
         yield "walk_out", STREAM
     if isinstance(layer, BlockSpec):
         yield "resid_mid", STREAM
-        if layer.attention.own_global:
+        if layer.attention.separate_global_projections:
             yield from ((f"global.{name}", ATTENTION[name]) for name in "qkv")
         if layer.cross is not None:
             yield from ((f"cross.{name}", axes) for name, axes in ATTENTION.items())

@@ -16,8 +16,8 @@ from torch import Tensor
 from glassformer.core import ActivationCapture
 from glassformer.core.hooks import Tap
 from glassformer.core.model_output import ModelOutput
+from glassformer.core.versioning import ModelVersion
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
-from glassformer.generate.prefix import ModelVersion
 from glassformer.inside.capture.activation_cache import ActivationCache
 from glassformer.inside.capture.cancellation import check_cancelled
 from glassformer.inside.capture.model_inputs import ModelInputs, token_text
@@ -106,7 +106,7 @@ class View(StackTensors, Displayable):
         Returns:
             The model output.
         """
-        if not self._state.holds(self.model):
+        if not self._state.matches(self.model):
             self._check_moved()
         check_cancelled()
         with standing(self.model, self.edits, alone=True):

@@ -227,7 +227,7 @@ class BlockCells(EmbeddingAndHeadCells):
             x, module = array(self.view, f"{front}cross.in").array, at.block.cross.q
         else:
             x, module = array(self.view, f"{front}attention_in").array, at.block.attention.qkv
-        if self.row >= len(x) or spec.compress is not None:
+        if self.row >= len(x) or spec.compression_factor is not None:
             raise UnsupportedError("These keys are joined or remembered; they are not told here.")
         shared = spec.heads // spec.key_heads if what[0] != "q" else 1
         within = self.head // shared * spec.head_dim + self.col

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from glassformer.errors import ConfigError, InputError
+from glassformer.inside.capture.cancellation import report_progress
 from glassformer.inside.capture.corpus import LENGTH, TOKENS, CorpusPiece, batches, captured, pieces
 from glassformer.inside.capture.model_inputs import Text, token_text
 from glassformer.inside.capture.named_tensor import check_index
@@ -129,6 +130,7 @@ def max_activating(
             for one, column in zip(neurons, columns, strict=True):
                 _keep(best[one], k, piece, ids, column[rows])
             read, last = read + (piece.number != last), piece.number
+        report_progress(read, len(texts) if isinstance(texts, Sized) else None)
         if progress is not None:
             progress(read)
     if not read:

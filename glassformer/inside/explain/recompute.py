@@ -28,13 +28,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.core.attention.cross_attention import CrossAttention
 from glassformer.core.attention.self_attention import SelfAttention, join_heads, split_heads
-from glassformer.core.block import Block
+from glassformer.core.block import Block, PostNormBlock, SandwichBlock
 from glassformer.core.embedding import Embedding
-from glassformer.core.pass_context import positions_of
+from glassformer.core.pass_context import count_positions
 from glassformer.errors import UnsupportedError
 from glassformer.inside.attribute.predictions import Predicted
 from glassformer.inside.capture.named_tensor import NamedTensor
@@ -129,19 +129,25 @@ def layer_of(view: View, stack: str, depth: int) -> Layer | None:
 
 
 def attention_in(at: Layer) -> Tensor:
-    x = at.tap("resid_pre")
-    if at.block.spec.residual == "serial":
-        return at.block.read("attention", x)
-    out: Tensor = at.block.attention_norm(x)
-    return out
+    return part_input(at, at.block.attention_norm, at.tap("resid_pre"))
 
 
 def cross_in(at: Layer) -> Tensor:
-    return at.block.read("cross", at.tap("resid_mid"))
+    return part_input(at, at.block.cross_norm, at.tap("resid_mid"))
+
+
+def part_input(at: Layer, norm: nn.Module, x: Tensor) -> Tensor:
+    """Returns the input of a part of the block: normed, unless the norm is after the sum."""
+    return x if isinstance(at.block, PostNormBlock) else norm(x)
 
 
 def resid_cross(at: Layer) -> Tensor:
-    return at.block.write("cross", at.tap("resid_mid"), at.tap("cross.attn_out"))
+    """Returns the residual stream after cross-attention."""
+    block, x, change = at.block, at.tap("resid_mid"), at.tap("cross.attn_out")
+    if isinstance(block, SandwichBlock):
+        change = block.cross_norm_out(change)
+    total: Tensor = x + change
+    return block.cross_norm(total) if isinstance(block, PostNormBlock) else total
 
 
 def has_cross(at: Layer) -> bool:
@@ -152,7 +158,8 @@ def has_cross(at: Layer) -> bool:
 def ffn_in(at: Layer) -> Tensor:
     spec = at.block.spec
     if spec.residual == "serial":
-        return at.block.read("ffn", resid_cross(at) if has_cross(at) else at.tap("resid_mid"))
+        x = resid_cross(at) if has_cross(at) else at.tap("resid_mid")
+        return part_input(at, at.block.ffn_norm, x)
     norm = at.block.ffn_norm if spec.residual == "parallel" else at.block.attention_norm
     out: Tensor = norm(at.tap("resid_pre"))
     return out
@@ -266,13 +273,13 @@ def embedded(view: View, stack: str) -> dict[str, Tensor]:
     tokens = getattr(view.reading, stack)
     ids = torch.tensor([[token.id for token in tokens]], device=device)
     x = embed.token(ids) * spec.scale
-    if spec.factor is not None and spec.project == "token":
+    if spec.embedding_size is not None and spec.project == "token":
         x = embed.project(x)
     found = {"embed.token": x[0]}
     if spec.position is not None:
-        pad = spec.position.pad
+        pad = spec.position.padding_idx
         real = None if pad is None else ids.ne(pad)
-        found["embed.position"] = embed.position(positions_of(real, len(tokens), device))[0]
+        found["embed.position"] = embed.position(count_positions(real, len(tokens), device))[0]
     if spec.segments:
         segments = torch.tensor([token.segment for token in tokens], device=device)
         found["embed.type"] = embed.segment(segments)

@@ -102,14 +102,18 @@ class Steps:
         if cross:
             keys = reading.encoder
         count = len(keys)
-        if attention.compress is not None:  # the first key alone, then groups of keys
-            count = 1 + count // attention.compress
+        if attention.compression_factor is not None:  # the first key alone, then groups of keys
+            count = 1 + count // attention.compression_factor
         spec = getattr(self.view.model.spec, stack)
         width, embed = spec.width, spec.embed
         if kind.endswith("joined"):
             width = attention.heads * attention.head_dim
-        elif isinstance(embed, TokenEmbeddingSpec) and embed.factor is not None and kind in NARROW:
-            width = embed.factor if embed.project == "sum" else width
+        elif (
+            isinstance(embed, TokenEmbeddingSpec)
+            and embed.embedding_size is not None
+            and kind in NARROW
+        ):
+            width = embed.embedding_size if embed.project == "sum" else width
         sizes = {
             "position": len(tokens),
             "query": len(tokens),
@@ -152,7 +156,7 @@ def _embedding(way: Steps) -> str:
         return way.add("embed", "embed", STREAM, layer=False)
     facts: dict[str, Any] = {
         "scale": embed.scale,
-        "factor": embed.factor,
+        "factor": embed.embedding_size,
         "vocabulary": embed.vocabulary,
     }
     facts |= {"weight": f"{way.stack}.embed.token.weight"} if embed.adaptive is None else {}
@@ -166,10 +170,10 @@ def _embedding(way: Steps) -> str:
     if embed.segments:
         made = way.add("embed_type", "embed.type", STREAM, layer=False, of=(first,))
         parts.append(made)
-    more = embed.norm is not None or embed.factor is not None
+    more = embed.norm is not None or embed.embedding_size is not None
     whole = "embed.sum" if more else "embed"
     added = way.add("embed", whole, STREAM, layer=False, of=tuple(parts), parts=len(parts))
-    projects = embed.factor is not None and embed.project == "sum"
+    projects = embed.embedding_size is not None and embed.project == "sum"
     if embed.norm is not None:
         name = "embed.normed" if projects else "embed"
         added = way.add("embed_norm", name, STREAM, layer=False, **_norm(embed.norm))
@@ -301,9 +305,9 @@ def _ending(way: Steps) -> None:
         return
     head = way.predicted.head
     head_facts: dict[str, Any] = {"scale": head.scale, "transform": head.transform is not None}
-    head_facts |= {"cap": head.softcap, "pick": head.pick}
+    head_facts |= {"cap": head.softcap, "pick": head.pooling}
     own = f"heads.{head.name}.out.weight"
-    head_facts |= {"tied": any(own in pair for pair in way.view.model.spec.tie)}
+    head_facts |= {"tied": any(own in pair for pair in way.view.model.spec.tied_weights)}
     head_facts |= {} if head.adaptive is not None else {"weight": own}
     way.add("logits", "logits", way.predicted.axes, layer=False, **head_facts)
     if way.predicted.by.number:

@@ -1,8 +1,8 @@
 """Installation of edits around a model's stacks, and their removal.
 
-Edits use the same attribute as adapters that take part in every pass (`Stack.around`), so that they
-affect every caller of the network: tasks, generation with its cache, training. Generation does not
-use its fast paths while edits are active.
+Edits use the same attribute as adapters that take part in every pass (`Stack.wrapper`), so that
+they affect every caller of the network: tasks, generation with its cache, training. Generation does
+not use its fast paths while edits are active.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from glassformer.core import ActivationCapture, Cache, Transformer
 from glassformer.core.hooks import Tap, wants
-from glassformer.core.pass_context import positions_of
+from glassformer.core.pass_context import count_positions
 from glassformer.core.stack import Stack
 from glassformer.inside.capture.model_inputs import encode_inputs
 from glassformer.inside.capture.names import names_of
@@ -33,11 +33,11 @@ class Editing:
     def __init__(self, edits: Edits, inner: Any) -> None:
         self.edits, self.inner = edits, inner
 
-    def takes(self, stack: Stack) -> int:
-        return 0 if self.inner is None else int(self.inner.takes(stack))
+    def num_virtual_tokens(self, stack: Stack) -> int:
+        return 0 if self.inner is None else int(self.inner.num_virtual_tokens(stack))
 
     def __call__(self, run: Any, name: str, stack: Stack, tokens: Tensor, **given: Any) -> Tensor:
-        places = _places(stack, tokens, given, self.takes(stack))
+        places = _places(stack, tokens, given, self.num_virtual_tokens(stack))
         given["tap"] = Editor(self.edits, places, given.get("tap"))
         inner = run if self.inner is None else partial(self.inner, run)
         hidden: Tensor = inner(name, stack, tokens, **given)
@@ -69,12 +69,12 @@ def _places(stack: Stack, tokens: Tensor, given: Mapping[str, Any], taken: int) 
     if given.get("positions") is not None:
         here: Tensor = given["positions"] - (taken if begun else 0)
     else:
-        here = positions_of(mask, new, tokens.device)
-        if cache is not None and begun and cache.positions is not None:
-            here = torch.where(here < 0, here, here + cache.positions - taken)
+        here = count_positions(mask, new, tokens.device)
+        if cache is not None and begun and cache.next_position is not None:
+            here = torch.where(here < 0, here, here + cache.next_position - taken)
     if cache is None or not begun:
         return Places(here, here)
-    past = positions_of(cache.mask, cache.length, tokens.device) - taken
+    past = count_positions(cache.mask, cache.length, tokens.device) - taken
     rows = max(len(past), len(here))
     return Places(here, torch.cat((past.expand(rows, -1), here.expand(rows, -1)), 1))
 
@@ -86,10 +86,10 @@ def stacks_of(net: Transformer) -> list[Stack]:
 def active(net: Transformer) -> list[Edits]:
     """Returns the active edits in the order of application."""
     found: list[Edits] = []
-    around: Any = stacks_of(net)[0].around
-    while isinstance(around, Editing):
-        found.insert(0, around.edits)
-        around = around.inner
+    wrapper: Any = stacks_of(net)[0].wrapper
+    while isinstance(wrapper, Editing):
+        found.insert(0, wrapper.edits)
+        wrapper = wrapper.inner
     return found
 
 
@@ -105,22 +105,22 @@ def standing(net: Transformer, edits: Sequence[Edits], alone: bool = False) -> I
         edits: The edits.
         alone: Whether the edits replace the active ones.
     """
-    before = [(stack, stack.__dict__.get("around", stack)) for stack in stacks_of(net)]
+    before = [(stack, stack.__dict__.get("wrapper", stack)) for stack in stacks_of(net)]
     for stack, _ in before:
-        around: Any = stack.around
-        while alone and isinstance(around, Editing):
-            around = around.inner
+        wrapper: Any = stack.wrapper
+        while alone and isinstance(wrapper, Editing):
+            wrapper = wrapper.inner
         for one in edits:
-            around = Editing(one, around)
-        stack.__dict__["around"] = around
+            wrapper = Editing(one, wrapper)
+        stack.__dict__["wrapper"] = wrapper
     try:
         yield
     finally:
         for stack, was in before:
             if was is stack:  # a module registered by torch
-                del stack.__dict__["around"]
+                del stack.__dict__["wrapper"]
             else:
-                stack.__dict__["around"] = was
+                stack.__dict__["wrapper"] = was
 
 
 def resolve(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Edits:

@@ -19,6 +19,7 @@ from torch import Tensor
 from glassformer.core.model_output import ModelOutput
 from glassformer.errors import InputError
 from glassformer.inside.attribute.gradients import AttributedOutput
+from glassformer.inside.capture.cancellation import report_progress
 from glassformer.inside.capture.look import look
 from glassformer.inside.capture.model_inputs import Text
 from glassformer.inside.capture.named_tensor import NamedTensor
@@ -80,7 +81,8 @@ def sweep(
     sizes = other.cache[names[0]].shape[1 : 3 if by_head and by_position else 2]
     places = list(product(*map(range, sizes)))
     rows = []
-    for name in names:
+    for layer, name in enumerate(names):
+        report_progress(layer, len(names))
         found = []
         for start in range(0, len(places), AT_ONCE):
             some = places[start : start + AT_ONCE]

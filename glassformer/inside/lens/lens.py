@@ -202,7 +202,7 @@ def pieces(view: View, head: HeadSpec, streams: Tensor) -> Iterator[tuple[int, T
     Yields:
         The index of the chunk's first row, and its logits, [row, token].
     """
-    step = max(1, ROOM // (head.outputs or 1))
+    step = max(1, ROOM // (head.num_outputs or 1))
     for at in range(0, len(streams), step):
         check_cancelled()
         yield at, view.model.readout(streams[at : at + step][None], head.name)[0]

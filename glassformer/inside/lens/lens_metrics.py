@@ -31,7 +31,7 @@ def head_log_probs(model: TaskModel, head: HeadSpec, stream: Tensor) -> Tensor:
 
 def spans(rows: int, head: HeadSpec) -> Iterator[slice]:
     """Returns the slices of rows whose logits are computed at once."""
-    step = max(1, ROOM // (head.outputs or 1))
+    step = max(1, ROOM // (head.num_outputs or 1))
     return (slice(at, at + step) for at in range(0, rows, step))
 
 

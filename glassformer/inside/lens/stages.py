@@ -50,8 +50,10 @@ def stage_label(name: str) -> str:
 
 def language_head(model: TaskModel, name: str | None = None) -> HeadSpec:
     """Returns the named (by default the first) head that predicts a token or tag per position."""
-    each = [h for h in model.spec.heads if h.pick == "each" and not (h.auxiliary or h.pixels)]
-    each = [head for head in each if (head.outputs or 1) > 1]
+    each = [
+        h for h in model.spec.heads if h.pooling == "each" and not (h.auxiliary or h.pixel_shuffle)
+    ]
+    each = [head for head in each if (head.num_outputs or 1) > 1]
     if not each:
         raise UnsupportedError(
             f"{model.architecture} has no language head, so there is no lens; attention, "

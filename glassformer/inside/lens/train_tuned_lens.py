@@ -198,7 +198,7 @@ class Tuning:
             architecture=self.model.architecture,
             head=self.head.name,
             width=self.bias.shape[1],
-            outputs=self.head.outputs or 0,
+            outputs=self.head.num_outputs or 0,
             stages=tuple(self.stages),
             steps=self.done,
             tokens=self.read,

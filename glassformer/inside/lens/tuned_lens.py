@@ -79,7 +79,7 @@ class TunedLens:
 
     def check(self, model: TaskModel, head: str | None = None) -> TunedLens:
         """Returns the lens itself if it fits the model and the named head; raises otherwise."""
-        facts, outputs = self.facts, {one.name: one.outputs for one in model.spec.heads}
+        facts, outputs = self.facts, {one.name: one.num_outputs for one in model.spec.heads}
         width, stages = model.spec.last_stack.widths[-1], stage_names(model.spec)[:-1]
         fits = (facts.head, facts.outputs, facts.width, list(facts.stages))
         if fits != (head or facts.head, outputs.get(facts.head), width, stages):

@@ -87,7 +87,7 @@ def written(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
     x = directions.float()
     if module.spec.final_norm is not None:
         x = straight(module.final_norm, x)
-    if module.spec.project is not None:
+    if module.spec.projection_width is not None:
         x = x @ module.project.weight.float().T
     if head.spec.norm is not None:
         x = straight(head.norm, x)
@@ -117,11 +117,11 @@ def read(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
     if not isinstance(embed, Embedding):
         raise UnsupportedError("This stack reads sound or images: there are no words to tell.")
     spec, x = embed.spec, directions.float()
-    if spec.factor is not None and spec.project == "sum":
+    if spec.embedding_size is not None and spec.project == "sum":
         x = x @ embed.project.weight.float()
     if spec.norm is not None:
         x = straight(embed.norm, x, back=True)
-    if spec.factor is not None and spec.project == "token":
+    if spec.embedding_size is not None and spec.project == "token":
         x = x @ embed.project.weight.float()
     parts = []
     for start in range(0, spec.vocabulary, ROWS):

@@ -8,15 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.core.positions.alibi import AlibiBias, alibi_slopes
 from glassformer.core.positions.deberta import DisentangledPosition
-from glassformer.core.positions.modules import (
-    AlibiBias,
-    RotaryPosition,
-    ShawPosition,
-    T5Bias,
-    alibi_slopes,
-    rotary_frequencies,
-)
+from glassformer.core.positions.rotary import RotaryPosition, rotary_frequencies
+from glassformer.core.positions.shaw import ShawPosition
+from glassformer.core.positions.t5_bias import T5Bias
 from glassformer.core.positions.transformer_xl import RelativePosition
 from glassformer.core.stack import Stack
 from glassformer.inside.capture.named_tensor import NamedTensor
@@ -59,7 +55,7 @@ def _buckets(module: T5Bias, block: Any, stack: Stack, length: int) -> Drawn:
     arrays["buckets"] = NamedTensor(bucket, ("query", "key"), {}, "bucket of a distance")
     spec = module.spec
     facts = {
-        "buckets": spec.buckets,
+        "buckets": spec.num_buckets,
         "max_distance": spec.max_distance,
         "bidirectional": spec.bidirectional,
     }
@@ -140,7 +136,7 @@ def _relative(module: RelativePosition, block: Any, stack: Stack, length: int) -
             module.position.float(), ("head", "dim"), {}, "v, added for positions"
         ),
     }
-    facts = {"clamp": module.spec.clamp, "segments": module.spec.segments}
+    facts = {"clamp": module.spec.clamp_length, "segments": module.spec.segments}
     return "distances", "sinusoids of the distance, projected in every layer", facts, arrays
 
 
@@ -155,8 +151,8 @@ def _disentangled(module: DisentangledPosition, block: Any, stack: Stack, length
     facts = {
         "span": spec.span,
         "max_distance": spec.max_distance,
-        "content_to_position": spec.to_position,
-        "position_to_content": spec.to_content,
+        "content_to_position": spec.content_to_position,
+        "position_to_content": spec.position_to_content,
     }
     return "distances", "content and position score each other", facts, arrays
 

@@ -76,7 +76,7 @@ def factors(model: TaskModel, layer: int, stack: str = "", cross: bool = False) 
     spec = block.spec.cross if cross else block.spec.attention
     if spec is None:
         raise UnsupportedError(f"Layer {layer} has no cross-attention.")
-    if spec.compress is not None:
+    if spec.compression_factor is not None:
         raise UnsupportedError(
             "Keys that stand for several tokens are no matrix of one; no circuit."
         )
@@ -102,7 +102,7 @@ def every(model: TaskModel, stack: str = "") -> Iterator[Factors]:
     module = stack_of(model, stack)
     for layer, index in enumerate(module.spec.order):
         block = module.blocks[index]
-        if isinstance(block, Block) and block.spec.attention.compress is None:
+        if isinstance(block, Block) and block.spec.attention.compression_factor is None:
             yield factors(model, layer, stack)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from glassformer.core.attention.mask import visible
+from glassformer.core.attention.mask import self_attention_mask
 from glassformer.core.audio_image_embedding import PatchEmbedding
 from glassformer.core.embedding import PositionTable
 from glassformer.core.pass_context import PassContext
@@ -157,11 +157,11 @@ def _terms(
     farther = torch.arange(1 - length, length, device=q.device)
     table, empty = module.table(), q.new_zeros(*q.shape[:3], length)
     to_position, to_content = empty.clone(), empty.clone()
-    if module.spec.to_position:
+    if module.spec.content_to_position:
         keys = module.projected(attention, "key", table)[:, module.rows(-farther)]
         for rows, scores in bands(q, keys):
             to_position[:, :, rows] = scores
-    if module.spec.to_content:
+    if module.spec.position_to_content:
         queries = module.projected(attention, "query", table)[:, module.rows(farther)]
         for columns, scores in bands(k, queries):
             to_content[..., columns] = scores.transpose(-1, -2)
@@ -190,7 +190,7 @@ def _masks(name: str, stack: Stack, length: int) -> Iterator[Picture]:
     slots = slots_of(stack, length)
     for pattern, layers in users.items():
         ctx = PassContext(stack=name, q_slot=slots, k_slot=slots, q_pos=slots[None])
-        seen = visible(ctx, pattern)
+        seen = self_attention_mask(ctx, pattern)
         whole = torch.ones(length, length, dtype=torch.bool, device=slots.device)
         if seen.causal:
             block = slots // (seen.block or length)
@@ -199,8 +199,8 @@ def _masks(name: str, stack: Stack, length: int) -> Iterator[Picture]:
             whole = seen.mask[0, 0].expand(length, length)
         facts = {field: getattr(pattern, field) for field in pattern.__dataclass_fields__}
         if isinstance(pattern, BlockSparsePattern):
-            facts["whole"] = pattern.whole
-            title = f"blocks of {pattern.size}"
+            facts["whole"] = pattern.full_attention_length
+            title = f"blocks of {pattern.block_size}"
         else:
             title = _pattern_title(pattern)
         picture = NamedTensor(whole, ("query", "key"), {}, "what is seen")

@@ -3,30 +3,142 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 from glassformer.errors import UnsupportedError
 from glassformer.inside import View
 from glassformer.inside.attribute.predictions import Predicted
-from glassformer.inside.intervene.choices import stage_choice
+from glassformer.inside.intervene.choices import OutputChoice, stage_choice
 from glassformer.page import describe_model
 from glassformer.page.binary_response import BinaryResponse
-from glassformer.page.handlers.next_token import MOST, row
+from glassformer.page.handlers.next_token import MAX_CANDIDATES, row
+from glassformer.page.model_description import PredictionKind
 from glassformer.page.request_args import RequestArgs
+from glassformer.page.request_types import RunRequest, StackName, stack_name
+from glassformer.page.routes import route
 from glassformer.page.session import Session
 
 AXES = ("row", "position")
 METHODS = ("gradient", "integrated", "rollout")
-AFTER = {"embedding": "embed", "attention": "attention", "feed-forward": "ffn"}
+LensStage = Literal["embed", "attention", "ffn"]
+STAGES: dict[str, LensStage] = {
+    "embedding": "embed",
+    "attention": "attention",
+    "feed-forward": "ffn",
+}
 
 
-def lens(session: Session, asked: RequestArgs) -> BinaryResponse:
+class LensRequest(RunRequest):
+    """The lens of a text.
+
+    `token` is the token whose probability and rank are returned: one token at every position, the
+    actual token of each position (the default), or the final prediction of each position.
+    """
+
+    token: NotRequired[int | Literal["actual", "final"]]
+    tuned: NotRequired[bool]
+
+
+class LensRow(TypedDict):
+    """A stage of the residual stream: "embed", "0.mid" (after attention), "0.post", ..."""
+
+    name: str
+    layer: int | None
+    after: LensStage
+
+
+class LensMetadata(TypedDict):
+    """`texts` has the text of every token id in the arrays."""
+
+    what: PredictionKind
+    stack: StackName
+    rows: list[LensRow]
+    texts: dict[int, str]
+
+
+class LensResponse(
+    BinaryResponse[
+        LensMetadata,
+        Literal[
+            "best",
+            "probability",
+            "chosen",
+            "logit",
+            "rank",
+            "entropy",
+            "divergence",
+            "norm",
+            "wanted",
+        ],
+    ]
+):
+    """Measures of each stage and position, [row, position].
+
+    `best` (int32) and its `probability`; `chosen` (probability), `logit` and `rank` (int32) of the
+    followed token, -1 if there is none; `entropy`; `divergence` (KL from the last row); `norm` of
+    the residual stream. `wanted` [position] (int32) is the followed token.
+    """
+
+
+class LensCellRequest(RunRequest):
+    row: int
+    position: int
+    count: NotRequired[int]
+    tuned: NotRequired[bool]
+
+
+class ContributionsRequest(RunRequest):
+    """The contributions to the logit of `token`, or to its difference from that of `against`."""
+
+    position: int
+    token: NotRequired[int]  # by default the most probable
+    against: NotRequired[int]
+
+
+class Outcome(TypedDict):
+    token: int
+    text: str
+
+
+class LogitContribution(TypedDict):
+    kind: str
+    name: str
+    layer: int | None
+    head: int | None
+    value: float
+
+
+class ContributionsResponse(Outcome):
+    """The contributions add up to `logit`, or to the difference of two logits."""
+
+    against: Outcome | None
+    logit: float
+    parts: list[LogitContribution]
+
+
+class SaliencyRequest(RunRequest):
+    position: int
+    token: NotRequired[int]
+    method: Literal["gradient", "integrated", "rollout"]
+
+
+class SaliencyResponse(TypedDict):
+    """One number per token of each stack."""
+
+    token: int | None
+    text: str | None
+    encoder: list[float] | None
+    decoder: list[float] | None
+
+
+@route("lens")
+def lens(session: Session, request: RequestArgs[LensRequest]) -> LensResponse:
     """Returns the logit lens or tuned lens of a text."""
-    view = session.view(asked)
-    said = check_lens(view)
-    tuned = session.tuned(asked)
-    found = view.lens(token=wanted(said, asked), top=1, head=said.head.name, tuned=tuned)
+    view = session.view(request)
+    predicted = check_lens(view)
+    tuned = session.tuned(request)
+    token = followed_token(predicted, request)
+    found = view.lens(token=token, top=1, head=predicted.head.name, tuned=tuned)
     arrays = {
         "best": (found.best.array[..., 0].int(), AXES),
         "probability": (found.best_probability.array[..., 0], AXES),
@@ -38,116 +150,146 @@ def lens(session: Session, asked: RequestArgs) -> BinaryResponse:
         "norm": (found.norm.array, AXES),
         "wanted": (found.chosen.int(), ("position",)),
     }
-    told = {
-        "what": said.what,
-        "stack": view.stack,
+    metadata: LensMetadata = {
+        "what": describe_model.prediction_kind(predicted.what),
+        "stack": stack_name(view.stack),
         "rows": rows(found.stages),
         "texts": found.words,
     }
-    return BinaryResponse(told, arrays)
+    return LensResponse(metadata, arrays)
 
 
 def check_lens(view: View) -> Predicted:
     """Returns the predictions of the view; raises if its head has no lens."""
-    said = Predicted(view)
-    if not said.by.lens:
+    predicted = Predicted(view)
+    if not predicted.by.lens:
         raise UnsupportedError(
-            "This model's head says nothing at a single position, so there is no logit lens: no "
-            "layer's stream there could be read as if it were the last."
+            "This model has no logit lens: its head does not predict at a single position, so it "
+            "cannot be applied to the residual stream of one layer and position."
         )
-    return said
+    return predicted
 
 
-def wanted(said: Predicted, asked: RequestArgs) -> int | list[int] | None:
+def followed_token(predicted: Predicted, request: RequestArgs[Any]) -> int | list[int] | None:
     """Returns the token whose probability the lens follows.
 
     This is one token, the actual token of every position, or None for the final prediction.
     """
-    if isinstance(asked.given.get("token"), int):
-        return asked.index("token")
-    if asked.choice("token", ("actual", "final"), "actual") == "final":
+    if isinstance(request.fields.get("token"), int):
+        return request.index("token")
+    if request.choice("token", ("actual", "final"), "actual") == "final":
         return None
-    actual = (said.actual(place) for place in range(len(said.view.tokens)))
+    actual = (predicted.actual(position) for position in range(len(predicted.view.tokens)))
     return [-1 if token is None else token for token in actual]
 
 
-def lens_cell(session: Session, asked: RequestArgs) -> dict[str, Any]:
+@route("lens_cell")
+def lens_cell(session: Session, request: RequestArgs[LensCellRequest]) -> OutputChoice:
     """Returns the candidates of one stage and position."""
-    view = session.view(asked)
+    view = session.view(request)
     check_lens(view)
-    position = asked.index("position", most=len(view.tokens) - 1)
-    top = asked.index("count", 10, least=1, most=MOST)
-    return asdict(stage_choice(view, asked.index("row"), position, top, session.tuned(asked)))
+    position = request.index("position", most=len(view.tokens) - 1)
+    top = request.index("count", 10, least=1, most=MAX_CANDIDATES)
+    return stage_choice(view, request.index("row"), position, top, session.tuned(request))
 
 
-def rows(stages: Sequence[tuple[int | None, str]]) -> list[dict[str, Any]]:
+def rows(stages: Sequence[tuple[int | None, str]]) -> list[LensRow]:
     return [
         {
             "name": "embed"
             if layer is None
             else f"{layer}.{'mid' if part == 'attention' else 'post'}",
             "layer": layer,
-            "after": AFTER[part],
+            "after": STAGES[part],
         }
         for layer, part in stages
     ]
 
 
-def contributions(session: Session, asked: RequestArgs) -> dict[str, Any]:
+@route("contributions")
+def contributions(
+    session: Session, request: RequestArgs[ContributionsRequest]
+) -> ContributionsResponse:
     """Returns the contributions to a logit."""
-    view = session.view(asked)
-    said = Predicted(view)
-    found = view.contributions(**logit_of(said, asked))
-    against = asked.index("against") if "against" in asked else None
+    view = session.view(request)
+    predicted = Predicted(view)
+    found = view.contributions(**logit_of(predicted, request))
+    against: Outcome | None = None
+    if "against" in request:
+        against = {"token": request.index("against"), "text": found.versus or ""}
+    parts: list[LogitContribution] = [
+        {
+            "kind": part.kind,
+            "name": part.name,
+            "layer": part.layer,
+            "head": part.head,
+            "value": part.value,
+        }
+        for part in found.parts
+    ]
     return {
-        **outcome(said, asked),
-        "against": None if against is None else {"token": against, "text": found.versus},
+        **outcome(predicted, request),
+        "against": against,
         "logit": found.logit,
-        "parts": [{**asdict(part), "name": part.name} for part in found.parts],
+        "parts": parts,
     }
 
 
-def saliency(session: Session, asked: RequestArgs) -> dict[str, Any]:
+@route("saliency")
+def saliency(session: Session, request: RequestArgs[SaliencyRequest]) -> SaliencyResponse:
     """Returns the attribution of a logit to the tokens, or attention rollout."""
-    view, method = session.view(asked), asked.choice("method", METHODS)
+    view, method = session.view(request), request.choice("method", METHODS)
     if method == "rollout":
-        at = looking(view, asked)
+        at = prediction_positions(view, request)
         own = view.rollout().array[at].mean(0).tolist()
-        both = len(describe_model.sights(view.model.spec)) == 3
-        other = view.cross.rollout().array[at].mean(0).tolist() if both else None
-        sides = {"encoder": other, "decoder": None, view.stack: own}
-        return {"token": None, "text": None, **sides}
+        both = len(describe_model.attention_types(view.model.spec)) == 3
+        source = view.cross.rollout().array[at].mean(0).tolist() if both else None
+        return saliency_response(view, own, source)
     find = view.gradient_x_input if method == "gradient" else view.integrated_gradients
-    said = Predicted(view)
-    found = find(**logit_of(said, asked))
-    other = None if found.source is None else found.source.tolist()
-    sides = {"encoder": other, "decoder": None, view.stack: found.values.tolist()}
-    return {**outcome(said, asked), **sides}
+    predicted = Predicted(view)
+    found = find(**logit_of(predicted, request))
+    source = None if found.source is None else found.source.tolist()
+    return saliency_response(view, found.values.tolist(), source, outcome(predicted, request))
 
 
-def logit_of(said: Predicted, asked: RequestArgs) -> dict[str, Any]:
+def saliency_response(
+    view: View, own: list[float], source: list[float] | None, of: Outcome | None = None
+) -> SaliencyResponse:
+    return {
+        "token": of and of["token"],
+        "text": of and of["text"],
+        "encoder": own if view.stack == "encoder" else source,
+        "decoder": own if view.stack == "decoder" else None,
+    }
+
+
+def logit_of(predicted: Predicted, request: RequestArgs[Any]) -> dict[str, Any]:
     """Returns the requested logit as keyword arguments of the functions of `inside`."""
-    token = asked.index("token") if "token" in asked else None
-    position, output = said.logit_place(row(said, asked), token)
-    found = {"token": output, "position": position, "head": said.head.name}
-    if "against" not in asked:
+    token = request.index("token") if "token" in request else None
+    position, output = predicted.logit_place(row(predicted, request), token)
+    found = {"token": output, "position": position, "head": predicted.head.name}
+    if "against" not in request:
         return found
-    if said.what == "span":
-        raise UnsupportedError("Where an answer starts or ends is asked of one place at a time.")
-    return {**found, "versus": asked.index("against")}
+    if predicted.what == "span":
+        raise UnsupportedError(
+            "The logits of two answer positions cannot be compared; leave out 'against'."
+        )
+    return {**found, "versus": request.index("against")}
 
 
-def outcome(said: Predicted, asked: RequestArgs) -> dict[str, Any]:
-    token = asked.index("token") if "token" in asked else said.best(row(said, asked))
-    return {"token": token, "text": said.text(token)}
+def outcome(predicted: Predicted, request: RequestArgs[Any]) -> Outcome:
+    given = "token" in request
+    token = request.index("token") if given else predicted.best(row(predicted, request))
+    return {"token": token, "text": predicted.text(token)}
 
 
-def looking(view: View, asked: RequestArgs) -> list[int]:
+def prediction_positions(view: View, request: RequestArgs[Any]) -> list[int]:
     """Returns the positions the prediction is read from.
 
     For a model that predicts nothing, this is the selected position.
     """
-    if describe_model.said_by(view.model, view.head)[0] is None:
-        return [asked.index("position", most=len(view.tokens) - 1)]
-    said = Predicted(view)
-    return said.read_at(row(said, asked), asked.index("token") if "token" in asked else None)
+    if describe_model.prediction_of(view.model, view.head)[0] is None:
+        return [request.index("position", most=len(view.tokens) - 1)]
+    predicted = Predicted(view)
+    token = request.index("token") if "token" in request else None
+    return predicted.read_at(row(predicted, request), token)

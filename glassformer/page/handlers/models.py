@@ -2,18 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 import glassformer
 from glassformer.inside.lens.tuned_lens import tuned_head
 from glassformer.page import describe_model
+from glassformer.page.model_description import ModelKind, StructureResponse
 from glassformer.page.model_sources import ModelSource
 from glassformer.page.request_args import RequestArgs
+from glassformer.page.request_types import ModelRequest
+from glassformer.page.routes import route
 from glassformer.page.session import Session
 from glassformer.weights.mapping import build_transformer
 from glassformer.weights.quantization import count_parameters
 
-EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models without their own samples
+
+class ExampleText(TypedDict):
+    text: str
+    pair: NotRequired[str]
+    target: NotRequired[str]
+
+
+class InitialState(ExampleText):
+    """The model, text and head that the page shows if the address names none."""
+
+    model: str
+    output: str | None
+
+
+class CheckpointEntry(TypedDict):
+    """A checkpoint of a run folder; `name` is "best", "model" (the end of the run) or None."""
+
+    id: str
+    step: int
+    name: str | None
+    loss: float | None
+
+
+class ModelEntry(TypedDict):
+    """A model; for a run folder, `id` stands for the last of its checkpoints."""
+
+    id: str
+    name: str
+    kind: ModelKind
+    architecture: str
+    parameters: int
+    examples: list[ExampleText]
+    checkpoints: list[CheckpointEntry]
+
+
+class ModelsRequest(TypedDict):
+    pass
+
+
+class ModelsResponse(TypedDict):
+    models: list[ModelEntry]
+    start: InitialState
+    version: str
+
+
+EXAMPLES: dict[str, list[ExampleText]] = {  # for models without their own samples
     "decoder": [
         {"text": "The animal didn't cross the street because it was too tired"},
         {"text": "Thanks for all the"},
@@ -29,33 +77,33 @@ EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models without their own sa
 }
 
 
-def models(session: Session, asked: RequestArgs) -> dict[str, Any]:
+@route("models")
+def models(session: Session, request: RequestArgs[ModelsRequest]) -> ModelsResponse:
     """Returns the list of models and the initial state of the page."""
     entries = [entry(source) for source in session.sources]
-    first = dict(entries[0]["examples"][0])
-    if session.text is not None:
-        first = {"text": session.text}
-    if session.head is not None:
-        first["output"] = session.head
-    start = {"model": entries[0]["id"], **first}
+    example: ExampleText = {"text": session.text or ""}
+    if session.text is None:
+        example = entries[0]["examples"][0]
+    start: InitialState = {"model": entries[0]["id"], "output": session.head, **example}
     return {"models": entries, "start": start, "version": glassformer.__version__}
 
 
-def entry(source: ModelSource) -> dict[str, Any]:
+def entry(source: ModelSource) -> ModelEntry:
     architecture, spec = source.describe()
     kind = describe_model.model_kind(spec)
+    samples = cast(list[ExampleText], list(source.samples))
     return {
         "id": source.id,
         "name": source.id,
         "kind": kind,
         "architecture": architecture,
         "parameters": count_parameters(build_transformer(spec)),
-        "examples": [*source.samples] or EXAMPLES[kind],
+        "examples": samples or EXAMPLES[kind],
         "checkpoints": [checkpoint(one) for one in source.checkpoints],
     }
 
 
-def checkpoint(source: ModelSource) -> dict[str, Any]:
+def checkpoint(source: ModelSource) -> CheckpointEntry:
     snapshot = source.snapshot
     assert snapshot is not None
     return {
@@ -66,8 +114,9 @@ def checkpoint(source: ModelSource) -> dict[str, Any]:
     }
 
 
-def structure(session: Session, asked: RequestArgs) -> dict[str, Any]:
+@route("structure")
+def structure(session: Session, request: RequestArgs[ModelRequest]) -> StructureResponse:
     """Returns the structure of a model."""
-    id = asked.text("model")
+    id = request.text("model")
     tuned = tuned_head(session.source(id).place)
-    return {"model": id, **describe_model.structure(session.model(id), tuned)}
+    return describe_model.structure(id, session.model(id), tuned)

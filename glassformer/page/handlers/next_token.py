@@ -2,137 +2,249 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from glassformer.errors import InputError, UnsupportedError
 from glassformer.inside import View
 from glassformer.inside.attribute.predictions import Predicted, mask_token
-from glassformer.inside.generation_trace import beam_tree, cache_size, generation_trace
-from glassformer.inside.intervene.choices import choices
+from glassformer.inside.generation_trace import (
+    BeamNode,
+    beam_tree,
+    cache_size,
+    generation_trace,
+)
+from glassformer.inside.intervene.choices import OutputCandidate, OutputChoice, choices
+from glassformer.page import describe_model
+from glassformer.page.model_description import PredictionKind
 from glassformer.page.request_args import RequestArgs
+from glassformer.page.request_types import RunRequest, SamplingOptions, StackName, stack_name
+from glassformer.page.routes import route
 from glassformer.page.session import Session
 
-LONGEST = 64  # maximum number of new tokens
-MOST = 400  # maximum number of candidates
-BEAMS = 16
+MAX_NEW_TOKENS = 64
+MAX_CANDIDATES = 400
+MAX_BEAMS = 16
 
 
-def next_tokens(session: Session, asked: RequestArgs) -> dict[str, Any]:
+class NextRequest(RunRequest, SamplingOptions):
+    position: NotRequired[int]  # by default all
+    count: NotRequired[int]  # number of candidates
+
+
+class NextResponse(TypedDict):
+    """`masks` are the positions of the mask token."""
+
+    what: PredictionKind
+    positions: list[OutputChoice]
+    masks: list[int]
+
+
+class ContinueRequest(RunRequest):
+    """The token to append to the text, or to fill in the mask at `position`."""
+
+    token: int
+    position: NotRequired[int]
+
+
+class ContinueResponse(TypedDict):
+    text: str
+    pair: NotRequired[str]
+    target: NotRequired[str]
+
+
+class BeamsRequest(RunRequest):
+    beams: int
+    length: int
+    length_penalty: NotRequired[float]
+
+
+class BeamResult(TypedDict):
+    """A finished text; `node` is the index of its last token."""
+
+    node: int
+    text: str
+    score: float | None
+    stop: str
+
+
+class BeamsResponse(TypedDict):
+    """The tree of beam search; the results are sorted by score."""
+
+    nodes: list[BeamNode]
+    results: list[BeamResult]
+
+
+class StepRequest(RunRequest, SamplingOptions):
+    length: NotRequired[int]
+    seed: NotRequired[int]
+    sample: NotRequired[bool]
+
+
+class TracedStep(TypedDict):
+    """A generation step.
+
+    The keys and values of `reused` tokens were in the cache, those of `fresh` tokens were computed,
+    and those of `held` tokens are in the cache afterwards.
+    """
+
+    reused: int
+    fresh: int
+    held: int
+    bytes: int
+    chosen: OutputCandidate
+    candidates: tuple[OutputCandidate, ...]
+    milliseconds: float
+
+
+class EncoderCache(TypedDict):
+    """The keys and values of the encoder's output, computed once."""
+
+    tokens: int
+    bytes: int
+
+
+class CacheDescription(TypedDict):
+    stack: StackName
+    layers: int
+    key_heads: int
+    head_dim: int
+    bytes_per_token: int
+    memory: EncoderCache | None
+
+
+class StepResponse(TypedDict):
+    steps: list[TracedStep]
+    cache: CacheDescription
+    stop: str
+
+
+@route("next")
+def next_tokens(session: Session, request: RequestArgs[NextRequest]) -> NextResponse:
     """Returns the output distributions at one or all positions."""
-    view = session.view(asked)
-    said = Predicted(view)
-    places = [row(said, asked)] if "position" in asked else None
-    top = asked.index("count", 10, least=1, most=MOST)
-    found = choices(view, places, top=top, **knobs(asked))
+    view = session.view(request)
+    predicted = Predicted(view)
+    positions = [row(predicted, request)] if "position" in request else None
+    top = request.index("count", 10, least=1, most=MAX_CANDIDATES)
     ids = [token.id for token in view.tokens]
     return {
-        "what": said.what,
-        "positions": [asdict(one) for one in found],
-        "masks": [place for place, id in enumerate(ids) if id == mask_token(view)],
+        "what": describe_model.prediction_kind(predicted.what),
+        "positions": choices(view, positions, top=top, **sampling_options(request)),
+        "masks": [position for position, id in enumerate(ids) if id == mask_token(view)],
     }
 
 
-def row(said: Predicted, asked: RequestArgs) -> int:
+def row(predicted: Predicted, request: RequestArgs[Any]) -> int:
     """Returns the row of predictions for the selected position."""
-    last = said.shape[0] - 1
-    return 0 if said.what == "classify" else asked.index("position", last, most=last)
+    last = predicted.shape[0] - 1
+    return 0 if predicted.what == "classify" else request.index("position", last, most=last)
 
 
-def tokens_of(view: View) -> Predicted:
+def check_tokens(view: View) -> Predicted:
     """Returns the predictions of the view; raises if they are not tokens of the vocabulary."""
-    said = Predicted(view)
-    if not said.by.tokens:
+    predicted = Predicted(view)
+    if not predicted.by.tokens:
         raise UnsupportedError(
-            "This model has no head for the vocabulary, so no token can follow or fill a gap."
+            "This model has no head for the vocabulary, so it cannot predict tokens."
         )
-    return said
+    return predicted
 
 
-def knobs(asked: RequestArgs) -> dict[str, Any]:
-    """Returns the sampling settings that the request contains."""
-    found: dict[str, Any] = {
-        name: asked.number(name, 0.0) for name in ("temperature", "top_p", "min_p") if name in asked
+def sampling_options(request: RequestArgs[Any]) -> dict[str, Any]:
+    """Returns the sampling options that the request contains."""
+    options: dict[str, Any] = {
+        name: request.number(name, 0.0)
+        for name in ("temperature", "top_p", "min_p")
+        if name in request
     }
-    return found | ({"top_k": asked.index("top_k")} if "top_k" in asked else {})
+    return options | ({"top_k": request.index("top_k")} if "top_k" in request else {})
 
 
-def continued(session: Session, asked: RequestArgs) -> dict[str, Any]:
+@route("continue")
+def continue_text(session: Session, request: RequestArgs[ContinueRequest]) -> ContinueResponse:
     """Returns the text (or target) with a token appended, or with a mask filled."""
-    view, token = session.view(asked), asked.index("token")
+    view, token = session.view(request), request.index("token")
     tokenizer = view.model.tokenizer
     assert tokenizer is not None
-    if tokens_of(view).what == "masked":
-        place = asked.index("position", most=len(view.tokens) - 1)
-        return filled(view, asked, place, tokenizer.decode([token], special=True))
+    if check_tokens(view).what == "masked":
+        position = request.index("position", most=len(view.tokens) - 1)
+        return fill_mask(view, request, position, tokenizer.decode([token], special=True))
     ids = [one.id for one in view.tokens if one.id is not None and not one.special]
     before, after = (tokenizer.target.decode(some) for some in (ids, [*ids, token]))
     more = after.removeprefix(before)  # the typed text stays as typed
     if view.reading.encoder:
-        return {"text": asked.text("text"), "target": (session.target(asked) or "") + more}
-    return {"text": asked.text("text") + more}
+        return {"text": request.text("text"), "target": (session.target(request) or "") + more}
+    return {"text": request.text("text") + more}
 
 
-def filled(view: View, asked: RequestArgs, place: int, word: str) -> dict[str, Any]:
+def fill_mask(view: View, request: RequestArgs[Any], position: int, word: str) -> ContinueResponse:
     masks = [i for i, token in enumerate(view.tokens) if token.id == mask_token(view)]
-    if place not in masks:
-        raise InputError(f"The token at {place} is no mask, so nothing is missing there.")
-    number, mask = masks.index(place), view.tokens[place].text
-    texts = {"text": asked.text("text"), "pair": asked.text("pair", "")}
-    for name, text in texts.items():
-        parts = text.split(mask)
-        if number < len(parts) - 1:
-            before, after = mask.join(parts[: number + 1]), mask.join(parts[number + 1 :])
-            if word.startswith("##"):  # continues the previous word
-                before, word = before.rstrip(), word.removeprefix("##")
-            return {**texts, name: before + word + after}
-        number -= len(parts) - 1
-    raise InputError(f"The mask at {place} is not written as {mask!r} in the text.")
+    if position not in masks:
+        raise InputError(f"The token at {position} is not a mask; choose the position of a mask.")
+    number, mask = masks.index(position), view.tokens[position].text
+    text, pair = request.text("text"), request.text("pair", "")
+    in_text = text.count(mask)
+    if number < in_text:
+        return {"text": replace_nth(text, mask, number, word), "pair": pair}
+    if number < in_text + pair.count(mask):
+        return {"text": text, "pair": replace_nth(pair, mask, number - in_text, word)}
+    raise InputError(f"The mask at {position} is not written as {mask!r} in the text.")
 
 
-def beams(session: Session, asked: RequestArgs) -> dict[str, Any]:
+def replace_nth(text: str, mask: str, number: int, word: str) -> str:
+    """Replaces one of the masks of a text by a word."""
+    parts = text.split(mask)
+    before, after = mask.join(parts[: number + 1]), mask.join(parts[number + 1 :])
+    if word.startswith("##"):  # continues the previous word
+        before, word = before.rstrip(), word.removeprefix("##")
+    return before + word + after
+
+
+@route("beams")
+def beams(session: Session, request: RequestArgs[BeamsRequest]) -> BeamsResponse:
     """Returns the beam search tree."""
-    view = session.view(asked)
-    tokens_of(view)
+    view = session.view(request)
+    check_tokens(view)
     nodes, results = beam_tree(
         view,
-        asked.index("beams", 3, least=2, most=BEAMS),
-        asked.index("length", 8, least=1, most=LONGEST),
-        length_penalty=asked.number("length_penalty", 1.0),
+        request.index("beams", 3, least=2, most=MAX_BEAMS),
+        request.index("length", 8, least=1, most=MAX_NEW_TOKENS),
+        length_penalty=request.number("length_penalty", 1.0),
     )
-    ends = [
+    ends: list[BeamResult] = [
         {"node": node, "text": one.text, "score": one.score, "stop": one.stop}
         for node, one in results
     ]
-    return {"nodes": [asdict(node) for node in nodes], "results": ends}
+    return {"nodes": nodes, "results": ends}
 
 
-def step(session: Session, asked: RequestArgs) -> dict[str, Any]:
+@route("step")
+def step(session: Session, request: RequestArgs[StepRequest]) -> StepResponse:
     """Returns a generation step by step, with the size of the key-value cache."""
-    view = session.view(asked)
-    tokens_of(view)
-    length = asked.index("length", 12, least=1, most=LONGEST)
-    sample, seed = asked.flag("sample"), asked.index("seed", 0)
-    steps, stop = generation_trace(view, length, sample=sample, seed=seed, **knobs(asked))
+    view = session.view(request)
+    check_tokens(view)
+    length = request.index("length", 12, least=1, most=MAX_NEW_TOKENS)
+    sample, seed = request.flag("sample"), request.index("seed", 0)
+    options = sampling_options(request)
+    steps, stop = generation_trace(view, length, sample=sample, seed=seed, **options)
     size = cache_size(view)
-    told = [
+    traced: list[TracedStep] = [
         {
             "reused": one.reused,
             "fresh": one.fresh,
             "held": one.held,
             "bytes": one.held * size.token_bytes + size.memory_bytes,
-            "chosen": asdict(one.chosen),
-            "candidates": [asdict(each) for each in one.candidates],
+            "chosen": one.chosen,
+            "candidates": one.candidates,
             "milliseconds": one.seconds * 1000,
         }
         for one in steps
     ]
-    cache = {
-        "stack": view.stack,
+    cache: CacheDescription = {
+        "stack": stack_name(view.stack),
         "layers": size.layers,
         "key_heads": size.key_heads,
         "head_dim": size.head_dim,
-        "bytes_a_token": size.token_bytes,
+        "bytes_per_token": size.token_bytes,
         "memory": {"tokens": size.memory, "bytes": size.memory_bytes} if size.memory else None,
     }
-    return {"steps": told, "cache": cache, "stop": stop}
+    return {"steps": traced, "cache": cache, "stop": stop}

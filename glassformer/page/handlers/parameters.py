@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from typing import TypedDict
 
-from glassformer.inside.weights.parameters import distribution_of
-from glassformer.inside.weights.parameters import parameters as table
+from glassformer.inside.weights.parameters import Parameter, distribution_of
+from glassformer.inside.weights.parameters import parameters as parameter_table
 from glassformer.page.request_args import RequestArgs
+from glassformer.page.request_types import ModelRequest
+from glassformer.page.routes import route
 from glassformer.page.session import Session
 from glassformer.weights.quantization import count_parameters
 
 
-def parameters(session: Session, asked: RequestArgs) -> dict[str, Any]:
+class ParametersResponse(TypedDict):
+    total: int
+    parts: list[Parameter]
+
+
+class HistogramRequest(ModelRequest):
+    name: str
+
+
+class HistogramResponse(TypedDict):
+    """The distribution of a tensor's values; there is one more edge than counts.
+
+    `zeros` is the fraction of exact zeros; `sampled` tells that only a part of the tensor was used.
+    """
+
+    name: str
+    edges: list[float]
+    counts: list[int]
+    mean: float
+    deviation: float
+    least: float
+    most: float
+    zeros: float
+    sampled: bool
+
+
+@route("parameters")
+def parameters(session: Session, request: RequestArgs[ModelRequest]) -> ParametersResponse:
     """Returns the parameter table of a model."""
-    net = session.model(asked.text("model"))
-    return {"total": count_parameters(net), "parts": [asdict(part) for part in table(net)]}
+    net = session.model(request.text("model"))
+    return {"total": count_parameters(net), "parts": parameter_table(net)}
 
 
-def histogram(session: Session, asked: RequestArgs) -> dict[str, Any]:
+@route("histogram")
+def histogram(session: Session, request: RequestArgs[HistogramRequest]) -> HistogramResponse:
     """Returns the distribution of a tensor's values."""
-    name = asked.text("name")
-    found = distribution_of(session.model(asked.text("model")), name)
+    name = request.text("name")
+    found = distribution_of(session.model(request.text("model")), name)
     bars = found.histogram
     width = (bars.high - bars.low) / len(bars.counts)
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import torch
 
@@ -11,31 +11,104 @@ from glassformer.inside import NamedTensor, View
 from glassformer.inside.capture.model_inputs import InputToken, token_text
 from glassformer.inside.explain.recompute import array as named_array
 from glassformer.page.binary_response import BinaryResponse
-from glassformer.page.downsample import shrunk
+from glassformer.page.downsample import downsample
 from glassformer.page.request_args import RequestArgs
+from glassformer.page.request_types import ModelRequest, RunRequest
+from glassformer.page.routes import route
 from glassformer.page.session import Session
 from glassformer.tasks.model_protocol import require_tokenizer
 
 DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
 
-def read(session: Session, asked: RequestArgs) -> dict[str, Any]:
+class PageToken(TypedDict):
+    """A token.
+
+    `text` is as it stands in the text, spaces included; `piece` as in the vocabulary ("Ġday");
+    `sentence` is 0 or 1 in a pair, None for special tokens.
+    """
+
+    id: int | None
+    text: str
+    piece: str
+    special: bool
+    sentence: int | None
+
+
+class TargetText(TypedDict):
+    """The decoder's text; `written` tells that the model generated it."""
+
+    text: str
+    written: bool
+
+
+class ReadResponse(TypedDict):
+    encoder: list[PageToken] | None
+    decoder: list[PageToken] | None
+    target: TargetText | None
+
+
+class ArrayRequest(RunRequest):
+    """A part of a tensor: a hook point, an array of a `WalkStep`, or a parameter.
+
+    `at` maps axis names to an index, which removes the axis, or to [from, to). `downsample` maps
+    axis names to their largest size.
+    """
+
+    name: str
+    at: NotRequired[dict[str, int | tuple[int, int]]]
+    downsample: NotRequired[dict[str, int]]
+    downsample_by: NotRequired[Literal["mean", "max", "absmax"]]
+    dtype: NotRequired[Literal["float16", "float32"]]
+
+
+class ArrayMetadata(TypedDict):
+    """The shape and axes of the whole tensor, and the range of the requested part."""
+
+    name: str
+    shape: list[int]
+    axes: list[str]
+    min: float
+    max: float
+
+
+class ArrayResponse(BinaryResponse[ArrayMetadata, Literal["array"]]):
+    """A part of a tensor."""
+
+
+class VocabularyRequest(ModelRequest):
+    begins: str
+    count: NotRequired[int]
+
+
+class VocabularyEntry(TypedDict):
+    token: int
+    text: str
+    piece: str
+
+
+class VocabularyResponse(TypedDict):
+    tokens: list[VocabularyEntry]
+
+
+@route("read")
+def read(session: Session, request: RequestArgs[RunRequest]) -> ReadResponse:
     """Returns the tokens of a text, and the target of an encoder-decoder model."""
-    view = session.view(asked)
-    target = session.target(asked)
+    view = session.view(request)
+    target = session.target(request)
     return {
         "encoder": tokens(view, "encoder"),
         "decoder": tokens(view, "decoder"),
-        "target": None if target is None else {"text": target, "written": "target" not in asked},
+        "target": None if target is None else {"text": target, "written": "target" not in request},
     }
 
 
-def tokens(view: View, stack: str) -> list[dict[str, Any]] | None:
+def tokens(view: View, stack: str) -> list[PageToken] | None:
     found: tuple[InputToken, ...] = getattr(view.reading, stack)
-    return [token_facts(view, token) for token in found] or None
+    return [page_token(view, token) for token in found] or None
 
 
-def token_facts(view: View, token: InputToken) -> dict[str, Any]:
+def page_token(view: View, token: InputToken) -> PageToken:
     tokenizer = view.model.tokenizer
     piece = token.text
     if tokenizer is not None and token.id is not None and token.id < tokenizer.size:
@@ -49,29 +122,36 @@ def token_facts(view: View, token: InputToken) -> dict[str, Any]:
     }
 
 
-def array(session: Session, asked: RequestArgs) -> BinaryResponse:
+@route("array")
+def array(session: Session, request: RequestArgs[ArrayRequest]) -> ArrayResponse:
     """Returns an intermediate tensor, sliced and downsampled as requested."""
-    name = asked.text("name")
-    found = named_array(session.view(asked), name)
-    facts: dict[str, Any] = {"name": name, "shape": list(found.shape), "axes": list(found.axes)}
-    part = cut(found, asked.table("at"))
+    name = request.text("name")
+    found = named_array(session.view(request), name)
+    part = slice_axes(found, request.table("at"))
     values = part.array.float()
     if not values.numel():
-        raise ConfigError(f"Nothing of {name!r} stands there; its shape is {found.shape}.")
-    facts |= {"min": float(values.min()), "max": float(values.max())}
-    by = asked.choice("shrink_by", ("mean", "max", "absmax"), "mean")
-    for axis, most in asked.table("shrink").items():
+        raise ConfigError(f"The requested part of {name!r} is empty; its shape is {found.shape}.")
+    metadata: ArrayMetadata = {
+        "name": name,
+        "shape": list(found.shape),
+        "axes": list(found.axes),
+        "min": float(values.min()),
+        "max": float(values.max()),
+    }
+    by = request.choice("downsample_by", ("mean", "max", "absmax"), "mean")
+    for axis, most in request.table("downsample").items():
         if axis in part.axes:
-            values = shrunk(values, part.axes.index(axis), whole(most, f"shrink.{axis}"), by)
-    dtype = DTYPES[asked.choice("dtype", tuple(DTYPES), "float16")]
-    return BinaryResponse(facts, {"array": (values.to(dtype), part.axes)})
+            size = positive(most, f"downsample.{axis}")
+            values = downsample(values, part.axes.index(axis), size, by)
+    dtype = DTYPES[request.choice("dtype", tuple(DTYPES), "float16")]
+    return ArrayResponse(metadata, {"array": (values.to(dtype), part.axes)})
 
 
-def whole(value: Any, name: str) -> int:
-    return RequestArgs({name: value}).index(name, least=1)
+def positive(value: Any, name: str) -> int:
+    return RequestArgs[Any]({name: value}).index(name, least=1)
 
 
-def cut(named: NamedTensor, at: Any) -> NamedTensor:
+def slice_axes(named: NamedTensor, at: Any) -> NamedTensor:
     """Slices a tensor by axis name: an index, which removes its axis, or [from, to)."""
     index: list[int | slice] = [slice(None)] * len(named.axes)
     for axis, where in at.items():
@@ -93,14 +173,15 @@ def axis_of(named: NamedTensor, axis: str) -> int:
     return named.axes.index(axis)
 
 
-def vocabulary(session: Session, asked: RequestArgs) -> dict[str, Any]:
+@route("vocabulary")
+def vocabulary(session: Session, request: RequestArgs[VocabularyRequest]) -> VocabularyResponse:
     """Returns tokens that start with the typed text, the shortest first.
 
     A token matches as it is written in a text, with or without its leading space.
     """
-    tokenizer = require_tokenizer(session.model(asked.text("model"))).target
-    begins = asked.text("begins", "").casefold()
-    count = asked.index("count", 20, least=1, most=200)
+    tokenizer = require_tokenizer(session.model(request.text("model"))).target
+    begins = request.text("begins", "").casefold()
+    count = request.index("count", 20, least=1, most=200)
     found = []
     for piece, token in tokenizer.vocabulary.items():
         text = token_text(tokenizer, token)

@@ -5,8 +5,8 @@ from pathlib import Path
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import LoadError
-from glassformer.gguf import GgufHeader, is_gguf
 from glassformer.storage.folders import complete_pending_save
+from glassformer.storage.gguf_header import GgufHeader, is_gguf
 from glassformer.text.backend import LibraryBackend, TokenizerBackend
 from glassformer.text.backends.whisper import (
     START,

@@ -61,10 +61,12 @@ class CausalLM(Objective):
         super().__init__()
         self.frame = TextFrame(tokenizer_of(model))
         self.before = memory
-        self.separates = not model.spec.last_stack.blanks  # otherwise a memory is always present
+        self.separates = (
+            not model.spec.last_stack.empty_memory_slots
+        )  # otherwise a memory is always present
         self.heads = {head.name: head for head in heads_of(model)}
         self.layers = len(model.spec.last_stack.order)
-        self.weights = {name: head.weight for name, head in self.heads.items()}
+        self.weights = {name: head.loss_weight for name, head in self.heads.items()}
         own = {"activation": activation, "temporal": temporal}
         self.calm = {part: weight for part, weight in own.items() if weight}
         self.weights |= self.calm
@@ -118,10 +120,10 @@ class CausalLM(Objective):
                 inputs["position_ids"] = _positions(documents[:, :-1], real.sum(-1, keepdim=True))
         targets = {
             str(ahead): _ahead(rows, documents, ahead)
-            for ahead in {head.ahead for head in self.heads.values()}
+            for ahead in {head.prediction_offset for head in self.heads.values()}
         }
         counts = {
-            name: float(targets[str(head.ahead)].ne(IGNORED).sum())
+            name: float(targets[str(head.prediction_offset)].ne(IGNORED).sum())
             for name, head in self.heads.items()
         }
         read = mask[:, :-1]
@@ -156,7 +158,7 @@ class CausalLM(Objective):
             name: head_loss(
                 head_of(net, name),
                 out.head_outputs[name].flatten(0, -2),
-                batch.targets[str(self.heads[name].ahead)].flatten(),
+                batch.targets[str(self.heads[name].prediction_offset)].flatten(),
             )
             for name in self.counting
         }
@@ -237,7 +239,7 @@ def remembered(net: Any, inputs: dict[str, Any]) -> Cache | None:
     if "document_ids" in inputs:
         rows["document_ids"] = inputs["document_ids"][:, :1].expand_as(before)
     cache: Cache = net.new_cache()
-    cache.reuse = None  # rows do not overlap, so all of a segment comes before the next
+    cache.reuse_length = None  # rows do not overlap, so all of a segment comes before the next
     length = before.shape[1]
     longest = min(cache.limit or length, length)
     with torch.no_grad():

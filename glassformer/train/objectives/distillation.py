@@ -173,7 +173,7 @@ class Distillation(SequenceLevelObjective):
         def judge_states(mine: Tensor, theirs: Tensor, weights: Tensor) -> Tensor:
             return distance(output(heads[0], mine), output(heads[1], theirs), weights)
 
-        return by_rows(judge_states, heads[0].spec.outputs or 1, mine, theirs, weights)
+        return by_rows(judge_states, heads[0].spec.num_outputs or 1, mine, theirs, weights)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         """Moves the teacher to another device, too, before a pass is compiled."""
@@ -315,7 +315,7 @@ def _readable(teacher: Transformer, inputs: Mapping[str, Any]) -> dict[str, Any]
 
 def _check(model: Model, teacher: Transformer, head: str) -> None:
     sizes = [
-        next((one.outputs for one in net.spec.heads if one.name == head), None)
+        next((one.num_outputs for one in net.spec.heads if one.name == head), None)
         for net in (model, teacher)
     ]
     if sizes[0] != sizes[1]:

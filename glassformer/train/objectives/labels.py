@@ -45,7 +45,7 @@ class Labels:
 
     def __init__(self, model: Model, head: str, given: Sequence[str] = ()) -> None:
         self.names: Sequence[str] = tuple(given) or model.spec.labels
-        outputs = next(one.outputs for one in model.spec.heads if one.name == head)
+        outputs = next(one.num_outputs for one in model.spec.heads if one.name == head)
         if len(self.names) != outputs:
             raise ConfigError(
                 f"The head {head!r} of {model.architecture} has {outputs} outputs and there "

@@ -106,8 +106,8 @@ def _usual_head(model: Model, kind: str, count: int) -> HeadSpec:
     head = heads.classify_last(count)
     if spec.decoder is None:
         pooled = heads.pooler(spec.last_stack.out_width)
-        head = replace(pooled, name=kind, outputs=count, dropout=dropout)
-    return replace(head, outputs=1, choices=True) if kind == "choose" else head
+        head = replace(pooled, name=kind, num_outputs=count, dropout=dropout)
+    return replace(head, num_outputs=1, multiple_choice=True) if kind == "choose" else head
 
 
 def _unlike(name: str, known: Mapping[str, Any]) -> str:

@@ -64,7 +64,7 @@ class PermutationLM(Objective):
     ) -> None:
         super().__init__()
         require_head(model, "lm", "permutation-lm", "XLNetLMHeadModel")
-        if not model.spec.last_stack.embed.asks:
+        if not model.spec.last_stack.embed.has_query_stream:
             raise UnsupportedError(
                 f"{model.architecture} has no stream of queries, which permutation-lm needs; "
                 "choose XLNetLMHeadModel, or another objective."
@@ -130,6 +130,6 @@ class PermutationLM(Objective):
     def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         inputs = dict(batch.inputs)
         cache = remembered(net, inputs)
-        permutation = Permutation.of(inputs.pop("order"), inputs.pop("at"))
+        permutation = Permutation.from_order(inputs.pop("order"), inputs.pop("at"))
         predicted = {**inputs, "permutation": permutation, "past_key_values": cache}
         return {"lm": token_loss(net, predicted, batch.targets["tokens"])}

@@ -46,7 +46,7 @@ class Regression(SequenceLevelObjective):
         require_head(model, head, "regression", such)
         self.texts = TextEncoder(model, length)
         self.head = head
-        self.outputs = next(one.outputs for one in model.spec.heads if one.name == head)
+        self.outputs = next(one.num_outputs for one in model.spec.heads if one.name == head)
         self.weights = {head: 1.0}
         model.config["problem_type"] = "regression"  # for other programs that read the folder
 

@@ -124,7 +124,7 @@ class ReplacedToken(MaskedLM):
 @torch.no_grad()
 def drawn(head: Any, hidden: Tensor, noise: Tensor) -> Tensor:
     """Returns samples of the head's distribution, [target], selected by noise in [0, 1)."""
-    step = rows_at_once(len(hidden), head.spec.outputs, torch.float32, hidden.device)
+    step = rows_at_once(len(hidden), head.spec.num_outputs, torch.float32, hidden.device)
     guesses = []
     for rows, noise_rows in zip(*(torch.split(x, step) for x in (hidden, noise)), strict=True):
         reached = output(head, rows).softmax(-1).cumsum(-1)
@@ -164,9 +164,9 @@ def narrowed(model: ModelSpec, size: float) -> ModelSpec:
         ffn = replace(block.ffn, width=less(block.ffn.width))
         return replace(block, attention=attention, ffn=ffn)
 
-    inner = stack.words.factor or stack.width
+    inner = stack.token_embedding.embedding_size or stack.width
     width = less(stack.width)
-    embed = replace(stack.words, factor=None if inner == width else inner)
+    embed = replace(stack.token_embedding, embedding_size=None if inner == width else inner)
     norm = stack.attention_blocks[0].norm
     return replace(
         model,
@@ -174,7 +174,7 @@ def narrowed(model: ModelSpec, size: float) -> ModelSpec:
             stack, width=width, embed=embed, blocks=tuple(map(narrow, stack.attention_blocks))
         ),
         heads=(heads.masked_language_model(embed.vocabulary, inner, "gelu", norm),),
-        tie=(("encoder.embed.token.weight", "heads.lm.out.weight"),),
+        tied_weights=(("encoder.embed.token.weight", "heads.lm.out.weight"),),
     )
 
 

@@ -64,7 +64,7 @@ class SegmentPairs(Objective):
     ) -> None:
         super().__init__()
         names = [head.name for head in model.spec.heads]
-        found = [head for head in model.spec.heads if head.name in PAIRED and head.outputs == 2]
+        found = [head for head in model.spec.heads if head.name in PAIRED and head.num_outputs == 2]
         if not found:
             raise UnsupportedError(
                 f"{model.architecture} has no head of two outputs that judges pairs; choose a "

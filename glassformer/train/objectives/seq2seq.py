@@ -98,7 +98,7 @@ class SequenceToSequence(SequenceLevelObjective):
         longest = spec.decoder.context_length or USUAL_LENGTH
         self.target_length = min(target_length or longest, longest)
         self.start = Start(model)
-        self.words = next(one.outputs or 0 for one in spec.heads if one.name == head)
+        self.words = next(one.num_outputs or 0 for one in spec.heads if one.name == head)
         self.smoothing, self.kl, self.prefix, self.head = smoothing, loss == "kl", prefix, head
         self.weights = {head: 1.0}
         keep_layout(

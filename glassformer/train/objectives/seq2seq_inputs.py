@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from glassformer.core.shift import shifted_right
+from glassformer.core.input_rules import shifted_right
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.text import Tokenizer

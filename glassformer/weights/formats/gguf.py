@@ -11,8 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.gguf import GgufHeader
+from glassformer.storage.gguf_header import GgufHeader
+from glassformer.weights.formats import gguf_config
 from glassformer.weights.formats.gguf_dequantize import FORMATS, UNREAD, Format
+from glassformer.weights.formats.gguf_names import SCALED_FREQUENCIES, published
+from glassformer.weights.formats.tensor_file import SingleFile
 
 
 @dataclass(frozen=True)
@@ -86,3 +89,27 @@ class GgufTensors(GgufHeader):
                 f"is cut off: {name} ends at byte {entry.end:,} of {len(self.map):,}; get it again"
             )
         return entry
+
+
+class GgufFile(SingleFile):
+    """A GGUF file; quantized tensors are read as float32."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = GgufTensors(path)
+        shapes = {name: entry.shape for name, entry in self.file.entries.items()}
+        factors = None
+        if SCALED_FREQUENCIES in shapes:
+            factors = self.file.read(SCALED_FREQUENCIES, mapped=True).tolist()
+        self.config = gguf_config.config_of(
+            gguf_config.GgufMetadata(self.file.metadata, shapes, factors)
+        )
+        self.origins = {}
+        self.shapes = {}
+        for name, shape in shapes.items():
+            theirs, undo = published(name, self.config)
+            self.origins[theirs] = name, undo
+            self.shapes[theirs] = tuple(undo(torch.empty(shape, device="meta")).shape)
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        origin, undo = self.origins[name]
+        return undo(self.file.read(origin, mapped))

@@ -8,13 +8,21 @@ The rotation tables of version 0 are skipped, as llama2.c itself skips them: the
 
 from __future__ import annotations
 
+import math
+import mmap
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from glassformer.errors import LoadError
 from glassformer.weights.formats.gguf_names import Undo, halves, same
+from glassformer.weights.formats.tensor_file import SingleFile
 
 NUMBERS = struct.Struct("<7i")
 MAGIC, START, VERSION = struct.pack("<I", 0x616B3432), 256, 1
@@ -134,3 +142,45 @@ def layout(header: Llama2cHeader) -> Iterator[tuple[str, tuple[int, ...], Undo]]
             yield name, (header.length, dim // 2), same
     if not header.tied:
         yield "lm_head.weight", (header.vocabulary, width), same
+
+
+class Llama2cFile(SingleFile):
+    """A llama2.c file."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        except (OSError, ValueError) as error:
+            raise LoadError(f"{path} cannot be read ({error}).") from None
+        header = read_header(self.map[:START])
+        if isinstance(header, str):
+            raise LoadError(f"{path} {header}.")
+        self.config = config_of(header)
+        self.origins = {}
+        self.shapes = {}
+        end = header.start
+        for name, shape, undo in layout(header):
+            if name not in ROTATIONS:
+                self.origins[name] = end, undo
+                self.shapes[name] = shape
+            end += 4 * math.prod(shape)
+            if end > len(self.map):
+                break
+        if end > len(self.map):
+            raise LoadError(
+                f"{path} is cut off: {name} ends at byte {end:,} of {len(self.map):,}; get it "
+                "again, or, if it is no llama2.c file, load the folder it is in."
+            )
+        if end < len(self.map):
+            raise LoadError(
+                f"{path} has {len(self.map):,} bytes, and by its header {end:,}; get it again."
+            )
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        start, undo = self.origins[name]
+        shape = self.shapes[name]
+        flat = torch.frombuffer(
+            self.map, dtype=torch.float32, count=math.prod(shape), offset=start
+        ).view(shape)
+        return undo(flat if mapped else flat.clone())

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from torch import Tensor
 
 from glassformer.errors import LoadError
 from glassformer.text.backends.whisper import start_id
+from glassformer.weights.formats.pickle import PickleFile, unpickle
+from glassformer.weights.formats.tensor_file import SingleFile
 
 DIMS = {
     "n_mels": "num_mel_bins",
@@ -86,3 +91,24 @@ def published(name: str) -> str:
         return name if known is None else f"{known}.{leaf}"
     known = NAMES.get(f"{{stack}}.blocks.{{i}}.{module[place.end() :]}")
     return name if known is None else f"{known.format(stack=place[1], i=place[2])}.{leaf}"
+
+
+class OpenAIFile(SingleFile, PickleFile):
+    """OpenAI's Whisper file: a dictionary of `dims` and `model_state_dict`."""
+
+    def __init__(self, path: Path) -> None:
+        state = unpickle(path)
+        whole = state if isinstance(state, dict) else {}
+        dims, tensors = whole.get("dims"), whole.get("model_state_dict")
+        if not isinstance(dims, dict) or not _is_table(tensors):
+            raise LoadError(
+                f"{path} has no dims and model_state_dict, so it is not OpenAI's Whisper; other "
+                ".pt files are not read, save the model as a folder."
+            )
+        self.config = config_of(dims)
+        self.tensors = {published(name): t for name, t in tensors.items()}
+        self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
+
+
+def _is_table(state: Any) -> TypeGuard[dict[str, Tensor]]:
+    return isinstance(state, dict) and all(isinstance(t, Tensor) for t in state.values())

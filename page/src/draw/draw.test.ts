@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { BeamNode, Edit } from "../protocol";
+import type { BeamNode, Edit } from "../protocol.generated";
 import { factorOf, partsOf, withFactor } from "../panels/edit/edits";
 import { edgesAt, edgesOf, filtered } from "./edges";
 import { begin, redo, step, undo } from "./history";

@@ -92,7 +92,7 @@ export const PAIRS = ["all", "aa", "ab", "ba", "bb"] as const;
 export type PairFilter = (typeof PAIRS)[number];
 
 /** The positions that a filter leaves on one side. Marks of a pair belong to the sentence they close. */
-export function filtered(sentences: readonly (0 | 1 | null)[], filter: PairFilter, side: "query" | "key"): number[] {
+export function filtered(sentences: readonly (number | null)[], filter: PairFilter, side: "query" | "key"): number[] {
   const all = sentences.map((_, index) => index);
   if (filter === "all") return all;
   const wanted = filter[side === "query" ? 0 : 1] === "a" ? 0 : 1;

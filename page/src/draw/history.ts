@@ -1,5 +1,5 @@
 /** Edits with undo and redo, as a value. */
-import type { Edit } from "../protocol";
+import type { Edit } from "../protocol.generated";
 
 export interface History {
   past: Edit[][];

@@ -1,5 +1,5 @@
 /** Where the nodes of a beam search stand: a column a step, no two in one place, children near their parents. */
-import type { BeamNode } from "../protocol";
+import type { BeamNode } from "../protocol.generated";
 
 export interface Placed {
   index: number;
@@ -27,9 +27,9 @@ export function pathTo(nodes: readonly BeamNode[], index: number): number[] {
  * down to the middle of its children where there is room. */
 export function layTree(nodes: readonly BeamNode[], best: number | null, pruned = true): Tree {
   const onWay = new Set(best === null ? [] : pathTo(nodes, best));
-  const kept = nodes.map((node, index) => ({ node, index })).filter(({ node, index }) => pruned || node.state !== "pruned" || onWay.has(index));
+  const shown = nodes.map((node, index) => ({ node, index })).filter(({ node, index }) => pruned || node.state !== "pruned" || onWay.has(index));
   const children = new Map<number | null, number[]>();
-  for (const { node, index } of kept) {
+  for (const { node, index } of shown) {
     const list = children.get(node.parent);
     if (list) list.push(index);
     else children.set(node.parent, [index]);
@@ -49,7 +49,7 @@ export function layTree(nodes: readonly BeamNode[], best: number | null, pruned 
   };
   for (const root of children.get(null) ?? []) place(root, 0);
 
-  const placed = kept.map(({ node, index }) => ({ index, node, column: node.step, row: rows.get(index) ?? 0, best: onWay.has(index) }));
+  const placed = shown.map(({ node, index }) => ({ index, node, column: node.step, row: rows.get(index) ?? 0, best: onWay.has(index) }));
   return {
     nodes: placed,
     columns: 1 + Math.max(-1, ...placed.map((at) => at.column)),

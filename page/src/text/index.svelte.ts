@@ -1,33 +1,37 @@
-/** The page's words, in the language that was chosen. */
+/** The language of the page and the texts in it. */
 import { en } from "./en";
 import { zh } from "./zh";
 
-/** The same keys with any words; functions keep their arguments. */
-type Words<T> = T extends string
+/** The same keys with any texts; functions keep their parameters. */
+export type Translation<T> = T extends string
   ? string
-  : T extends (...given: infer Given) => string
-    ? (...given: Given) => string
-    : { readonly [Key in keyof T]: Words<T[Key]> };
-export type Texts = Words<typeof en>;
+  : T extends (...args: infer Args) => string
+    ? (...args: Args) => string
+    : { readonly [Key in keyof T]: Translation<T[Key]> };
 export type Language = "en" | "zh";
 
-const LANGUAGES: Record<Language, Texts> = { en, zh };
-const KEPT = "glassformer.language";
+const STORAGE_KEY = "glassformer.language";
 
-function first(): Language {
-  const asked = new URLSearchParams(location.search).get("lang") ?? localStorage.getItem(KEPT) ?? navigator.language;
-  return asked.startsWith("zh") ? "zh" : "en";
+function initialLanguage(): Language {
+  const code = new URLSearchParams(location.search).get("lang") ?? localStorage.getItem(STORAGE_KEY) ?? navigator.language;
+  return code.startsWith("zh") ? "zh" : "en";
 }
 
-class Dictionary {
-  language = $state<Language>(first());
-  t: Texts = $derived(LANGUAGES[this.language]);
+class Words {
+  language = $state<Language>(initialLanguage());
+  /** The texts that all panels share. */
+  t: Translation<typeof en> = $derived(this.language === "zh" ? zh : en);
 
   choose(language: Language): void {
     this.language = language;
-    localStorage.setItem(KEPT, language);
+    localStorage.setItem(STORAGE_KEY, language);
   }
 }
 
-/** `words.t.walk.title`: reactive, in markup and in `$derived`. */
-export const words = new Dictionary();
+/** `words.t.shell.model`: reactive, in markup and in `$derived`. */
+export const words = new Words();
+
+/** The texts of a panel in the chosen language: `translate(texts).title`, reactive as well. */
+export function translate<T>(texts: { en: T; zh: Translation<T> }): Translation<T> {
+  return words.language === "zh" ? texts.zh : (texts.en as Translation<T>);
+}

@@ -1,14 +1,61 @@
-import type { Texts } from "./index.svelte";
-import { attention } from "./zh/attention";
-import { compare } from "./zh/compare";
-import { edit } from "./zh/edit";
-import { lens } from "./zh/lens";
-import { next } from "./zh/next";
-import { parameters } from "./zh/parameters";
-import { positions } from "./zh/positions";
-import { predicts } from "./zh/predicts";
-import { shell } from "./zh/shell";
-import { tour } from "./zh/tour";
-import { walk } from "./zh/walk";
+import type { Translation } from "./index.svelte";
+import type { en } from "./en";
 
-export const zh: Texts = { attention, compare, edit, lens, next, parameters, positions, predicts, shell, tour, walk };
+export const zh: Translation<typeof en> = {
+  shell: {
+    tagline: "Transformer 内部的每一个数",
+    model: "模型",
+    output: "输出",
+    step: (step) => `第 ${step.toLocaleString("en-US")} 步`,
+    text: "文本",
+    pair: "第二句",
+    target: "解码器文本",
+    targetEmpty: "留空则由模型生成",
+    targetOwn: "由模型生成",
+    examples: "示例",
+    choose: "选择 …",
+    read: "读取",
+    skip: "跳到面板",
+    language: "语言",
+    panels: "面板",
+    selection: "选择",
+    layer: "层",
+    head: "头",
+    token: "词元",
+    stack: "注意力",
+    stacks: { encoder: "编码器", decoder: "解码器", cross: "交叉" },
+    kinds: { decoder: "解码器", encoder: "编码器", "encoder-decoder": "编码器-解码器" },
+    tokensOf: { encoder: "编码器的词元", decoder: "解码器的词元" },
+    tokenCount: (count) => `${count.toLocaleString("en-US")} 个词元`,
+    parameterCount: (count) => `${count} 个参数`,
+    loading: "加载中……",
+    nothing: "请在上方输入文本，模型会处理它。",
+    retry: "重试",
+    unreachable: "Glassformer 服务器没有应答。请重新运行 `glassformer open`，然后重试。",
+    noModels: "没有模型。请指定模型启动页面：`glassformer open MODEL`。",
+    scale: { diverging: { low: "小于零", high: "大于零" }, sequential: { low: "无", high: "多" } },
+    remove: "移除",
+    typeToken: "输入词元",
+    noSuchToken: "没有以此开头的词元",
+    rows: "行",
+    columns: "列",
+  },
+  predicts: {
+    tab: "预测",
+    where: {
+      next: (token) => `“${token}”之后`,
+      masked: (token) => `“${token}”处`,
+      tag: (token) => `“${token}”`,
+      classify: () => "整段文本",
+      span: (_, end) => (end ? "答案的结尾" : "答案的开头"),
+    },
+    answer: "答案的",
+    ends: { start: "开头", end: "结尾" },
+    best: "最可能的",
+    noLens: {
+      classify: "没有 logit 透镜：透镜在每一层的某个位置计算预测，而这个模型只对整段文本作预测。",
+      tag: "没有 logit 透镜：这个模型对每个词元只预测一个数，没有可比较的结果。",
+      span: "没有 logit 透镜：答案的开头或结尾是在所有位置之间选择，而透镜一次只读一个位置。",
+    },
+  },
+};

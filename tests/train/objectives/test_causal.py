@@ -63,8 +63,8 @@ def by_hand(objective, memory: bool = False):
                 material.ids(tokens[:-1]), past_key_values=cache, auxiliary_heads=auxiliary
             ).head_outputs
         for name, head in objective.heads.items():
-            for place in range(len(tokens) - head.ahead):
-                target = place + head.ahead
+            for place in range(len(tokens) - head.prediction_offset):
+                target = place + head.prediction_offset
                 if documents[place] != documents[target]:
                     continue
                 if whole:

@@ -263,7 +263,7 @@ def test_a_recipe_with_several_objectives(tmp_path):
         }
     )
     model = gf.load(run.model)
-    outputs = {head.name: head.outputs for head in model.spec.heads}
+    outputs = {head.name: head.num_outputs for head in model.spec.heads}
     assert outputs == {"lm": model.tokenizer.size, "classify": 2, "tag": 3}
     (valid,) = [entry["valid"] for entry in run.entries() if "valid" in entry]
     assert {"tagging/f1", "classification/accuracy", "loss.masked-lm/lm"} <= set(valid)

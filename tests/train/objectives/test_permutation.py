@@ -104,7 +104,7 @@ def test_nothing_that_comes_later_is_known():
     objective = make_objective("permutation-lm", model, {"length": 40, "partial": 3})
     row = objective.vary(stored(objective)[1], np.random.default_rng(2))
     tokens, order = material.ids(row["tokens"]), torch.from_numpy(row["order"])[None]
-    asked = Permutation.of(order, material.ids(row["at"]))
+    asked = Permutation.from_order(order, material.ids(row["at"]))
     with torch.no_grad():
         expected = model(tokens, permutation=asked).logits[0]
         for number, place in enumerate(row["at"]):

@@ -1,16 +1,17 @@
 /** Edits as a grid of switches sees them: how much of each head and layer is left. */
-import type { Edit, Sight, StackName, Structure } from "../../protocol";
+import type { AttentionType, Edit, StackName } from "../../protocol.generated";
+import type { Structure } from "../../session.svelte";
 
 type Scale = Extract<Edit, { kind: "scale" }>;
 
-export function stackOf(sight: Sight): StackName {
-  return sight === "cross" ? "decoder" : sight;
+export function stackOf(attentionType: AttentionType): StackName {
+  return attentionType === "cross" ? "decoder" : attentionType;
 }
 
 /** The name of a layer's tap; of cross-attention where that is looked at. */
-export function tap(sight: Sight, layer: number, what: "z" | "attn_out" | "ffn_out"): string {
-  const inner = sight === "cross" && what !== "ffn_out" ? `cross.${what}` : what;
-  return `${stackOf(sight)}.blocks.${layer}.${inner}`;
+export function tap(attentionType: AttentionType, layer: number, what: "z" | "attn_out" | "ffn_out"): string {
+  const inner = attentionType === "cross" && what !== "ffn_out" ? `cross.${what}` : what;
+  return `${stackOf(attentionType)}.blocks.${layer}.${inner}`;
 }
 
 function scales(edit: Edit, at: string): edit is Scale {
@@ -49,10 +50,10 @@ export function partsOf(at: string): { stack: StackName; layer: number | null; w
 }
 
 /** What an address says, if it is a list of edits that this model has taps for. */
-export function fromAddress(kept: string | undefined, structure: Structure): Edit[] {
-  if (!kept) return [];
+export function fromAddress(stored: string | undefined, structure: Structure): Edit[] {
+  if (!stored) return [];
   try {
-    const edits = JSON.parse(kept) as Edit[];
+    const edits = JSON.parse(stored) as Edit[];
     return Array.isArray(edits) && edits.every(({ at }) => partsOf(at).stack in structure.stacks) ? edits : [];
   } catch {
     return [];

@@ -1,6 +1,6 @@
 /** What a cell of the lens can show, and how deep its color is. */
 import { number, percent } from "../../format";
-import type { LensAnswer } from "../../protocol";
+import type { LensResponse } from "../../protocol.generated";
 
 export const MEASURES = ["probability", "chosen", "rank", "logit", "entropy", "divergence", "norm"] as const;
 export type Measure = (typeof MEASURES)[number];
@@ -15,8 +15,8 @@ export function written(measure: Measure, value: number): string {
 }
 
 /** From 0 to 1. Ranks by their logarithm: from 1 to 10 is as far as from 10 to 100. */
-export function depths(answer: LensAnswer, measure: Measure): Float32Array {
-  const { values } = answer.arrays[measure];
+export function depths(response: LensResponse, measure: Measure): Float32Array {
+  const { values } = response.arrays[measure];
   const out = new Float32Array(values.length);
   if (measure === "rank") {
     const worst = Math.log(1 + Math.max(...values, 1));

@@ -1,17 +1,18 @@
 /** Going on with another token, at the end of the text or in the middle of it. */
-import { ask } from "../../api";
-import type { Run, Structure, Token } from "../../protocol";
+import { send } from "../../api";
+import type { PageToken, RunRequest } from "../../protocol.generated";
+import type { Structure } from "../../session.svelte";
 
 /** Tokens as text again; marks that the tokenizer set are not part of it. */
-export function textOf(tokens: readonly Token[]): string {
+export function textOf(tokens: readonly PageToken[]): string {
   return tokens.filter(({ special }) => !special).map(({ text }) => text).join("");
 }
 
 /** The run that ends with `token` behind `position` (or has it in the place of the mask there). */
-export async function continued(run: Run, structure: Structure, tokens: readonly Token[], position: number, token: number): Promise<Partial<Run>> {
-  if (structure.predicts.what === "masked") return ask("continue", { ...run, token, position });
+export async function continued(run: RunRequest, structure: Structure, tokens: readonly PageToken[], position: number, token: number): Promise<Partial<RunRequest>> {
+  if (structure.predicts.what === "masked") return send("continue", { ...run, token, position });
   const last = position >= tokens.length - 1;
   const before = tokens.slice(0, position + 1);
   const cut = last ? run : structure.reads.target ? { ...run, target: textOf(before) } : { ...run, text: textOf(before) };
-  return ask("continue", { ...cut, token });
+  return send("continue", { ...cut, token });
 }

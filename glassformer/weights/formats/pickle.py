@@ -1,0 +1,63 @@
+"""PyTorch's pickled files, read by the restricted unpickler, which builds only tensors."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import LoadError
+from glassformer.weights.formats.tensor_file import TensorFile
+
+HOLDERS = ("state_dict", "model_state_dict", "model", "module")  # keys of training checkpoints
+
+
+class PickleFile(TensorFile):
+    """A pickle, read with `weights_only`: only tensors, storages and dictionaries are unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        state = _unwrapped(unpickle(path))
+        self.tensors: dict[str, Tensor] = {
+            str(name): value for name, value in state.items() if isinstance(value, Tensor)
+        }
+        if not self.tensors:
+            raise LoadError(f"{path} is not a table of tensors; get a checkpoint's weights.")
+        self.others = tuple(str(name) for name in state if str(name) not in self.tensors)
+        self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
+
+    def dtype(self, name: str) -> torch.dtype:
+        return self.tensors[name].dtype
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        return self.tensors[name] if mapped else self.tensors[name].clone()
+
+
+def unpickle(path: Path) -> Any:
+    try:
+        return torch.load(
+            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path) or None
+        )
+    except pickle.UnpicklingError as error:
+        asked = re.search(r"GLOBAL ([\w.]+)", str(error))
+        raise LoadError(
+            f"{path} holds something else than tensors"
+            f"{f' (it asks for {asked[1]})' if asked else ''} and was not read: a pickle can "
+            "run code; ask its maker for safetensors."
+        ) from None
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise LoadError(
+            f"{path} is not a whole PyTorch file ({str(error).splitlines()[0]}); get it again."
+        ) from None
+
+
+def _unwrapped(state: Any) -> dict[Any, Any]:
+    """Finds the model's tensors in a training checkpoint, which also holds the optimizer's."""
+    if not isinstance(state, dict):
+        return {}
+    inner = next((state[key] for key in HOLDERS if isinstance(state.get(key), dict)), None)
+    return state if inner is None else _unwrapped(inner)

@@ -1,0 +1,74 @@
+/** Where one stands in the walk: the stop and the column are in the address, the row is the selected token. */
+import { flushSync } from "svelte";
+import { Query } from "../../query.svelte";
+import type { RunRequest, StackName, WalkStep } from "../../protocol.generated";
+import { session } from "../../session.svelte";
+import { urlState } from "../../url_state.svelte";
+import { theme } from "../../theme.svelte";
+import { outward, stopsOf, withoutIdentities, type Stop, type Whole } from "./path";
+
+export class Walk {
+  private readonly query = new Query("walk", () =>
+    this.run && session.block
+      ? { ...this.run, stack: session.stack, layer: session.layer, head: session.head }
+      : null,
+  );
+  readonly run: RunRequest | null = $derived(session.run);
+  readonly steps: WalkStep[] = $derived(withoutIdentities(this.query.value?.steps ?? []));
+  readonly stops: Stop[] = $derived(stopsOf(this.steps, session.stack));
+  readonly error: string | undefined = $derived(this.query.error);
+  readonly retry = this.query.retry;
+
+  readonly index: number = $derived(Math.max(0, this.find(urlState.get("walk.at") ?? "model")));
+  readonly stop: Stop = $derived(this.stops[this.index]);
+  readonly column: number | null = $derived.by(() => {
+    const column = urlState.get("walk.column");
+    return column === undefined ? null : Number(column);
+  });
+
+  step(id: string): WalkStep | undefined {
+    return this.steps.find((step) => step.id === id);
+  }
+
+  find(id: string): number {
+    return this.stops.findIndex((stop) => stop.id === id);
+  }
+
+  /** The row of a picture whose rows are the tokens of this stack. */
+  row(stack: StackName): number {
+    if (stack === session.stack) return session.token;
+    const row = Number(urlState.get("walk.row") ?? 0);
+    return Math.min(row, (session.tokens[stack]?.length ?? 1) - 1);
+  }
+
+  pick(stack: StackName, row: number, column: number | null): void {
+    if (stack === session.stack) urlState.change({ token: row });
+    else urlState.set("walk.row", String(row));
+    urlState.set("walk.column", column === null ? null : String(column));
+  }
+
+  closeCell(): void {
+    urlState.set("walk.column", null);
+  }
+
+  go(id: string): void {
+    const move = () => {
+      urlState.set("walk.column", null);
+      urlState.set("walk.at", id === "model" ? null : id);
+    };
+    if (theme.still || !document.startViewTransition) return move();
+    // The next step may come before the last one has moved there: that movement is left out, and nobody minds.
+    document.startViewTransition(() => flushSync(move)).ready.catch(() => undefined);
+  }
+
+  goBy(steps: number): void {
+    const next = this.stops[this.index + steps];
+    if (next) this.go(next.id);
+  }
+
+  out(): void {
+    const whole: Whole | null = outward(this.stop);
+    if (this.column !== null) this.closeCell();
+    else if (whole) this.go(whole);
+  }
+}
