@@ -27,7 +27,7 @@ def roberta():
     """RoBERTa's body with ELECTRA's head: of no published family."""
     body = material.model("roberta-base", material.bytelevel(), **SIZES, pad_token_id=1).spec
     head = electra().spec.heads[0]
-    made = gf.create(replace(body, heads=(head,), tie=()), tokenizer=material.bytelevel())
+    made = gf.create(replace(body, heads=(head,), tied_weights=()), tokenizer=material.bytelevel())
     made.double().eval()
     return made
 
