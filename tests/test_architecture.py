@@ -31,6 +31,8 @@ ORDER = (  # a package imports only from itself and from packages before it
     "tasks",
     "parameter_table",
     "inside",
+    "model_files",
+    "model_adapters",
     "model",
     "loading",
     "word_vectors",

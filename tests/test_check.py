@@ -21,8 +21,8 @@ def test_a_fault_in_either_precision_is_not_rounding(broken, monkeypatch):
 
     def faulty(self, *given, **more):
         out = forward(self, *given, **more)
-        if out.hidden.dtype == broken:
-            out.heads["lm"].add_(2e-4 if broken == torch.float32 else 1e-9)
+        if out.last_hidden_state.dtype == broken:
+            out.head_outputs["lm"].add_(2e-4 if broken == torch.float32 else 1e-9)
         return out
 
     monkeypatch.setattr(Transformer, "forward", faulty)

@@ -9,6 +9,7 @@ import torch
 
 import glassformer as gf
 from glassformer.core import Permutation
+from glassformer.core.input_rules import input_name
 from glassformer.families import classes_of, families, spec_from_config
 from glassformer.spec import AudioFramesSpec, InitSpec, PatchEmbeddingSpec
 
@@ -68,32 +69,35 @@ def test_every_family_trains(model_type):
     net = gf.create(replace(spec, init=InitSpec(std=0.05))).train()
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(5, 60, (4, 9), generator=generator)
-    given = {"source": tokens} if net.encoder is not None and net.decoder is not None else {}
+    given = {"decoder_input_ids": tokens} if spec.is_encoder_decoder else {}
     wanted = tokens
     if spec.heads[0].name == "answer":
-        given["source"], wanted = tokens[:, None].repeat(1, 3, 1), tokens[:, 0]
+        given["memory_tokens"], wanted = tokens[:, None].repeat(1, 3, 1), tokens[:, 0]
     embed = (spec.encoder or spec.last_stack).embed
+    given[input_name(spec)] = tokens
     if isinstance(embed, AudioFramesSpec):
-        given["source"] = torch.randn(4, embed.num_mel_bins, 20, generator=generator)
+        given["input_features"] = torch.randn(4, embed.num_mel_bins, 20, generator=generator)
     elif isinstance(embed, PatchEmbeddingSpec):
-        tokens = torch.randn(4, embed.channels, *embed.image_size, generator=generator)
+        given["pixel_values"] = torch.randn(
+            4, embed.channels, *embed.image_size, generator=generator
+        )
         wanted = torch.tensor([0, 1, 1, 0])
     if spec.last_stack.embed.languages:
-        given["languages"] = tokens % spec.last_stack.embed.languages
+        given["language_ids"] = tokens % spec.last_stack.embed.languages
     if spec.last_stack.scores_segments:
-        given["segments"] = tokens % 2
+        given["token_type_ids"] = tokens % 2
     if spec.last_stack.embed.has_query_stream:  # each token is asked for, and hidden from who asks
         hidden, every = torch.eye(9).bool(), torch.arange(9)
         given["permutation"] = Permutation(hidden.expand(4, -1, -1), every.expand(4, -1))
     if any(
         block.attention.separate_global_projections for block in spec.last_stack.attention_blocks
     ):
-        given["global_tokens"] = torch.arange(9).expand(4, -1) == 3
+        given["global_attention_mask"] = torch.arange(9).expand(4, -1) == 3
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
     torch.manual_seed(0)
     losses = []
     for _ in range(25):
-        logits = net(tokens, **given).head_outputs[spec.heads[0].name]
+        logits = net(**given).head_outputs[spec.heads[0].name]
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, -2), wanted.flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -107,7 +111,7 @@ def test_every_family_trains(model_type):
 
 def test_an_encoder_decoder_without_a_source_says_what_it_needs():
     net = gf.create("transformer-base", vocab_size=50, d_model=16, encoder_ffn_dim=8)
-    with pytest.raises(gf.GlassformerError, match="as `source`"):
+    with pytest.raises(gf.GlassformerError, match="decoder_input_ids"):
         net(torch.zeros(1, 3, dtype=torch.long))
 
 

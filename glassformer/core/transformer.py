@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.audio_image_embedding import PatchEmbedding, unpatchify
 from glassformer.core.cache import Cache
-from glassformer.core.heads import Head, pooling_positions
+from glassformer.core.head_outputs import HeadInputs, run_heads
 from glassformer.core.hooks import ActivationCapture, Tap, chain
 from glassformer.core.input_rules import (
     as_mask,
@@ -20,7 +18,6 @@ from glassformer.core.input_rules import (
     find_question,
     last_tokens,
     main_input,
-    mask_question,
     rows,
     shifted_right,
 )
@@ -28,34 +25,11 @@ from glassformer.core.linear import Linear
 from glassformer.core.loss import IGNORED, labels_loss
 from glassformer.core.model_output import ModelOutput
 from glassformer.core.pass_options import PassOptions, check_options
-from glassformer.core.span_head import SpanHead, make_head
+from glassformer.core.span_head import make_head
 from glassformer.core.stack import Stack
 from glassformer.core.stack_pass import run
 from glassformer.errors import InputError, UnsupportedError
 from glassformer.spec import HeadSpec, ModelSpec, head_among
-
-
-@dataclass(frozen=True)
-class HeadInputs:
-    """What heads read.
-
-    Attributes:
-        hidden: The last hidden state, [row, position, width].
-        states: The embedding and the outputs of all layers, if a head reads them.
-        text: The token ids, or the signal.
-        mask: True at real tokens.
-        question: True at the question, for models that answer after it.
-        lead: The shape of the batch, which the choices of an example are part of.
-        last: Heads that read every position read only this many last ones; None: all.
-    """
-
-    hidden: Tensor
-    states: list[Tensor] | None
-    text: Tensor
-    mask: Tensor | None
-    question: Tensor | None
-    lead: torch.Size
-    last: int | None
 
 
 class Transformer(nn.Module):
@@ -205,11 +179,8 @@ class Transformer(nn.Module):
             cache=cache,
             **shared,
         )
-        results = self._run_heads(
-            heads,
-            HeadInputs(hidden, states, text, text_mask, question, lead, logits_to_keep),
-            options,
-        )
+        read = HeadInputs(hidden, states, text, text_mask, question, lead, logits_to_keep)
+        results = run_heads(self.heads, heads, read, options, stack, self.spec.tokens)
         scored = [head for head in heads if head.num_outputs is not None]
         if options.get("return_features"):
             scored = []
@@ -232,44 +203,6 @@ class Transformer(nn.Module):
             if memory is not None:
                 output.encoder_attentions = patterns.matching("encoder.blocks.*.pattern")
         return output
-
-    def _run_heads(
-        self, heads: list[HeadSpec], inputs: HeadInputs, options: PassOptions
-    ) -> dict[str, Tensor]:
-        """Computes the outputs of heads, by name."""
-        hidden, text, mask, lead = inputs.hidden, inputs.text, inputs.mask, inputs.lead
-        stack, permutation = self._last[1], options.get("permutation")
-        if stack.spec.embed.bag is not None:  # a text becomes one vector
-            text, mask = text[:, :1], None
-        if permutation is not None and permutation.targets is not None:
-            text = permutation.targets
-            mask = torch.ones_like(text, dtype=torch.bool)
-        at = options.get("head_positions")
-        results: dict[str, Tensor] = {}
-        for head in heads:
-            where = pooling_positions(head, hidden, text, mask, self.spec.tokens)
-            if at is not None and where is not None and where.dtype != torch.bool:
-                where = at.flatten()
-            module = self.heads[head.name]
-            assert isinstance(module, Head)
-            read = hidden if inputs.states is None else module.select_layer(hidden, inputs.states)
-            if inputs.last is not None and where is None:
-                read = read[:, -inputs.last :]
-            if options.get("return_features"):
-                found = module.features(read, where)
-                results[head.name] = found.view(*lead, *found.shape[1:])
-                continue
-            result = module(read, where)
-            if inputs.question is not None and head.after_question:
-                result = mask_question(result, inputs.question, mask)
-            if isinstance(module, SpanHead):
-                answers = module.search(hidden, result, mask)
-                results |= {f"{head.name}.{key}": value for key, value in answers.items()}
-            if head.pixel_shuffle and isinstance(stack.embed, PatchEmbedding):
-                result = unpatchify(result, stack.embed.grid(text), head.pixel_shuffle)
-            shape = lead if head.multiple_choice else (*lead, *result.shape[1:])
-            results[head.name] = result.view(shape)
-        return results
 
     def _wanted_heads(self, options: PassOptions) -> list[HeadSpec]:
         names = options.get("heads")

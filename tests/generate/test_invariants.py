@@ -40,9 +40,8 @@ def test_with_the_cache_as_without(case, prompts, together):
         source = torch.as_tensor(prompt)[None] if case.both else None
         new = []
         while len(new) < NEW and eos not in new:
-            logits = case.model(
-                decoder_input_ids=torch.tensor([text + new]), input_ids=source
-            ).logits
+            memory = None if source is None else case.model.encode(source)
+            logits = case.model.decode(torch.tensor([text + new]), memory=memory).logits
             new.append(int(logits[0, -1].argmax()))
         assert found == new
 

@@ -9,6 +9,7 @@ from family_models import CONFIGS, FAMILIES, HEADS, case_of, look, text_of
 from reference import named
 
 import glassformer as gf
+from glassformer.core.input_rules import input_name
 from glassformer.inside.capture.names import names_of
 
 IDS = [name.architecture for name in FAMILIES]
@@ -27,9 +28,10 @@ def attends(name):
 def reference(case, view):
     inputs = view.reading.inputs
     if case.both and not case.spec.shift_right:
-        read = {**given(inputs["source"]), "decoder_input_ids": inputs["tokens"]}
+        first = inputs[input_name(case.spec)]
+        read = {**given(first), "decoder_input_ids": inputs["decoder_input_ids"]}
     else:
-        read = given(inputs["tokens"])
+        read = given(inputs[input_name(case.spec)])
     asked = {"output_attentions": True, "output_hidden_states": True}
     if hasattr(case.reference.config, "use_cache"):
         asked["use_cache"] = False
@@ -147,11 +149,13 @@ def test_a_patch_with_itself_changes_nothing_to_the_bit(name):
     case = case_of(name)
     (text, target), plain = text_of(case), look(case)
     everything = look(case, at="*")
-    assert torch.equal(everything.output.hidden, plain.output.hidden)
+    assert torch.equal(everything.output.last_hidden_state, plain.output.last_hidden_state)
     names = {n.split(".")[-1] for n in everything.cache}
     for at in ("*", *(f"*.{end}" for end in sorted(names))):
         edit = {"kind": "patch", "at": at, "from": text, "from_target": target}
-        assert torch.equal(look(case, edits=[edit]).output.hidden, plain.output.hidden), at
+        assert torch.equal(
+            look(case, edits=[edit]).output.last_hidden_state, plain.output.last_hidden_state
+        ), at
 
 
 @pytest.mark.parametrize("name", [n for n in FAMILIES if attends(n)], ids=str)
@@ -162,11 +166,11 @@ def test_a_head_that_is_off_is_columns_of_zeros(name):
     block = stack.blocks[stack.spec.order[-1]]
     last = len(stack.spec.order) - 1
     dim = block.spec.attention.head_dim
-    off = look(case, edits=[gf.inside.ablate_heads(last, [1])]).output.hidden
+    off = look(case, edits=[gf.inside.ablate_heads(last, [1])]).output.last_hidden_state
     weight, kept = block.attention.out.weight, block.attention.out.weight.detach().clone()
     with torch.no_grad():
         weight[:, dim : 2 * dim] = 0
         if stack.spec.order.count(stack.spec.order[-1]) == 1:  # else all its layers are changed
-            assert near(look(case).output.hidden, off) <= 1e-5
+            assert near(look(case).output.last_hidden_state, off) <= 1e-5
         weight.copy_(kept)
-    assert near(look(case).output.hidden, off) > 1e-6
+    assert near(look(case).output.last_hidden_state, off) > 1e-6

@@ -27,7 +27,7 @@ def model() -> gf.Model:
 
 
 def logits(model: gf.Model, head: str, text: str = TEXT, **how) -> torch.Tensor:
-    return model.look(text, **how).output.heads[head][0]
+    return model.look(text, **how).output.head_outputs[head][0]
 
 
 @pytest.mark.parametrize("head", ["topic", "mood"])
@@ -86,7 +86,7 @@ def test_without_a_name_it_is_the_first_that_fits(model):
 def test_edits_and_patches_are_felt_by_the_head_that_is_named(model):
     before = model.look(TEXT, head="mood")
     after = model.look(TEXT, head="mood", edits=[LAST_OFF])
-    was, now = (view.output.heads["mood"][0].log_softmax(-1) for view in (before, after))
+    was, now = (view.output.head_outputs["mood"][0].log_softmax(-1) for view in (before, after))
     found = edit_effects(before, after, 0)
     assert {one.text for one in found.moved} == {"bad", "good"}
     far = float((was.exp() * (was - now)).sum())
@@ -94,7 +94,7 @@ def test_edits_and_patches_are_felt_by_the_head_that_is_named(model):
     tags = [model.look(TEXT, head="speech", edits=edits) for edits in ([], [LAST_OFF])]
     read = lens_changes(*tags)
     assert {*read.words.values()} <= {*small.LABELED["speech"][1]}
-    end = tags[1].output.heads["speech"][0]
+    end = tags[1].output.head_outputs["speech"][0]
     assert read.after.best.array[-1].tolist() == end.argmax(-1).tolist()
     torch.testing.assert_close(tags[0].lens_apart(tags[1]).array[-1], _kl(*tags, "speech"))
     torch.testing.assert_close(
@@ -112,7 +112,7 @@ def test_edits_and_patches_are_felt_by_the_head_that_is_named(model):
 
 
 def _kl(before: inside.View, after: inside.View, head: str) -> torch.Tensor:
-    p, q = (view.output.heads[head][0].log_softmax(-1) for view in (before, after))
+    p, q = (view.output.head_outputs[head][0].log_softmax(-1) for view in (before, after))
     return (p.exp() * (p - q)).sum(-1)
 
 

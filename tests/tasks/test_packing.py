@@ -45,9 +45,9 @@ def inputs_of(model, texts: int, longest: int) -> dict[str, torch.Tensor]:
     mask = torch.arange(longest) < sizes
     pad = model.spec.tokens.pad or 0
     tokens = torch.randint(5, 50, mask.shape, generator=draw).where(mask, torch.tensor(pad))
-    found = {"tokens": tokens, "mask": mask}
+    found = {"input_ids": tokens, "attention_mask": mask}
     if model.spec.last_stack.embed.segments > 1:
-        found["segments"] = (torch.arange(longest) > 4).long().expand(mask.shape).contiguous()
+        found["token_type_ids"] = (torch.arange(longest) > 4).long().expand(mask.shape).contiguous()
     return found
 
 
@@ -64,7 +64,7 @@ def test_as_texts_in_rows(preset, size):
     with torch.inference_mode():
         wanted = net(**inputs, heads=(name,))
         states, said = states_of_texts(net, inputs), head_logits(net, inputs, name)
-    mask = inputs["mask"]
+    mask = inputs["attention_mask"]
     torch.testing.assert_close(states[mask], wanted.last_hidden_state[mask], atol=1e-5, rtol=1e-5)
     assert not states[~mask].any()
     right = wanted.head_outputs[name]

@@ -99,12 +99,12 @@ def test_a_frame_is_what_the_tokenizer_puts_around(kind):
     tokenizer = longtexts.tokenizer(kind)
     text, question = "Nebel river", "Was there anything left?"
     alone = tokenizer.encode(text, special=False)
-    assert WindowFrame.of(tokenizer).wrapper(alone).ids == tokenizer.encode(text).ids
-    assert WindowFrame.of(tokenizer).wrapper(alone).segments == tokenizer.encode(text).segments
+    assert WindowFrame.of(tokenizer).around(alone).ids == tokenizer.encode(text).ids
+    assert WindowFrame.of(tokenizer).around(alone).segments == tokenizer.encode(text).segments
     pair = tokenizer.encode(question, text)
     frame = WindowFrame.of(tokenizer, question, 64)
-    assert frame.wrapper(alone).ids == pair.ids
-    assert frame.wrapper(alone).segments == pair.segments
+    assert frame.around(alone).ids == pair.ids
+    assert frame.around(alone).segments == pair.segments
     short = WindowFrame.of(tokenizer, question, 3)
     assert len(frame) - len(short) == len(tokenizer.encode(question, special=False)) - 3
     assert frame.room(len(frame) + 1) == 1

@@ -95,7 +95,7 @@ class EmbeddingAndHeadCells(CellContext):
             if self.col < table.shape[1]
         )
         spec = module.spec
-        if rest == "embed" and tables and spec.factor is not None and spec.project == "sum":
+        if rest == "embed" and tables and spec.embedding_size is not None and spec.project == "sum":
             x = sums["embed.normed" if spec.norm is not None else "embed.sum"][self.row]
             return self.dot(x, module.project.weight[self.col], "width")
         if rest == "embed.sum" or not tables or spec.norm is None:
