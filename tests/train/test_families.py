@@ -113,17 +113,18 @@ class Plain(Objective):
         draw, spec = torch.Generator().manual_seed(1), self.spec
         first = (spec.encoder or spec.last_stack).embed
         if isinstance(first, PatchEmbeddingSpec):
-            inputs = {"tokens": torch.randn(4, first.channels, *first.image_size, generator=draw)}
+            shape = (4, first.channels, *first.image_size)
+            inputs = {"pixel_values": torch.randn(shape, generator=draw)}
         elif isinstance(first, AudioFramesSpec):
             frames = 2 * first.position.length
             inputs = {
-                "source": torch.randn(4, first.num_mel_bins, frames, generator=draw),
-                "tokens": torch.randint(50, (4, 5), generator=draw),
+                "input_features": torch.randn(4, first.num_mel_bins, frames, generator=draw),
+                "decoder_input_ids": torch.randint(50, (4, 5), generator=draw),
             }
         else:
             inputs = {
-                "tokens": torch.randint(1, 50, (4, 5), generator=draw),
-                "source": torch.randint(1, 50, (4, 3, 6), generator=draw),
+                "input_ids": torch.randint(1, 50, (4, 5), generator=draw),
+                "memory_tokens": torch.randint(1, 50, (4, 3, 6), generator=draw),
             }
         return TrainingBatch(inputs, {"seed": torch.tensor(2)}, {"plain": 4.0}, 4)
 

@@ -153,8 +153,13 @@ def test_every_kind_of_head(name, make, monkeypatch):
     monkeypatch.setattr(fused_cross_entropy, "BYTES", {"cpu": 50 * 4})
     head = replace(tiny.LM, **HEADS[name])
     net = tiny.net(replace(make(), heads=(head, replace(tiny.LM, name="other")))).double()
-    inputs = {"tokens": tiny.tokens(2, 9), "mask": torch.arange(9) < torch.tensor([[9], [6]])}
-    targets = tiny.tokens(2, 9, seed=1).masked_fill(~inputs["mask"], fused_cross_entropy.IGNORE)
+    inputs = {
+        "input_ids": tiny.tokens(2, 9),
+        "attention_mask": torch.arange(9) < torch.tensor([[9], [6]]),
+    }
+    targets = tiny.tokens(2, 9, seed=1).masked_fill(
+        ~inputs["attention_mask"], fused_cross_entropy.IGNORE
+    )
     logits = net(**inputs).head_outputs["lm"]
     expected = F.cross_entropy(
         logits.flatten(0, 1), targets.flatten(), reduction="sum", label_smoothing=0.1
@@ -174,7 +179,7 @@ def test_every_kind_of_head(name, make, monkeypatch):
 def test_an_adapter_beside_the_output_layer_is_heard(monkeypatch):
     """Hooks are how adapters are put on; the loss goes through the layer as it is."""
     monkeypatch.setattr(fused_cross_entropy, "BYTES", {"cpu": 50 * 4})
-    net, inputs = tiny.net(tiny.decoder()).double(), {"tokens": tiny.tokens(2, 9)}
+    net, inputs = tiny.net(tiny.decoder()).double(), {"input_ids": tiny.tokens(2, 9)}
     low = torch.randn(50, 32, dtype=torch.float64, requires_grad=True)
     net.heads["lm"].out.register_forward_hook(lambda module, args, out: out + args[0] @ low.T)
     targets = tiny.tokens(2, 9, seed=1)
@@ -187,7 +192,7 @@ def test_an_adapter_beside_the_output_layer_is_heard(monkeypatch):
 
 def test_some_slots_alone():
     net = tiny.net(tiny.encoder()).double()
-    inputs, at = {"tokens": tiny.tokens(3, 7)}, torch.tensor([1, 8, 20])
+    inputs, at = {"input_ids": tiny.tokens(3, 7)}, torch.tensor([1, 8, 20])
     targets = torch.tensor([4, 5, fused_cross_entropy.IGNORE])
     everywhere = torch.full((21,), fused_cross_entropy.IGNORE).index_put((at,), targets)
     some = token_loss(net, inputs, targets, at=at)

@@ -91,7 +91,7 @@ def test_a_step_is_that_of_plain_torch():
     plain = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.95), eps=EPS)
     for step in range(3):
         (batch,) = loop.data.batches(step)
-        logits = net(batch.inputs["tokens"]).logits
+        logits = net(batch.inputs["input_ids"]).logits
         target = batch.targets["1"]
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
         loss.backward()

@@ -184,7 +184,7 @@ def test_nothing_to_train_is_said():
 
 def test_matrices_of_the_body_and_what_is_joined_in_them():
     made = net("llama", "LlamaForCausalLM")
-    block, head = made.decoder.blocks[0], made.head_outputs["lm"].out.weight
+    block, head = made.decoder.blocks[0], made.heads["lm"].out.weight
     body, every = body_matrices(task(made)), row_blocks(task(made))
     assert body[block.attention.qkv.weight] == block.attention.qkv.parts
     assert len(body[block.attention.qkv.weight]) == 3 and len(body[block.ffn.up.weight]) == 2

@@ -136,7 +136,7 @@ def test_a_classifier_learns_from_what_a_language_model_knows(place, fine_tuned)
     run = gf.train(said)
     assert run.finished["best"] == 1.0
     best = gf.load(run.best).eval()
-    assert best.spec.labels == ("sea", "wood") and best.spec.heads[0].pick == "concat"
+    assert best.spec.labels == ("sea", "wood") and best.spec.heads[0].pooling == "concat"
 
 
 def test_the_recipes_say_what_the_papers_say():

@@ -45,7 +45,7 @@ class Letters(Objective):
     def collate_to(self, examples, slots):
         tokens, mask = pad(examples, "tokens", length=slots["tokens"])
         noise, _ = pad(examples, "noise", length=slots["tokens"])
-        inputs = {"tokens": tokens, "mask": mask, "noise": noise}
+        inputs = {"input_ids": tokens, "attention_mask": mask, "noise": noise}
         return TrainingBatch(inputs, {}, {"all": float(mask.sum())}, int(mask.sum()))
 
     def forward(self, net, batch):

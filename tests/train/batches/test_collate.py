@@ -47,18 +47,25 @@ def test_runs_begin_where_rows_texts_and_padding_do():
     documents = torch.tensor([[0, 0, 1, 1], [0, -1, -1, -1], [-1, -1, 0, 1]])
 
     def found(length: int, **given: torch.Tensor) -> list[int]:
-        runs = runs_of({"tokens": tokens, **given}, even=8)["runs"]
+        runs = runs_of({"input_ids": tokens, **given}, even=8)["cu_seqlens"]
         assert runs.dtype == torch.int32 and len(runs) == length
         return runs.unique().tolist()
 
-    assert found(7, mask=mask) == [0, 4, 5, 8, 10, 12]
-    assert found(7, mask=torch.ones_like(mask)) == [0, 4, 8, 12]
-    assert found(8, documents=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
-    assert found(8, mask=mask, documents=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
-    assert runs_of({"tokens": tokens}) == {}
-    assert runs_of({"tokens": tokens[0], "mask": mask}) == {}  # a mask of something else
-    parts = {"a/tokens": tokens, "a/mask": mask, "b/tokens": tokens, "notokens": tokens}
+    assert found(7, attention_mask=mask) == [0, 4, 5, 8, 10, 12]
+    assert found(7, attention_mask=torch.ones_like(mask)) == [0, 4, 8, 12]
+    assert found(8, document_ids=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
+    assert found(8, attention_mask=mask, document_ids=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
+    assert runs_of({"input_ids": tokens}) == {}
+    assert (
+        runs_of({"input_ids": tokens[0], "attention_mask": mask}) == {}
+    )  # a mask of something else
+    parts = {
+        "a/input_ids": tokens,
+        "a/attention_mask": mask,
+        "b/input_ids": tokens,
+        "noinput_ids": tokens,
+    }
     (own,) = runs_of(parts).items()  # the other part has no padding to be told of
-    assert own[0] == "a/runs" and torch.equal(
-        own[1], runs_of({"tokens": tokens, "mask": mask})["runs"]
+    assert own[0] == "a/cu_seqlens" and torch.equal(
+        own[1], runs_of({"input_ids": tokens, "attention_mask": mask})["cu_seqlens"]
     )

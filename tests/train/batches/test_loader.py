@@ -41,7 +41,7 @@ def rows_of(batches):
         (tuple(tokens[mask].tolist()), tuple(noise[mask].tolist()))
         for batch in batches
         for tokens, noise, mask in zip(
-            *(batch.inputs[n] for n in ("tokens", "noise", "mask")), strict=True
+            *(batch.inputs[n] for n in ("input_ids", "noise", "attention_mask")), strict=True
         )
     ]
 
@@ -131,7 +131,7 @@ def test_the_objective_says_what_the_recipe_does_not(store):
     made = make_loader(
         DataSettings(), store, Letters("stream", beyond=1), context=32, seed=1, batch=2, ahead=0
     )
-    assert made.batches(0)[0].inputs["tokens"].shape == (2, 33)
+    assert made.batches(0)[0].inputs["input_ids"].shape == (2, 33)
     with pytest.raises(GlassformerError, match=r"say data\.length"):
         make_loader(DataSettings(), store, Letters(), context=None, seed=1, batch=2)
     with pytest.raises(GlassformerError, match=r"needs data\.tokens"):
@@ -142,9 +142,9 @@ def test_the_objective_says_what_the_recipe_does_not(store):
 
 def test_batches_of_few_shapes(store):
     even, steps = loader(store, "shapes"), range(60)
-    shapes = {even.batches(step)[0].inputs["tokens"].shape for step in steps}
+    shapes = {even.batches(step)[0].inputs["input_ids"].shape for step in steps}
     assert len(shapes) == 3 and all(rows * slots <= 300 for rows, slots in shapes)
-    plain = {loader(store, "buckets").batches(step)[0].inputs["tokens"].shape for step in steps}
+    plain = {loader(store, "buckets").batches(step)[0].inputs["input_ids"].shape for step in steps}
     assert len(plain) > 3
 
 

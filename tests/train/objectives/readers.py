@@ -45,7 +45,7 @@ def make(family: str, kind: str, labels: tuple[str, ...] = (), **settings) -> Mo
 def read(net, example, *, segments: bool = True, **inputs):
     """What the net says of one text by itself, without padding or mask."""
     if segments:
-        inputs["segments"] = material.ids(example["segments"])
+        inputs["token_type_ids"] = material.ids(example["segments"])
     return net(material.ids(example["tokens"]), **inputs).head_outputs
 
 

@@ -110,7 +110,7 @@ def test_an_evaluation_runs_the_net_once_a_part(name, tmp_path):
         alone = objective(model, objective.collate(rows))
         said = objective.answers(model, objective.collate(rows))
         batch, runs = objective.collate(rows), []
-        batch.heard = {}
+        batch.head_outputs = {}
         counted = model.register_forward_hook(lambda *_: runs.append(1))
         sums, answers = objective(model, batch), objective.answers(model, batch)
         counted.remove()
@@ -134,7 +134,7 @@ def test_records_that_were_foreseen_and_rows_of_few_lengths_are_the_same(name, t
         for part in objective.modules():
             part.few_shapes = True
         few, same = (ask(objective, model, rows) for ask in (summed, answered))
-    lengths = {x.shape[1] for k, x in objective.collate(rows).inputs.items() if "tokens" in k}
+    lengths = {x.shape[1] for k, x in objective.collate(rows).inputs.items() if "input_ids" in k}
     assert lengths <= {8, 16, 24, 32, 40, 48, 56, 64}
     for part, value in plain.items():
         torch.testing.assert_close(few[part], value)

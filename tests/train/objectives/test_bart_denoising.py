@@ -162,7 +162,7 @@ def test_a_text_that_ends_with_its_language_starts_from_it():
     assert start.of(np.array([7, 8, 2]), 9).tolist() == [start.usual]
     target = np.array([7, 8, 2, 9])
     batch = rewriting([{"source": target, "tokens": target, "start": start.of(target, 9)}])
-    assert batch.inputs["tokens"].tolist() == [[9, 7, 8, 2]]
+    assert batch.inputs["decoder_input_ids"].tolist() == [[9, 7, 8, 2]]
     assert batch.targets["tokens"].tolist() == [[7, 8, 2, 9]]
 
 

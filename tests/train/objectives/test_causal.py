@@ -283,8 +283,8 @@ def test_regularizers_of_recurrent_layers(lengths):
     ours = material.gradients(objective, net)
     torch.manual_seed(1)
     seen = gf.core.ActivationCapture("*.walk_out")
-    mask = batch.inputs.get("mask")
-    said = net(batch.inputs["tokens"], mask, tap=seen)
+    mask = batch.inputs.get("attention_mask")
+    said = net(batch.inputs["input_ids"], mask, tap=seen)
     raw = seen["decoder.blocks.1.walk_out"]
     real = [min(length, max(lengths) - 1) for length in lengths]  # read, if not all predict
     dropped = torch.cat([row[:n] for row, n in zip(said.last_hidden_state, real, strict=True)])

@@ -29,7 +29,7 @@ def test_gradients(family, both_ways):
 
     def reference(net, example):
         tokens, before = material.ids(example["tokens"]), int(example["prefix"][0])
-        prefix = {"prefix": torch.tensor([before])} if both_ways else {}
+        prefix = {"prefix_length": torch.tensor([before])} if both_ways else {}
         logits = net(tokens[:, :-1], **prefix).logits[0]
         losses = []
         for place in range(before - 1, len(logits)):
@@ -59,7 +59,7 @@ def test_a_batch_of_a_given_shape_says_the_same():
     examples = prepared(objective)
     plain = objective.collate(examples)
     even = objective.collate_to(examples, {"tokens": 32, "prefix": 8})
-    assert even.inputs["tokens"].shape == (2, 30)
+    assert even.inputs["input_ids"].shape == (2, 30)
     assert even.targets["tokens"].shape == even.targets["at"].shape == (60,)
     assert (plain.counts, plain.tokens) == (even.counts, even.tokens)
     losses = [float(objective(model, batch)["lm"]) for batch in (plain, even)]
@@ -82,7 +82,7 @@ def test_the_vocabulary_is_scored_where_a_target_is_and_nowhere_else():
     examples = [*objective.prepare(long), *prepared(objective)]
     for slots in (None, {"tokens": 600}):
         batch = objective.collate_to(examples, slots) if slots else objective.collate(examples)
-        rows, length = batch.inputs["tokens"].shape
+        rows, length = batch.inputs["input_ids"].shape
         at, tokens = batch.targets["at"], batch.targets["tokens"]
         real = tokens.ne(IGNORED)
         assert len(at) == len(tokens) == 64 < rows * length / 10

@@ -39,7 +39,7 @@ def pooled(model, text: str, mode: str) -> torch.Tensor:
     else:
         inputs = {}
         if readers.knows_segments(model):
-            inputs["segments"] = torch.tensor([read.segments])
+            inputs["token_type_ids"] = torch.tensor([read.segments])
         states = model(tokens, **inputs).last_hidden_state[0]
     vector = {"mean": states.mean(0), "first": states[0], "last": states[-1]}[mode]
     return vector / vector.square().sum().sqrt()

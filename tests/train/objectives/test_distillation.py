@@ -163,9 +163,9 @@ def test_hidden_states(width, layers, family, teacher):
 
     def states(net, example):
         seen = ActivationCapture()
-        inputs = {"tokens": material.ids(example["tokens"]), "tap": seen}
+        inputs = {"input_ids": material.ids(example["tokens"]), "tap": seen}
         if family == "bert":
-            inputs["segments"] = material.ids(example["segments"])
+            inputs["token_type_ids"] = material.ids(example["segments"])
         last = net(**inputs).last_hidden_state[0]
         depth = len(net.spec.last_stack.order)
         every = [seen[f"{stack}.blocks.{i}.resid_post"][0] for i in range(depth)]

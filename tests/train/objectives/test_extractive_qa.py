@@ -113,14 +113,14 @@ def test_the_answer_of_several_windows():
     objective = make_objective("span", model, {"length": 40, "stride": 15, "impossible": True})
     stored = prepared(objective, RECORDS)
     batch = objective.collate(stored)
-    spans, length = batch.targets["span"], batch.inputs["tokens"].shape[1]
+    spans, length = batch.targets["span"], batch.inputs["input_ids"].shape[1]
 
     class Oracle(torch.nn.Module):
         def forward(self, **inputs):
             scores = torch.zeros(len(spans), length, 2)
             for row, (first, last) in enumerate(spans.tolist()):
                 scores[row, first, 0] = scores[row, last, 1] = 9.0 if first else 4.0
-            return type("Said", (), {"heads": {"span": scores}})
+            return type("Said", (), {"head_outputs": {"span": scores}})
 
     assert objective.measure(Oracle(), [batch]) == {"exact": 1.0, "f1": 1.0}
     (window, right), *_ = objective.answers(Oracle(), batch)

@@ -232,9 +232,9 @@ def test_only_what_is_asked_for_meets_the_vocabulary():
     objective = make_objective("masked-lm", model, {})
     batch = objective.collate(material.varied(objective, stored(objective)))
     assert len(batch.targets["at"]) % 64 == 0 and batch.tokens == int(
-        batch.inputs.get("mask", torch.ones_like(batch.inputs["tokens"])).sum()
+        batch.inputs.get("attention_mask", torch.ones_like(batch.inputs["input_ids"])).sum()
     )
-    flat = batch.inputs["tokens"].flatten()
+    flat = batch.inputs["input_ids"].flatten()
     real = batch.targets["tokens"] >= 0
     assert real.sum() == batch.counts["lm"]
     assert (flat[batch.targets["at"][real]] == model.tokenizer.special["mask"]).float().mean() > 0.5

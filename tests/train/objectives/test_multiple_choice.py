@@ -33,9 +33,9 @@ def test_gradients(family):
         ends = np.cumsum(example["lengths"])
         scores = []
         for start, stop in zip([0, *ends[:-1]], ends, strict=True):
-            inputs = {"tokens": material.ids(example["tokens"][start:stop])[None]}
+            inputs = {"input_ids": material.ids(example["tokens"][start:stop])[None]}
             if readers.knows_segments(model):
-                inputs["segments"] = material.ids(example["segments"][start:stop])[None]
+                inputs["token_type_ids"] = material.ids(example["segments"][start:stop])[None]
             scores.append(net(**inputs).head_outputs["choose"][0, 0])
         right = int(example["label"][0])
         return {"choose": [sum(s.exp() for s in scores).log() - scores[right]]}

@@ -61,7 +61,7 @@ def by_hand(net, example):
         cache = None
         if len(example.get("before", ())):
             cache = net.new_cache()
-            cache.reuse = None  # all of what stands before is kept
+            cache.reuse_length = None  # all of what stands before is kept
             with torch.no_grad():
                 net(material.ids(example["before"]), past_key_values=cache)
         asked = Permutation(hidden, torch.tensor([[place]]))

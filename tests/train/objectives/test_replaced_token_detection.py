@@ -27,7 +27,7 @@ def roberta():
     """RoBERTa's body with ELECTRA's head: of no published family."""
     body = material.model("roberta-base", material.bytelevel(), **SIZES, pad_token_id=1).spec
     head = electra().spec.heads[0]
-    made = gf.create(replace(body, heads=(head,), tie=()), tokenizer=material.bytelevel())
+    made = gf.create(replace(body, heads=(head,), tied_weights=()), tokenizer=material.bytelevel())
     made.double().eval()
     return made
 
@@ -158,7 +158,7 @@ def test_padding_is_not_judged():
     model = electra()
     objective = make_objective("replaced-token", model, {}).double()
     batch = objective.collate(material.varied(objective, stored(objective)[:4]))
-    assert batch.counts["replaced"] == batch.tokens == int(batch.inputs["mask"].sum())
+    assert batch.counts["replaced"] == batch.tokens == int(batch.inputs["attention_mask"].sum())
     total = objective(model, batch)["replaced"]
     assert float(total) / batch.tokens == pytest.approx(float(F.softplus(torch.zeros(()))), rel=0.1)
 

@@ -74,14 +74,14 @@ def test_a_batch_of_a_given_shape_says_the_same():
     examples = prepared(objective)
     plain = objective.collate(examples)
     even = objective.collate_to(examples, {"source": 56, "tokens": 64, "start": 8})
-    assert even.inputs["source"].shape == even.inputs["source_mask"].shape == (4, 56)
-    assert even.inputs["tokens"].shape == (4, 60)
+    assert even.inputs["input_ids"].shape == even.inputs["attention_mask"].shape == (4, 56)
+    assert even.inputs["decoder_input_ids"].shape == (4, 60)
     assert even.targets["tokens"].shape == even.targets["at"].shape == (240,)
     assert (plain.counts, plain.tokens) == (even.counts, even.tokens)
     losses = [float(objective(model, batch)["lm"]) for batch in (plain, even)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     alone = objective.collate_to(examples[:1], {"source": len(examples[0]["source"]), "tokens": 60})
-    assert "source_mask" in alone.inputs, "whether or not something is padding"
+    assert "attention_mask" in alone.inputs, "whether or not something is padding"
 
 
 def test_the_least_that_smoothed_labels_allow():
@@ -150,7 +150,7 @@ def test_languages(tmp_path):
         )
         (row,) = objective.prepare(RECORDS[0])
         german, english, end = (tokenizer.id(t) for t in ("de_DE", "en_XX", "</s>"))
-        read = objective.collate([row]).inputs["tokens"][0].tolist()
+        read = objective.collate([row]).inputs["decoder_input_ids"][0].tolist()
         if first:
             assert row["source"][0] == german and row["source"][-1] == end
             assert row["tokens"][0] == english and row["tokens"][-1] == end
