@@ -44,7 +44,7 @@ def glassformer_side(text: Path, kind: str, seed: int, out: Path) -> dict[str, A
     corpus = read_corpus([text], min_count=MIN_COUNT)
     read = clock.passed()
     clock = Clock()
-    vectors = learn_word2vec(corpus, Word2Vec(kind=kind, seed=seed, **SETTINGS))
+    vectors = learn_word2vec(corpus, Word2Vec(type=kind, seed=seed, **SETTINGS))
     learn = clock.passed()
     write_vectors(out, vectors)
     return {"read": read, "learn": learn}

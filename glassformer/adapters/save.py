@@ -73,7 +73,7 @@ def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
     if isinstance(settings, LoRA):
         parts = {name: part for name, part in adapter.parts.items() if isinstance(part, LowRank)}
         ranks = {name: len(part.a) for name, part in parts.items()}
-        root = settings.rank_stable
+        root = settings.use_rslora
         alphas = {n: p.scale * (ranks[n] ** 0.5 if root else ranks[n]) for n, p in parts.items()}
         return common | {
             "peft_type": "LORA",
@@ -89,13 +89,13 @@ def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
             "peft_type": "ADALORA",
             "init_r": settings.rank,
             "target_r": settings.target_rank,
-            "tinit": settings.warmup,
-            "tfinal": settings.final,
-            "deltaT": settings.every,
+            "tinit": settings.warmup_steps,
+            "tfinal": settings.final_steps,
+            "deltaT": settings.allocation_interval,
             "beta1": settings.betas[0],
             "beta2": settings.betas[1],
-            "orth_reg_weight": settings.orthogonality,
-            "total_step": settings.steps or settings.warmup + settings.final + 1,
+            "orth_reg_weight": settings.orth_reg_weight,
+            "total_step": settings.max_steps or settings.warmup_steps + settings.final_steps + 1,
             "rank_pattern": {f"{n}.lora_E": _mask(adapter, n).tolist() for n in adapter.places},
         }
     if isinstance(settings, BitFit):
@@ -107,7 +107,7 @@ def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
     if isinstance(settings, Bottleneck):
         return common | {
             "peft_type": "BOTTLENECK",
-            "width": settings.width,
+            "width": settings.bottleneck_size,
             "activation": settings.activation,
             "places": settings.places,
         }

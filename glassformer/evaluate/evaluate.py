@@ -65,9 +65,9 @@ def evaluate(
     encoding: str = "utf-8",
     on_error: OnError = "stop",
     limit: int | None = None,
-    shots: int = 0,
+    num_fewshot: int = 0,
     examples: Source | None = None,
-    draws: int = 1000,
+    n_resamples: int = 1000,
     seed: int = 0,
     confidence: float = 0.95,
     progress: Progress | None = None,
@@ -100,17 +100,17 @@ def evaluate(
     >>> gf.evaluate("runs/reviews/model", "test.jsonl").figures["accuracy"]
     """
     loaded = load(model) if isinstance(model, str | Path) else model
-    drawing = Resamples(draws, seed, confidence)
+    drawing = Resamples(n_resamples, seed, confidence)
     name = task or task_of(loaded, head)
     judge = make_evaluator(loaded, name, head, options)
     read = partial(
         Data, usual=judge.form, form=format, columns=columns, encoding=encoding, on_error=on_error
     )
     if isinstance(judge, BenchmarkEvaluator):
-        judge.shots = shots
+        judge.shots = num_fewshot
         if examples is not None:
             judge.examples = [asked for _, asked in questions(judge, read(examples))]
-    elif shots or examples is not None:
+    elif num_fewshot or examples is not None:
         raise ConfigError(
             f"Examples go before the questions of a benchmark, and {name} is none; there are "
             f"{', '.join(BENCHMARKS)}."

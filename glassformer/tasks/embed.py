@@ -81,7 +81,7 @@ class Embedder:
         *,
         normalize: bool | None = None,
         prompt: str | None = None,
-        length: int | None = None,
+        max_length: int | None = None,
     ) -> Embedder:
         """Creates an embedder.
 
@@ -104,8 +104,8 @@ class Embedder:
         if prompt is not None and prompt not in own.prompts:
             known = f"it has {', '.join(own.prompts)}" if own.prompts else "it has none"
             raise ConfigError(f"The model has no prompt {prompt!r}; {known}.")
-        limit = longest(model, length)
-        if length is None and own.length is not None:
+        limit = longest(model, max_length)
+        if max_length is None and own.length is not None:
             limit = min(own.length, limit or own.length)
         return cls(model, own, own.words(prompt), limit)
 

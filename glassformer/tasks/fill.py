@@ -62,8 +62,8 @@ def filler(
     *,
     top: int = 5,
     tokens: int = 1,
-    among: Sequence[str] | None = None,
-    beam: int = 8,
+    targets: Sequence[str] | None = None,
+    num_beams: int = 8,
     **knobs: Any,
 ) -> MaskedFiller | Seq2SeqFiller:
     """Creates a filler for a masked language model or an encoder-decoder.
@@ -75,19 +75,19 @@ def filler(
         among: The words to choose from, with any number of tokens.
         beam: The beam width.
     """
-    for name, value in (("top", top), ("tokens", tokens), ("beam", beam)):
+    for name, value in (("top", top), ("tokens", tokens), ("beam", num_beams)):
         if value < 1:
             raise ConfigError(f"{name} must be 1 or more, not {value}.")
     if model.spec.encoder is not None and model.spec.decoder is not None:
-        if among is not None or tokens != 1:
+        if targets is not None or tokens != 1:
             raise ConfigError(
                 f"{model.architecture} writes what is missing, of any length; `tokens` and `among` "
                 "are for masked language models."
             )
-        return Seq2SeqFiller(model, top, max(beam, top), knobs)
+        return Seq2SeqFiller(model, top, max(num_beams, top), knobs)
     if knobs:
         raise ConfigError(f"{next(iter(knobs))!r} is an option of encoder-decoders only.")
-    return MaskedFiller(model, top, tokens, among, max(beam, top))
+    return MaskedFiller(model, top, tokens, targets, max(num_beams, top))
 
 
 class MaskedFiller:

@@ -62,9 +62,9 @@ class Rewriter:
         task: str,
         given: Mapping[str, Any],
         *,
-        prefix: str | None = None,
+        source_prefix: str | None = None,
         separator: str | None = None,
-        length: int | None = None,
+        max_source_length: int | None = None,
         new_tokens: int,
     ) -> None:
         require_head(model, "lm", verb)
@@ -86,10 +86,12 @@ class Rewriter:
         languages = [knobs.get(name) for name in LANGUAGES]
         self.tokenizer, address = tokenizer.for_translation(*languages)
         self.knobs = self.writer.knobs(knobs)
-        self.prefix = address + (saved.get("prefix", "") if prefix is None else prefix)
+        self.prefix = address + (
+            saved.get("prefix", "") if source_prefix is None else source_prefix
+        )
         self.behind = self._separator(separator) if self.alone else []
         self.start = start_ids(self.tokenizer) if self.alone else []
-        self.room = self._room(length)
+        self.room = self._room(max_source_length)
 
     def _knobs(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Merges the user's options over those of the task over the defaults for rewriting."""
@@ -270,7 +272,7 @@ def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
     if not ids or tokenizer.special.get("unk") in ids:
         raise ConfigError(
             f"The tokenizer has no token for the separator {separator!r}; name one that it has "
-            "(objective.separator), or let a fresh one have it (tokenizer.special.sep)."
+            "(objective.separator), or let a fresh one have it (tokenizer.special_tokens.sep)."
         )
     return ids
 

@@ -70,15 +70,15 @@ class Translator:
         source_language: str | None = None,
         target_language: str | None = None,
         split: Split | None = None,
-        length: int | None = None,
-        prefix: str | None = None,
+        max_source_length: int | None = None,
+        source_prefix: str | None = None,
         separator: str | None = None,
         keep_empty: bool = False,
         **knobs: Any,
     ) -> None:
         self.keep_empty = keep_empty
         asked = (source_language, target_language)
-        task = None if prefix is not None else _task(model, asked)
+        task = None if source_prefix is not None else _task(model, asked)
         if task is None:  # otherwise the task's prefix names the languages
             named = zip(("source_language", "target_language"), asked, strict=True)
             knobs |= {name: language for name, language in named if language is not None}
@@ -87,9 +87,9 @@ class Translator:
             "translate",
             task or "translation",
             knobs,
-            prefix=prefix,
+            source_prefix=source_prefix,
             separator=separator,
-            length=length,
+            max_source_length=max_source_length,
             new_tokens=NEW_TOKENS,
         )
         if None not in asked:
@@ -97,7 +97,7 @@ class Translator:
         self.split: Split = split or self.rewriter.saved.get("split", "parts")
         if self.split not in SPLITS:
             raise ConfigError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
-        if prefix is None and self._lacks_target():
+        if source_prefix is None and self._lacks_target():
             raise ConfigError(
                 "Say which language to translate into (target_language, --to), as the tokenizer "
                 "names them."

@@ -47,19 +47,25 @@ def prepare(recipe: Recipe, place: Worker, folder: Path, reporters: Sequence[Rep
 
     def made() -> tuple[Model, Objective, DataFeed]:
         model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
-        if recipe.model.vectors is not None:
-            found = start_embedding(model, read_vectors(recipe.model.vectors))
+        if recipe.model.word_vectors is not None:
+            found = start_embedding(model, read_vectors(recipe.model.word_vectors))
             for reporter in reporters:
                 reporter.note(
-                    f"{found:,} rows of the token table start from {recipe.model.vectors}"
+                    f"{found:,} rows of the token table start from {recipe.model.word_vectors}"
                 )
         model, objective = objective_of(recipe, model)
-        if recipe.adapter is not None:
-            model = adapted(model, recipe)
         feed = make_feed(recipe, model, objective, place, folder / "data", reporters)
+        if recipe.adapter is not None:
+            model = adapted(model, with_num_steps(recipe, feed))
         return model, objective, feed
 
-    return Loop(recipe, *place.in_turn(made), place)
+    model, objective, feed = place.in_turn(made)
+    return Loop(with_num_steps(recipe, feed), model, objective, feed, place)
+
+
+def with_num_steps(recipe: Recipe, feed: DataFeed) -> Recipe:
+    """Returns the recipe with the number of steps that its epochs amount to."""
+    return replace(recipe, train=recipe.train.with_num_steps(feed.steps))
 
 
 def with_labels(recipe: Recipe) -> Recipe:
@@ -68,14 +74,14 @@ def with_labels(recipe: Recipe) -> Recipe:
     They are the labels that the objective lists, or else those found in its data; with several
     objectives, those of the first one that has any.
     """
-    fresh = recipe.model.preset is not None or recipe.model.make
+    fresh = recipe.model.preset is not None or recipe.model.init_missing
     if recipe.model.labels or not fresh:
         return recipe
     keys = part_names(one.name for one in recipe.objective)
     for key, one in zip(keys, recipe.objective, strict=True):
         task = one.options.get("task", one.name)  # distillation uses the labels of its task
         name = task if isinstance(task, str) else task["name"]
-        records = Records(recipe.data, "train").strict()
+        records = Records(recipe.data, "train", recipe.train.seed).strict()
         own = (record for record in records if record.get("objective", key) == key)
         found = tuple(map(str, one.options.get("labels") or ())) or find_labels(name, own)
         if found:
@@ -88,27 +94,27 @@ def objective_of(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
 
     Several objectives become a mixture, for which each missing head is added to the model.
     """
-    length = recipe.data.length
+    length = recipe.data.sequence_length
     if len(recipe.objective) == 1:
         (one,) = recipe.objective
         return model, make_objective(one.name, model, one.options, length)
     named = [{"name": one.name, **one.options} for one in recipe.objective]
-    parts = with_part_labels(model, named, lambda: Records(recipe.data, "train").strict())
-    model = with_heads(model, parts, recipe.train.seed)
+    seed = recipe.train.seed
+    parts = with_part_labels(model, named, lambda: Records(recipe.data, "train", seed).strict())
+    model = with_heads(model, parts, seed)
     return model, make_objective("mixture", model, {"parts": parts}, length)
 
 
 def adapted(model: Model, recipe: Recipe) -> Model:
     """Adds the adapter of the recipe to the model; all other weights are frozen."""
     assert recipe.adapter is not None
-    if recipe.model.folder is None:
+    if recipe.model.base is None:
         raise ConfigError(
-            "An [adapter] stands beside the weights of a model that is there: name its folder as "
-            "model.folder."
+            "An [adapter] is added to the weights of an existing model: name it as model.base."
         )
-    kind, options = recipe.adapter.kind, recipe.adapter.options
+    kind, options = recipe.adapter.type, recipe.adapter.options
     return model.add_adapter(
-        adapters.make(kind, options, recipe.train.steps), seed=recipe.train.seed
+        adapters.make(kind, options, recipe.train.max_steps), seed=recipe.train.seed
     )
 
 
@@ -117,7 +123,8 @@ def texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[str]:
 
     Large data is sampled uniformly by record to about `SAMPLE` bytes.
     """
-    records, draw = Records(recipe.data, "train"), random.Random(recipe.train.seed)
+    seed = recipe.train.seed
+    records, draw = Records(recipe.data, "train", seed), random.Random(seed)
     share = SAMPLE / max(records.total, 1)
     for number, record in enumerate(records.strict()):
         if number % 1000 == 0:
@@ -139,12 +146,12 @@ def make_feed(
     for part in objective.modules():
         if isinstance(part, Objective):
             part.few_shapes = place.device.type == "cuda"
-    length_of(model, data.length)  # raises an error if rows are longer than the model can read
+    length_of(model, data.sequence_length)  # an error if rows are longer than the model can read
     about: dict[str, Any] = {
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
         "tokenizer": None if model.tokenizer is None else model.tokenizer.fingerprint,
         "context": context,
-        "length": data.length,
+        "length": data.sequence_length,
         "labels": list(model.spec.labels),
     }
 
@@ -155,6 +162,7 @@ def make_feed(
             objective,
             data.cache or cache,
             about=about,
+            seed=settings.seed,
             progress=lambda done, total: tell(reporters, f"reading {split}", done, total),
         )
         if store.skipped:
@@ -169,14 +177,15 @@ def make_feed(
             objective,
             context=context,
             seed=settings.seed,
-            batch=settings.batch,
-            accumulate=settings.accumulate,
+            batch=settings.batch_size,
+            accumulate=settings.gradient_accumulation_steps,
             ahead=ahead,
         )
 
     train = loader("train", 2)
-    held_out = {split: loader(split, 0) for split in ("valid", "test") if getattr(data, split)}
-    return DataFeed(train, held_out, place, settings.evaluate_batches or None)
+    splits = {"valid": "validation", "test": "test"}
+    held_out = {name: loader(split, 0) for name, split in splits.items() if data.files(split)}
+    return DataFeed(train, held_out, place, settings.max_eval_batches or None)
 
 
 def context_of(model: Model) -> int | None:

@@ -40,7 +40,7 @@ def apply_tensor_parallel(task: TrainingModule, place: Worker, recipe: Recipe) -
     if recipe.train.optimizer in WHOLE:
         raise UnsupportedError(
             f"The optimizer {recipe.train.optimizer!r} looks at matrices as a whole, and with "
-            f"scale.tensor = {place.tensor} none is; use adamw or sgd.",
+            f"scale.tensor_parallel_size = {place.tensor} none is; use adamw or sgd.",
             field="train.optimizer",
         )
     return split_layers(task, place.company.mesh)

@@ -107,9 +107,10 @@ def is_better(name: str, value: float, best: float | None) -> bool:
 
 
 def chosen(found: dict[str, float], name: str) -> float:
-    """Returns the metric of this name, which `train.best` selects."""
+    """Returns the metric of this name, which `train.metric_for_best_model` selects."""
     if name not in found:
         raise ConfigError(
-            f"train.best is {name!r}, and evaluation gives {', '.join(found)}; name one of these."
+            f"train.metric_for_best_model is {name!r}, and evaluation gives {', '.join(found)}; "
+            "name one of these."
         )
     return found[name]

@@ -96,7 +96,7 @@ class Loop:
         self.arranged = apply_tensor_parallel(self.task, place, recipe)
         if settings.bptt:
             truncate(self.task, settings.bptt)
-        if settings.checkpoint and not settings.compile:
+        if settings.gradient_checkpointing and not settings.compile:
             recompute_layers(self.task)
         apply_fsdp(self.task, place, recipe)
         self.optimizer = make_optimizer(self.task, settings)
@@ -107,7 +107,9 @@ class Loop:
             for name, parameter in zip(group["param_names"], group["params"], strict=True)
         }
         self.parameters = list(named.values())
-        self.average = WeightAverage(named, settings.average > 0 or settings.average_after > 0)
+        self.average = WeightAverage(
+            named, settings.ema_decay > 0 or settings.averaging_patience > 0
+        )
         self.precision = Precision(settings.precision, place.device)
         self.precision.narrow(self.task)
         self.state = CheckpointState(self.task, self.optimizer, self.average, place, self.arranged)
@@ -123,13 +125,13 @@ class Loop:
         """
         settings, place, objective = self.settings, self.place, self.task.objective
         alone = place.world == 1 and place.device.type == "cuda"
-        recorded = alone and settings.accumulate == 1
+        recorded = alone and settings.gradient_accumulation_steps == 1
         if settings.compile:
-            frugal = settings.checkpoint
+            frugal = settings.gradient_checkpointing
             compiled = Compiled(self.engine, objective, frugal=frugal, recorded=recorded)
             return ForwardBackward(compiled, self.precision, place)
         plain = ForwardBackward(self.engine, self.precision, place)
-        if recorded and not settings.unfreeze_every and recordable(self.model.net):
+        if recorded and not settings.gradual_unfreezing_steps and recordable(self.model.net):
             return Recorded(plain, objective, self.parameters)
         return plain
 
@@ -137,7 +139,7 @@ class Loop:
         """Takes one training step on all micro-batches."""
         settings, step, place = self.settings, self.notes.step, self.place
         objective = self.task.objective
-        objective.advance(step / settings.steps)
+        objective.advance(step / settings.num_training_steps)
         unfreeze(self.optimizer, settings, step)
         batches = self.feed.batches(step)
         own = self.task.counts(batches) | {TOKENS: float(sum(batch.tokens for batch in batches))}
@@ -147,7 +149,7 @@ class Loop:
         set_rate(self.optimizer, rate * self.feed.stretch(tokens))
         factors = self.task.factors(counts)
         sums = accumulate_gradients(self.learn, batches, factors, place, (settings.seed, step))
-        gradient = self.precision.step(self.optimizer, self.parameters, settings.clip)
+        gradient = self.precision.step(self.optimizer, self.parameters, settings.max_grad_norm)
         adapters.after_step(self.model.net, step)
         self.optimizer.zero_grad(set_to_none=True)
         self.notes.step += 1
@@ -163,8 +165,8 @@ class Loop:
         the first step have no share. The plain mean equals the newest weights until averaging
         begins.
         """
-        if self.settings.average:
-            return (1 - self.settings.average) / (1 - self.settings.average**self.notes.step)
+        if self.settings.ema_decay:
+            return (1 - self.settings.ema_decay) / (1 - self.settings.ema_decay**self.notes.step)
         since = self.notes.averaged or self.notes.step
         return 1 / (1 + self.notes.step - since)
 
@@ -192,9 +194,9 @@ class Loop:
             )
 
     def check_metric(self) -> None:
-        """Checks before the first step that evaluation yields the metric named by `train.best`."""
-        if "valid" in self.feed.judges and self.settings.best != "loss":
-            chosen(self.evaluate(most=1), self.settings.best)
+        """Checks before the first step that evaluation yields `train.metric_for_best_model`."""
+        if "valid" in self.feed.judges and self.settings.metric_for_best_model != "loss":
+            chosen(self.evaluate(most=1), self.settings.metric_for_best_model)
 
     def export_model(self, folder: Path, writing: Writing = nullcontext) -> None:
         """Saves the model in the published layout, or a trained adapter alone, in peft's layout.
@@ -223,9 +225,9 @@ class Loop:
                 ) from None
 
     def keep(self, run: Run) -> None:
-        """Saves the model of this step if `run.keep` or `run.keep_every` selects it."""
+        """Saves the model of this step if `run.snapshots` or `run.snapshot_steps` selects it."""
         step, asked = self.notes.step, run.recipe.run
-        if step in asked.keep or (step and due(step, asked.keep_every)):
+        if step in asked.snapshots or (step and due(step, asked.snapshot_steps)):
             self.export_model(run.steps / name_of(step), run.replacing)
 
     def resume(self, run: Run) -> None:
@@ -254,12 +256,12 @@ class Loop:
         if not notes.step:
             self.keep(run)
         with InterruptHandler() as watch:
-            while notes.step < settings.steps and not notes.stopped:
+            while notes.step < settings.num_training_steps and not notes.stopped:
                 taken = self.take_step()
                 asked = any(self.place.gathered(watch.asked))  # all processes agree
-                last = notes.step == settings.steps
-                logs = due(notes.step, run.recipe.run.log_every) or notes.step == 1 or last
-                saves = due(notes.step, settings.save_every) or last or asked
+                last = notes.step == settings.num_training_steps
+                logs = due(notes.step, run.recipe.run.logging_steps) or notes.step == 1 or last
+                saves = due(notes.step, settings.save_steps) or last or asked
                 if logs or saves:
                     entry = self.entry(taken)
                     self.check(entry)
@@ -269,7 +271,7 @@ class Loop:
                         for reporter in reporters:
                             reporter.step(entry)
                 with clock.stopped():
-                    if due(notes.step, settings.evaluate_every) or last:
+                    if due(notes.step, settings.eval_steps) or last:
                         self.judge(run, reporters)
                     self.keep(run)
                     if saves or notes.stopped:
@@ -278,8 +280,8 @@ class Loop:
                             reporter.save()
                 if asked and not (last or notes.stopped):
                     raise TrainingInterrupted(
-                        f"Stopped after step {notes.step} of {settings.steps}, which is saved in "
-                        f"{run.folder}; the same command goes on from there."
+                        f"Stopped after step {notes.step} of {settings.num_training_steps}, which "
+                        f"is saved in {run.folder}; the same command goes on from there."
                     )
 
     def ending(self) -> dict[str, Any]:
@@ -310,7 +312,8 @@ class Loop:
         if not math.isfinite(entry["loss"]) and self.settings.precision != "float16":
             raise GlassformerError(
                 f"The loss of step {entry['step']} is {entry['loss']}; lower train.learning_rate, "
-                "lengthen train.warmup or set train.clip, and begin anew with --restart."
+                "lengthen train.warmup_steps or set train.max_grad_norm, and begin anew with "
+                "--restart."
             )
 
     def judge(self, run: Run, reporters: Sequence[Reporter]) -> None:
@@ -320,16 +323,16 @@ class Loop:
         metrics are those of the best model wherever the run ends. Test metrics influence no
         decision.
         """
-        notes, name, judges = self.notes, self.settings.best, self.feed.judges
+        notes, name, judges = self.notes, self.settings.metric_for_best_model, self.feed.judges
         if "valid" not in judges:
-            if "test" in judges and notes.step == self.settings.steps:
+            if "test" in judges and notes.step == self.settings.num_training_steps:
                 notes.test = self.evaluate("test")
             return
         found = self.evaluate()
         entry: Entry = {"step": notes.step, "valid": found}
         value = chosen(found, name)
-        if self.settings.average_after and not notes.averaged:
-            if has_settled(name, notes.judged, value, self.settings.average_after):
+        if self.settings.averaging_patience and not notes.averaged:
+            if has_settled(name, notes.judged, value, self.settings.averaging_patience):
                 notes.averaged = notes.step
             notes.judged.append(value)
         better = is_better(name, value, notes.best)
@@ -341,7 +344,7 @@ class Loop:
             self.export_model(run.best, run.replacing)
         else:
             notes.stale += 1
-            notes.stopped = 0 < self.settings.patience <= notes.stale
+            notes.stopped = 0 < self.settings.early_stopping_patience <= notes.stale
         for reporter in reporters:
             reporter.valid(entry)
 

@@ -39,7 +39,7 @@ class TrainingModule(nn.Module):
         self.objective = objective
         adapter = adapters.active(net)
         settings = None if adapter is None else adapter.settings
-        self.adapted = settings.orthogonality if isinstance(settings, adapters.AdaLoRA) else 0.0
+        self.adapted = settings.orth_reg_weight if isinstance(settings, adapters.AdaLoRA) else 0.0
 
     def forward(self, batch: TrainingBatch) -> Sums:
         sums: Sums = self.objective(self.net, batch)

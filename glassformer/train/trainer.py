@@ -49,7 +49,7 @@ def train(
     Returns:
         The finished run; `run.model` is the folder of the trained model.
 
-    >>> run = gf.train("recipe.toml", ["train.steps=100"])
+    >>> run = gf.train("recipe.toml", ["train.max_steps=100"])
     >>> gf.load(run.model).generate("ROMEO:")
     """
     whole = filled(read_recipe(recipe, overrides))
@@ -107,11 +107,10 @@ def stopped_explained(recipe: Recipe) -> Iterator[None]:
     except TrainingInterrupted:
         raise
     except KeyboardInterrupt:
-        folder, steps = Path(recipe.run.folder), recipe.train.steps
+        folder = Path(recipe.run.out)
         done = Run(folder, recipe).step
         raise TrainingInterrupted(
-            f"Stopped; step {done} of {steps} is saved in {folder}, and the same command goes on "
-            "from there."
+            f"Stopped; step {done} is saved in {folder}, and the same command goes on from there."
             if done
             else "Stopped before the first checkpoint; the same command begins again."
         ) from None

@@ -139,7 +139,7 @@ FACTS = {
         "same.",
         examples=(
             'glassformer fill zoo:encoder "She drank a glass of ___."',
-            'glassformer train recipes/zoo/encoder-tuned.toml model.folder=zoo:encoder',
+            'glassformer train recipes/zoo/encoder-tuned.toml model.base=zoo:encoder',
         ),
         notes="Letters keep their case. A record is a line of text; a word counts as told if all "
         "its pieces are. Words that WikiText-2 has as unknown are never asked for. It knows how "

@@ -32,7 +32,7 @@ def home(tmp_path_factory):
     """A decoder and an encoder, each with an adapter, whose bases are found by their names alone;
     and a run that has published one of them."""
     folder = tmp_path_factory.mktemp("adapters")
-    tokenizer = train_tokenizer("wordpiece", texts=TEXTS, size=60)
+    tokenizer = train_tokenizer("wordpiece", texts=TEXTS, vocab_size=60)
     ids = {"vocab_size": tokenizer.size, "bos_token_id": 1, "eos_token_id": 2}
     gpt2 = gf.create(
         "gpt2", tokenizer=tokenizer, n_layer=1, n_head=2, n_embd=16, n_positions=24, **ids

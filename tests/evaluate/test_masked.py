@@ -24,7 +24,7 @@ CONTEXT = 16
 
 @pytest.fixture(scope="module")
 def model():
-    tokenizer = train_tokenizer("wordpiece", texts=LINES, size=60)
+    tokenizer = train_tokenizer("wordpiece", texts=LINES, vocab_size=60)
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2}
     return gf.create("bert-base", seed=3, tokenizer=tokenizer, architectures=["BertForMaskedLM"],
                      vocab_size=60, intermediate_size=64, max_position_embeddings=CONTEXT,

@@ -111,7 +111,7 @@ def test_a_link_to_nothing_is_named(tmp_path):
 
 def test_an_adapter_may_lie_with_its_model(place):
     before = {path.name: path.read_bytes() for path in place.iterdir()}
-    model = gf.load(place).add_adapter(adapters.LoRA(rank=2, targets=("c_attn",)), seed=1)
+    model = gf.load(place).add_adapter(adapters.LoRA(rank=2, target_modules=("c_attn",)), seed=1)
     with torch.no_grad():
         next(iter(adapters.active(model.net).parts.values())).b.fill_(0.5)
     model.save_adapter(place)
@@ -133,7 +133,7 @@ def test_an_adapter_may_lie_with_its_model(place):
 
 
 def test_an_adapter_does_not_change_how_its_model_pools(place):
-    model = gf.load(place).add_adapter(adapters.LoRA(rank=2, targets=("c_attn",)))
+    model = gf.load(place).add_adapter(adapters.LoRA(rank=2, target_modules=("c_attn",)))
     model.pooling = Pooling(modes=("max",))
     with pytest.raises(gf.GlassformerError, match="or pooling; save the adapter in its own"):
         model.save_adapter(place)

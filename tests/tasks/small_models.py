@@ -103,14 +103,20 @@ def train_classifier(
         "model": {
             "preset": "bert-base",
             "architecture": "BertForSequenceClassification",
-            "settings": {"classifier_dropout": 0.0},
+            "config": {"classifier_dropout": 0.0},
             **sizes,
         },
-        "tokenizer": {"kind": "wordpiece", "size": 400, "lowercase": True},
-        "data": {"format": "jsonl", "train": [str(data)], "processes": 1},
+        "tokenizer": {"type": "wordpiece", "vocab_size": 400, "lowercase": True},
+        "data": {"format": "jsonl", "train": [str(data)], "num_workers": 1},
         "objective": {"name": "classification", **objective},
-        "train": {"steps": steps, "batch": 20, "learning_rate": 5e-3, "warmup": 5, "seed": 3},
-        "run": {"folder": str(folder / "run"), "tensorboard": False},
+        "train": {
+            "max_steps": steps,
+            "batch_size": 20,
+            "learning_rate": 5e-3,
+            "warmup_steps": 5,
+            "seed": 3,
+        },
+        "run": {"out": str(folder / "run"), "tensorboard": False},
     }
     return Path(gf.train(recipe).model)
 

@@ -182,14 +182,14 @@ def test_one_body_with_several_heads_each_used_by_its_name(tmp_path):
     run = gf.train(
         {
             "model": {"preset": "bert-base", "architecture": "BertModel", **sizes},
-            "tokenizer": {"kind": "wordpiece", "size": 400, "lowercase": True},
-            "data": {"format": "jsonl", "train": [str(tmp_path / "train.jsonl")], "processes": 1},
+            "tokenizer": {"type": "wordpiece", "vocab_size": 400, "lowercase": True},
+            "data": {"format": "jsonl", "train": [str(tmp_path / "train.jsonl")], "num_workers": 1},
             "objective": [
                 {"name": "classification", "head": "mood", "labels": ["bad", "good"]},
                 {"name": "classification", "head": "kind", "labels": ["play", "song"]},
             ],
-            "train": {"steps": 80, "batch": 40, "learning_rate": 5e-3, "warmup": 5},
-            "run": {"folder": str(tmp_path / "run"), "tensorboard": False},
+            "train": {"max_steps": 80, "batch_size": 40, "learning_rate": 5e-3, "warmup_steps": 5},
+            "run": {"out": str(tmp_path / "run"), "tensorboard": False},
         }
     )
     model = gf.load(run.model)

@@ -82,7 +82,7 @@ def test_pooling_survives_being_saved(model, tmp_path):
 
 def test_an_adapter_brings_its_pooling(folder, tmp_path):
     adapted = gf.load(folder)
-    adapted.add_adapter(LoRA(rank=2, targets=("query",)))
+    adapted.add_adapter(LoRA(rank=2, target_modules=("query",)))
     adapted.pooling = Pooling(modes=("last",), normalize=True)
     adapted.save_adapter(tmp_path / "adapter")
     again = gf.load(folder).load_adapter(tmp_path / "adapter")

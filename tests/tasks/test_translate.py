@@ -124,7 +124,9 @@ def test_what_was_saved_loads_in_the_reference(polyglot, stream, tmp_path):
 
 def small_t5():
     roles = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
-    tokenizer = train_tokenizer("bpe", texts=GERMAN, size=80, special=roles, add_eos=True)
+    tokenizer = train_tokenizer(
+        "bpe", texts=GERMAN, vocab_size=80, special_tokens=roles, add_eos=True
+    )
     sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
     ids = {"vocab_size": 80, "eos_token_id": 1, "pad_token_id": 2}
     return gf.create("t5-small", tokenizer=tokenizer, **ids, **sizes)

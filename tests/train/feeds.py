@@ -16,13 +16,13 @@ class Rows:
         self.train, self.held_out = train, valid
         self.judges = {"valid"} if valid else set()
         self.tokens = sum(len(next(iter(example.values()))) for example in train)
-        self.steps = len(train) / (settings.batch * settings.accumulate)
+        self.steps = len(train) / (settings.batch_size * settings.gradient_accumulation_steps)
 
     def stretch(self, tokens):
         return 1.0
 
     def batches(self, step):
-        size, parts = self.settings.batch, self.settings.accumulate
+        size, parts = self.settings.batch_size, self.settings.gradient_accumulation_steps
         numbers = [step * size * parts + i for i in range(size * parts)]
         rows = [self._row(number, step) for number in numbers]
         return [self.objective.collate(rows[i : i + size]) for i in range(0, len(rows), size)]

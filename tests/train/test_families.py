@@ -82,7 +82,7 @@ def make(model_type: str, architecture: str) -> Model:
         recipe = read_recipe(
             {
                 "model": settings,
-                "tokenizer": {"kind": "char", "special": SPECIAL},
+                "tokenizer": {"type": "char", "special_tokens": SPECIAL},
                 "data": {"train": "unread"},
             }
         )
@@ -141,7 +141,7 @@ class OneBatch:
 
     def __init__(self, objective: Objective, records: list[dict], length: int) -> None:
         examples = [example for record in records for example in objective.prepare(record)]
-        if objective.arrange == "stream":
+        if objective.batching == "stream":
             cut = length + objective.beyond
             examples = [{k: v[:cut] for k, v in example.items()} for example in examples]
         rng = np.random.default_rng(0)
@@ -215,7 +215,7 @@ def test_layers_that_are_computed_again_learn_the_same(model_type):
             {
                 "model": {"preset": "gpt2"},
                 "data": {"train": "unread"},
-                "train": {"checkpoint": again},
+                "train": {"gradient_checkpointing": again},
             }
         )
         loop = Loop(recipe, model, objective, feed, find_worker("cpu"))

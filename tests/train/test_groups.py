@@ -17,7 +17,7 @@ from glassformer.train.optimizers import make_optimizer
 from glassformer.train.parameter_groups import (
     body_matrices,
     depths,
-    freeze_body,
+    freeze_base,
     parameter_groups,
     row_blocks,
     unfreeze,
@@ -167,7 +167,7 @@ def test_what_was_frozen_before_stays_frozen():
 
 def test_a_frozen_body():
     made = net("gpt2", "GPT2ForSequenceClassification")
-    optimizer = make_optimizer(task(made), Settings(freeze_body=True))
+    optimizer = make_optimizer(task(made), Settings(freeze_base=True))
     names = [name for group in optimizer.param_groups for name in group["param_names"]]
     assert names and all(name.startswith("net.heads.") for name in names)
     assert not made.decoder.final_norm.weight.requires_grad
@@ -175,7 +175,7 @@ def test_a_frozen_body():
 
 def test_nothing_to_train_is_said():
     made = net(*ULMFIT).requires_grad_(False)
-    freeze_body(made)
+    freeze_base(made)
     with pytest.raises(GlassformerError, match="every parameter is frozen"):
         make_optimizer(task(made), Settings())
     with pytest.raises(GlassformerError, match="layer_decay"):

@@ -39,7 +39,7 @@ def recipe(folder: Path | str = "run", **train) -> Recipe:
             "model": {"preset": "gpt2"},
             "data": {"train": "unread.txt"},
             "train": settings,
-            "run": {"folder": str(folder), "log_every": 1},
+            "run": {"out": str(folder), "logging_steps": 1},
         }
     )
 
@@ -258,7 +258,7 @@ def test_a_run_shorter_than_every_interval(tmp_path):
     tables["run"] = {"folder": str(tmp_path / "run")}
     loop = loop_of(read_recipe(tables))
     settings = loop.settings
-    assert settings.warmup_steps == 1 and min(settings.save_every, settings.evaluate_every) > 5
+    assert settings.num_warmup_steps == 1 and min(settings.save_steps, settings.eval_steps) > 5
     rates = [settings.learning_rate * loop.factor(step) for step in range(5)]
     assert max(rates) == rates[1] == 0.01
     folder, entries = go(loop)

@@ -47,11 +47,11 @@ def test_what_a_file_leaves_out_is_filled(tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text(ISSUE)
     recipe = read_recipe(path)
-    assert recipe.model.layers == 4 and recipe.model.folder is None
+    assert recipe.model.num_layers == 4 and recipe.model.base is None
     assert recipe.data.train == ("train.txt",)
     assert recipe.objective[0].name == "causal-lm"
     assert recipe.train.learning_rate == 1e-3 and recipe.train.optimizer == "adamw"
-    assert recipe.run.folder == "runs/shakespeare"
+    assert recipe.run.out == "runs/shakespeare"
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_what_a_file_leaves_out_is_filled(tmp_path):
         {"objective": {"name": "masked-lm"}},
         {"objective": [{"name": "causal-lm", "weight": 2}, {"name": "causal-lm", "rate": 0.5}]},
         {"data": {"train": ["a b.txt", 'q"uo\\te.txt'], "columns": {"text": "the text\n"}}},
-        {"model": {"preset": "gpt2", "settings": {"a": [1, 2.5], "b": {"c": True}}}},
-        {"adapter": {"kind": "lora", "rank": 8}, "train": {"learning_rate": 1, "eps": 1e-12}},
+        {"model": {"preset": "gpt2", "config": {"a": [1, 2.5], "b": {"c": True}}}},
+        {"adapter": {"type": "lora", "rank": 8}, "train": {"learning_rate": 1, "eps": 1e-12}},
     ],
 )
 def test_a_filled_recipe_is_equal_when_read_back(more):
@@ -79,16 +79,16 @@ def test_overrides_are_values_of_toml():
         [
             "train.learning_rate=6e-4",
             "train.compile = true",
-            'data.valid=["v.txt", "w.txt"]',
-            "tokenizer.kind=bpe",
-            "model.settings.n_inner=64",
-            "objective.1.probability=0.3",
+            'data.validation=["v.txt", "w.txt"]',
+            "tokenizer.type=bpe",
+            "model.config.n_inner=64",
+            "objective.1.mlm_probability=0.3",
         ],
     )
     assert recipe.train.learning_rate == 6e-4 and recipe.train.compile is True
-    assert recipe.data.valid == ("v.txt", "w.txt")
-    assert recipe.tokenizer.kind == "bpe"
-    assert recipe.model.settings == {"n_inner": 64}
+    assert recipe.data.validation == ("v.txt", "w.txt")
+    assert recipe.tokenizer.type == "bpe"
+    assert recipe.model.config == {"n_inner": 64}
     assert recipe.objective[1].options == {"probability": 0.3}
 
 
@@ -100,13 +100,16 @@ def test_overrides_are_values_of_toml():
             "The table [train] of the recipe has no key 'step'; did you mean 'steps'",
         ),
         ("trian.steps=3", "The recipe has no table 'trian'; did you mean 'train'?"),
-        ("train.steps=many", "train.steps is 'many'; it must be a whole number."),
-        ("train.steps=2.5", "train.steps is 2.5; it must be a whole number."),
-        ("train.steps=true", "train.steps is True; it must be a whole number."),
-        ("train.steps=0", "train.steps is 0; it must be at least 1."),
+        ("train.max_steps=many", "train.max_steps is 'many'; it must be a whole number."),
+        ("train.max_steps=2.5", "train.max_steps is 2.5; it must be a whole number."),
+        ("train.max_steps=true", "train.max_steps is True; it must be a whole number."),
+        ("train.max_steps=0", "train.max_steps is 0; it must be at least 1."),
         ("train.learning_rate=fast", "train.learning_rate is 'fast'; it must be a number."),
         ("train.learning_rate=0", "train.learning_rate is 0.0; it must be more than 0.0."),
-        ("train.average=1.5", "train.average is 1.5; it must be at least 0.0 and less than 1.0."),
+        (
+            "train.ema_decay=1.5",
+            "train.ema_decay is 1.5; it must be at least 0.0 and less than 1.0.",
+        ),
         ("train.compile=1", "train.compile is 1; it must be true or false."),
         (
             "train.precision=bfloat61",
@@ -115,14 +118,17 @@ def test_overrides_are_values_of_toml():
         ),
         ("data.columns=a", "data.columns is 'a'; it must be a table."),
         ("data.columns.text=1", "data.columns.text is 1; it must be a text."),
-        ("model.folder=x", "model.preset (a fresh model) or model.folder (one to start from): "),
+        ("model.base=x", "model.preset (a fresh model) or model.base (one to start from): "),
         ("data.train=[]", "data.train names no file to learn from."),
         ("steps=3", "A setting is given as section.key=value, not as 'steps=3'."),
-        ("train.steps", "A setting is given as section.key=value, not as 'train.steps'."),
+        ("train.max_steps", "A setting is given as section.key=value, not as 'train.max_steps'."),
         ("model.preset.x=1", "model.preset.x: 'preset' is a value"),
-        ("adapter.rank=1", "The recipe lacks adapter.kind."),
+        ("adapter.rank=1", "The recipe lacks adapter.type."),
         ("objective.name=causal-ml", "did you mean 'causal-lm'?"),
-        ("objective.memory=long", "objective.memory is 'long'; it must be a whole number."),
+        (
+            "objective.memory_length=long",
+            "objective.memory_length is 'long'; it must be a whole number.",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(word, said):
@@ -145,15 +151,17 @@ def test_what_does_not_fit_is_named(word, said):
 )
 def test_the_warm_up_is_a_share_of_the_steps_unless_steps_are_given(train, steps):
     recipe = read_recipe({**LEAST, "train": train})
-    assert recipe.train.warmup_steps == steps
+    assert recipe.train.num_warmup_steps == steps
     ratio = recipe.train.warmup_ratio
     theirs = SimpleNamespace(warmup_steps=train.get("warmup", ratio))  # a share below 1
-    assert TrainingArguments.get_warmup_steps(theirs, recipe.train.steps) == steps
+    assert TrainingArguments.get_warmup_steps(theirs, recipe.train.max_steps) == steps
 
 
 def test_the_warm_up_is_said_once():
-    with pytest.raises(GlassformerError, match=r"train.warmup \(steps\) or train.warmup_ratio"):
-        read_recipe({**LEAST, "train": {"warmup": 3, "warmup_ratio": 0.2}})
+    with pytest.raises(
+        GlassformerError, match=r"train.warmup_steps \(steps\) or train.warmup_ratio"
+    ):
+        read_recipe({**LEAST, "train": {"warmup_steps": 3, "warmup_ratio": 0.2}})
 
 
 def test_a_file_that_is_none(tmp_path):
@@ -167,12 +175,12 @@ def test_a_file_that_is_none(tmp_path):
 def test_what_makes_another_run():
     """Where and how it is run does not."""
     one = read_recipe(LEAST)
-    same = read_recipe(one, ["run.folder=elsewhere", "scale.device=cpu", "data.processes=3"])
+    same = read_recipe(one, ["run.out=elsewhere", "scale.device=cpu", "data.num_workers=3"])
     assert differences(one, same) == []
-    other = read_recipe(one, ["train.steps=7", "model.layers=3"])
+    other = read_recipe(one, ["train.max_steps=7", "model.num_layers=3"])
     assert differences(one, other) == [
-        "train.steps: 1000 there, 7 here",
-        "model.layers: None there, 3 here",
+        "train.max_steps: 1000 there, 7 here",
+        "model.num_layers: None there, 3 here",
     ]
 
 
@@ -190,7 +198,7 @@ def test_toml_that_is_written_is_what_it_was():
 def test_the_guide_names_every_key_and_its_default():
     guide = (Path(__file__).parent.parent.parent / "docs" / "train.md").read_text()
     rows = dict(re.findall(r"^\| `([a-z_.]+)` \| (?:`(.*?)`)? *\|", guide, re.MULTILINE))
-    tables = read_recipe({**LEAST, "adapter": {"kind": "lora"}}).tables()
+    tables = read_recipe({**LEAST, "adapter": {"type": "lora"}}).tables()
     for name, kind in TABLES.items():
         for key in kind.__dataclass_fields__:
             if key == "options" or (name, key) in [("model", "preset"), ("data", "train")]:

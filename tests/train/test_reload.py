@@ -48,7 +48,7 @@ def home(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     for name in ("train", "valid"):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    tokenizer = train_tokenizer("wordpiece", texts=[row["text"] for row in ROWS], size=70)
+    tokenizer = train_tokenizer("wordpiece", texts=[row["text"] for row in ROWS], vocab_size=70)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     sizes |= {"intermediate_size": 24, "max_position_embeddings": 24, "vocab_size": tokenizer.size}
     sizes |= {"initializer_range": 0.3, "hidden_dropout_prob": 0.0}
@@ -60,15 +60,26 @@ def home(tmp_path_factory) -> Path:
 def recipe(run: str, **more: Any) -> dict[str, Any]:
     tables: dict[str, Any] = {
         "model": {
-            "folder": "base",
+            "base": "base",
             "architecture": "BertForSequenceClassification",
-            "make": ["classifier", "bert.pooler"],
-            "drop": ["cls"],
+            "init_missing": ["classifier", "bert.pooler"],
+            "ignore_unexpected": ["cls"],
         },
-        "data": {"format": "jsonl", "train": "train.jsonl", "valid": "valid.jsonl", "processes": 1},
+        "data": {
+            "format": "jsonl",
+            "train": "train.jsonl",
+            "validation": "valid.jsonl",
+            "num_workers": 1,
+        },
         "objective": {"name": "classification"},
-        "train": {"steps": 20, "batch": 21, "learning_rate": 0.02, "warmup": 1, "seed": 3},
-        "run": {"folder": f"runs/{run}", "tensorboard": False},
+        "train": {
+            "max_steps": 20,
+            "batch_size": 21,
+            "learning_rate": 0.02,
+            "warmup_steps": 1,
+            "seed": 3,
+        },
+        "run": {"out": f"runs/{run}", "tensorboard": False},
     }
     tables["train"] |= more.pop("train", {})
     return {**tables, **more}
@@ -100,7 +111,7 @@ def trained(tables: dict[str, Any], monkeypatch) -> tuple[Any, torch.Tensor]:
 def test_a_run_reloads_as_what_it_trained(home, monkeypatch, kind, glassformer):
     monkeypatch.chdir(home)
     adapter = {"adapter": ADAPTERS[kind]} if kind in ADAPTERS else {}
-    more = {"train": {"freeze_body": True}} if kind == "frozen" else {}
+    more = {"train": {"freeze_base": True}} if kind == "frozen" else {}
     run, wanted = trained(recipe(kind, **adapter, **more), monkeypatch)
     last = [json.loads(line) for line in run.metrics.read_text().splitlines()][-1]["valid"]
     found = gf.evaluate(str(run.folder), "valid.jsonl", draws=0).figures["accuracy"].value

@@ -92,19 +92,25 @@ def recipe(folder: Path, kind: str = "full", **train) -> dict:
             sizes = {"n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 16}
             sizes |= {"vocab_size": tokenizer.size, "bos_token_id": 1, "eos_token_id": 2}
             gf.create("gpt2", tokenizer=tokenizer, **sizes).save(data / "base")
-    adapted = {"adapter": {"kind": "lora", "rank": 2}} if kind == "lora" else {}
-    learned = {"tokenizer": {"kind": "char", "special": special}} if kind != "lora" else {}
+    adapted = {"adapter": {"type": "lora", "rank": 2}} if kind == "lora" else {}
+    learned = {"tokenizer": {"type": "char", "special_tokens": special}} if kind != "lora" else {}
     return {
         "model": model,
         **learned,
         **adapted,
-        "data": {"train": str(data / "train"), "valid": str(data / "valid")},
+        "data": {"train": str(data / "train"), "validation": str(data / "valid")},
         "objective": objective,
-        "train": {"steps": 32, "batch": 4, "learning_rate": 0.01, "warmup": 2, "seed": 5}
-        | {"save_every": 3, "evaluate_every": 4}
+        "train": {
+            "max_steps": 32,
+            "batch_size": 4,
+            "learning_rate": 0.01,
+            "warmup_steps": 2,
+            "seed": 5,
+        }
+        | {"save_steps": 3, "eval_steps": 4}
         | extra
         | train,
-        "run": {"folder": str(folder), "log_every": 1},
+        "run": {"out": str(folder), "logging_steps": 1},
     }
 
 
@@ -209,7 +215,7 @@ def test_a_dry_run_writes_nothing(tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
     assert plan.steps == 32 and plan.tokens_step == 2 * 4 * 16
     assert plan.seconds_step > 0 and plan.memory.activations > 0
-    model = gf.train({**whole, "train": {**whole["train"], "steps": 1}}).model
+    model = gf.train({**whole, "train": {**whole["train"], "max_steps": 1}}).model
     assert plan.parameters == sum(p.numel() for p in gf.load(model).net.parameters())
     assert plan.memory.weights == 4 * plan.parameters
     assert plan.memory.optimizer >= 8 * plan.parameters

@@ -55,7 +55,7 @@ def test_a_folder_of_the_user_is_refused_and_stays_as_it_was(tmp_path, kind, res
     if linked:
         (tmp_path / "link").symlink_to(folder)
         folder = tmp_path / "link"
-    with pytest.raises(GlassformerError, match=rf"new or empty folder, .*run.folder={folder}-2\."):
+    with pytest.raises(GlassformerError, match=rf"new or empty folder, .*run.out={folder}-2\."):
         gf.train(recipe(folder, steps=1), restart=restart)
     assert files(tmp_path / "run") == before
 
@@ -68,13 +68,13 @@ def test_the_folder_of_the_recipe_is_refused_and_the_named_one_is_free(tmp_path,
     (folder / "recipe.toml").write_text(filled(read_recipe(whole)).toml())  # as a run writes it
     before = files(folder)
     monkeypatch.chdir(folder)
-    with pytest.raises(GlassformerError, match=r"run.folder=runs/project\."):
-        gf.train("recipe.toml", ["run.folder=."])
+    with pytest.raises(GlassformerError, match=r"run.out=runs/project\."):
+        gf.train("recipe.toml", ["run.out=."])
     assert files(folder) == before
-    gf.train("recipe.toml", ["run.folder=runs/project"])
+    gf.train("recipe.toml", ["run.out=runs/project"])
     assert unchanged(folder, before)
-    with pytest.raises(GlassformerError, match=r"run.folder=runs/project-2\."):
-        gf.train("recipe.toml", ["run.folder=."])
+    with pytest.raises(GlassformerError, match=r"run.out=runs/project-2\."):
+        gf.train("recipe.toml", ["run.out=."])
 
 
 @pytest.mark.parametrize("names", [[], [".gitkeep", ".DS_Store"]], ids=["empty", "placeholders"])
@@ -91,7 +91,7 @@ def test_a_run_begins_in_an_empty_folder(tmp_path, names):
 
 def interrupted(folder: Path, **settings) -> dict:
     whole = recipe(folder, **{"steps": 6, "save_every": 2, "evaluate_every": 2, **settings})
-    whole["run"]["keep_every"] = 1
+    whole["run"]["snapshot_steps"] = 1
     with pytest.raises(TrainingInterrupted):
         gf.train(whole, reporters=[Interrupting(3)])
     return whole
@@ -181,9 +181,9 @@ def test_a_changed_recipe_in_the_run_folder_is_no_silent_change(tmp_path):
 def test_what_the_recipe_reads_is_not_what_its_run_replaces(tmp_path):
     run = gf.train(recipe(tmp_path / "run", steps=1))
     before = files(run.folder)
-    again = recipe(tmp_path / "run", steps=1) | {"model": {"folder": str(run.model)}}
+    again = recipe(tmp_path / "run", steps=1) | {"model": {"base": str(run.model)}}
     del again["tokenizer"]
-    with pytest.raises(GlassformerError, match=r"model.folder is .*would replace; .*run-2"):
+    with pytest.raises(GlassformerError, match=r"model.base is .*would replace; .*run-2"):
         gf.train(again, restart=True)
     assert files(run.folder) == before
 

@@ -83,7 +83,7 @@ if __name__ == "__main__":
     objectives()
     for run in json.loads(Path(sys.argv[1]).read_text()):
         if "like" in run:
-            shutil.copytree(run["like"], run["recipe"]["run"]["folder"])
+            shutil.copytree(run["like"], run["recipe"]["run"]["out"])
         codes = forked(run["world"], partial(train, run))
         if "kill" in run:
             print(codes)

@@ -16,7 +16,7 @@ from glassformer.train.optimizers.muon import Muon
 from glassformer.train.parameter_groups import (
     GroupSettings,
     body_matrices,
-    freeze_body,
+    freeze_base,
     parameter_groups,
     row_blocks,
 )
@@ -37,7 +37,7 @@ class OptimizerSettings(GroupSettings, Protocol):
     @property
     def momentum(self) -> float: ...
     @property
-    def freeze_body(self) -> bool: ...
+    def freeze_base(self) -> bool: ...
 
 
 def make_optimizer(task: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
@@ -53,8 +53,8 @@ def make_optimizer(task: nn.Module, settings: OptimizerSettings) -> torch.optim.
             f"There is no optimizer {settings.optimizer!r}; did you mean {near[0]!r}? "
             f"There are: {', '.join(OPTIMIZERS)}."
         )
-    if settings.freeze_body:
-        freeze_body(task)
+    if settings.freeze_base:
+        freeze_base(task)
     return make(task, parameter_groups(task, settings), settings)
 
 

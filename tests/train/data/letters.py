@@ -23,7 +23,7 @@ class Letters(Objective):
 
     def __init__(self, arrange="stream", beyond=0, before=0, others=0):
         super().__init__()
-        self.arrange, self.beyond, self.before, self.others = arrange, beyond, before, others
+        self.batching, self.beyond, self.before, self.others = arrange, beyond, before, others
         self.own = torch.nn.Linear(3, 3)  # weights, which workers must do without
 
     def prepare(self, record):

@@ -33,7 +33,7 @@ def text(tmp_path):
     lines = [f"{i} " + "wörd " * (i * 7 % 23) for i in range(3000)]
     path = tmp_path / "a.txt"
     path.write_text("\n".join(lines), "utf-8")
-    return DataSettings(train=(str(path),), documents="lines", processes=1)
+    return DataSettings(train=(str(path),), document_boundary="lines", num_workers=1)
 
 
 def files(store: MemmapDataset) -> dict[str, bytes]:
@@ -289,7 +289,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
         def prepare(self, record):
             yield {"tokens": np.zeros(100, np.uint16), "places": np.zeros(100, np.uint32)}
 
-    settings = DataSettings(train=(str(path),), documents="lines", processes=1)
+    settings = DataSettings(train=(str(path),), document_boundary="lines", num_workers=1)
     tracemalloc.start()
     store = prepare(settings, "train", Few(), tmp_path / "cache", about={})
     assert store.slice(10**6, 10**6 + 500)["tokens"].shape == (500,)

@@ -186,7 +186,7 @@ class TestTables:
         pairs = [(r["a"], r["b"]) for r in records]
         assert pairs == [("1", "2"), ("5", "6"), ("8", "9")]  # a quote swallows no other row
         assert "a.csv:3: this row has 3 columns, not 2 (a, b)" in errors[0]
-        assert "a.csv:4: " in errors[1] and "data.quotes = false" in errors[1]
+        assert "a.csv:4: " in errors[1] and "data.quoting = false" in errors[1]
         assert "a.csv:5: the byte 0xe9" in errors[2]
         assert "a.csv:7: this is no row (unexpected end of data)" in errors[3]
         name = write("c.csv", b'a,b\n1,"open\n2,"two"\n\xff\n3,"three\nand more"\n4,"x"y\n5,6\n')
@@ -328,7 +328,7 @@ def test_files_that_are_not_there(write, tmp_path):
         read("no*.txt")
     with pytest.raises(GlassformerError, match=r'is a folder; ".*/\*" are the files in it'):
         read(str(tmp_path))
-    with pytest.raises(GlassformerError, match=r"say data.valid"):
+    with pytest.raises(GlassformerError, match=r"say data.validation"):
         Records(DataSettings(train=("x",)), "valid")
     with pytest.raises(GlassformerError, match=r"a.txt.gz cannot be unpacked"):
         read(write("a.txt.gz", b"this is no gzip file"))

@@ -77,7 +77,7 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
     path = tmp_path / "train.jsonl"
     records = [{**record, "label": 0} if "choice" in name else record for record in COLUMNS]
     path.write_text("\n".join(map(json.dumps, records)), "utf-8")
-    settings = DataSettings(train=(str(path),), format="jsonl", processes=1)
+    settings = DataSettings(train=(str(path),), format="jsonl", num_workers=1)
     store = prepare(settings, "train", objective, tmp_path / "cache", about={})
     loader = make_loader(settings, store, objective, context=64, seed=3, batch=6, ahead=0)
     (one,) = loader.batches(step=5)
@@ -155,11 +155,16 @@ def test_recipes(tmp_path):
     path.write_text("\n".join(map(json.dumps, COLUMNS)), "utf-8")
     recipe = {
         "model": {"preset": "bert-base", "architecture": "BertForSequenceClassification"},
-        "tokenizer": {"kind": "wordpiece", "size": 120},
-        "data": {"format": "jsonl", "train": str(path), "valid": str(path), "processes": 1},
-        "objective": {"name": "classification", "length": 30},
-        "train": {"steps": 2, "batch": 4, "evaluate_every": 2, "best": "accuracy"},
-        "run": {"folder": str(tmp_path / "teacher")},
+        "tokenizer": {"type": "wordpiece", "vocab_size": 120},
+        "data": {"format": "jsonl", "train": str(path), "validation": str(path), "num_workers": 1},
+        "objective": {"name": "classification", "max_length": 30},
+        "train": {
+            "max_steps": 2,
+            "batch_size": 4,
+            "eval_steps": 2,
+            "metric_for_best_model": "accuracy",
+        },
+        "run": {"out": str(tmp_path / "teacher")},
     }
     recipe["model"] |= {"layers": 2, "heads": 2, "width": 16, "ffn": 24, "context": 64}
     teacher = gf.train(recipe)

@@ -29,7 +29,7 @@ KINDS = {
     "byte-level": material.bytelevel,
     "sentencepiece": material.pieces,
     "characters": lambda: train(
-        "char", texts=material.SENTENCES, size=80, special=material.BERT_ROLES
+        "char", texts=material.SENTENCES, vocab_size=80, special_tokens=material.BERT_ROLES
     ),
 }
 
@@ -129,7 +129,7 @@ def test_whole_words_are_never_cut(kind):
             assert starts[place], (encoded.tokens[place], text[first - 5 : last])
     from glassformer.train.objectives.masking import Masking, Masks
 
-    masking = Masking(tokenizer, Masks(probability=0.3, whole_words=True))
+    masking = Masking(tokenizer, Masks(mlm_probability=0.3, whole_word_mask=True))
     word = np.cumsum(starts)
     for seed in range(20):
         _, targets = masking(tokens, np.random.default_rng(seed))

@@ -83,7 +83,7 @@ def test_the_gradient_and_that_the_loss_falls(name):
 def test_the_gradient_with_a_memory():
     model = xlnet()
     objective = make_objective("permutation-lm", model, {"memory": 10})
-    assert objective.arrange == "stream" and objective.before == 10
+    assert objective.batching == "stream" and objective.before == 10
     tokens = stored(objective)[0]["tokens"]
     rows = [
         {

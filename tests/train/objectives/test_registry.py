@@ -57,7 +57,9 @@ def loader_of(name: str, objective, folder: Path, **more):
     paths[1].write_text("\n".join(material.SENTENCES[::-1] * 2), "utf-8")
     own = SETTINGS.get(name, {})
     files = paths if own.get("format") == "parallel" else paths[:1]
-    settings = DataSettings(train=tuple(map(str, files)), length=40, processes=1, **own, **more)
+    settings = DataSettings(
+        train=tuple(map(str, files)), sequence_length=40, num_workers=1, **own, **more
+    )
     store = prepare(settings, "train", objective, folder / "cache", about={})
     return make_loader(settings, store, objective, context=64, seed=3, batch=4, ahead=0)
 

@@ -156,7 +156,7 @@ def test_parameters_of_the_layers_are_those_of_the_formula(whole):
     width = 16
     assert about["body"] == 12 * width**2 + 13 * width + 2 * width
     (path,) = whole.recipe.data.valid
-    assert about["data"]["valid"]["first"] == [[path, Path(path).stat().st_size]]
+    assert about["data"]["validation"]["first"] == [[path, Path(path).stat().st_size]]
 
 
 def test_events_are_a_choice(tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ from glassformer.word_vectors.work import work
 
 ANIMALS, PLACES = ("cat", "dog", "cow"), ("paris", "rome", "oslo")
 
-SMALL = Word2Vec(size=20, window=3, negative=5, epochs=2, sample=1e-2)
+SMALL = Word2Vec(vector_size=20, window=3, negative=5, epochs=2, sample=1e-2)
 compiled = pytest.mark.skipif(kernel() is None, reason="there is no compiler")
 
 
@@ -45,7 +45,7 @@ def test_the_kernel_does_what_the_steps_do(corpus, kind, negative):
 
 @compiled
 def test_glove_in_the_kernel(corpus):
-    counts, settings = cooccurrences(corpus, 5), GloVe(size=20, epochs=3, x_max=50)
+    counts, settings = cooccurrences(corpus, 5), GloVe(vector_size=20, epochs=3, x_max=50)
     fast = learn_glove(corpus.words, counts, settings)
     plain = learn_glove(corpus.words, counts, settings, batch=1)
     np.testing.assert_allclose(fast.table, plain.table, atol=1e-6)
@@ -86,18 +86,18 @@ def test_cooccurrences_by_brute_force(story, monkeypatch):
 def test_same_seed_same_bytes_and_words_of_a_kind_are_near(corpus, kind):
     def learn(seed):
         if kind == "glove":
-            settings = GloVe(size=16, epochs=60, x_max=20, seed=seed)
+            settings = GloVe(vector_size=16, epochs=60, x_max=20, seed=seed)
             batch = None if kernel() else 8  # torch's usual batches leave too few steps here
             return learn_glove(corpus.words, cooccurrences(corpus, 4), settings, batch=batch)
         batch = 8 if kind in ("softmax", "torch") else None
         settings = Word2Vec(
-            kind=kind if kind == "cbow" else "skip-gram",
-            size=16,
+            type=kind if kind == "cbow" else "skip-gram",
+            vector_size=16,
             window=4,
             negative=0 if kind == "softmax" else 5,
             epochs=4 if batch else 12,
             sample=1e-2,
-            rate=0.15 if batch else 0.1,
+            learning_rate=0.15 if batch else 0.1,
             seed=seed,
         )
         return learn_word2vec(corpus, settings, batch=batch)
