@@ -77,9 +77,9 @@ def put(what: str, who: str, step: Step, tokens: int, operations: float, most: f
 
 
 def ours(folder: Path, recipe: dict[str, Any]) -> Step:
-    recipe["train"] = {"steps": 10_000, "learning_rate": 6e-4, "precision": "bfloat16",
+    recipe["train"] = {"max_steps": 10_000, "learning_rate": 6e-4, "precision": "bfloat16",
                        "compile": True, **recipe["train"]}  # fmt: skip
-    recipe["run"] = {"folder": str(folder / "run")}
+    recipe["run"] = {"out": str(folder / "run")}
     loop = prepare(filled(read_recipe(recipe)), find_worker("cuda"), folder / "run", [])
     return loop.take_step
 

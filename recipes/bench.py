@@ -106,9 +106,9 @@ def started(recipe: Recipe, folder: Path) -> Recipe:
     model, _ = objective_of(labeled, build(labeled, lambda: texts(recipe, ())))
     model.save(folder / "start")
     tables = recipe.tables()
-    tables["model"] = {"folder": str(folder / "start")}
+    tables["model"] = {"base": str(folder / "start")}
     tables["tokenizer"] = {}
-    tables["run"] |= {"folder": str(folder / "run"), "tensorboard": False}
+    tables["run"] |= {"out": str(folder / "run"), "tensorboard": False}
     return read_recipe(tables)
 
 

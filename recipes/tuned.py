@@ -178,8 +178,8 @@ def one_task(task: str, seed: int, few: bool) -> dict[str, Any]:
         model=replace(
             whole.model,
             architecture=architecture,
-            make=("classifier",),
-            drop=("pooler",) if own.name == "tagging" else (),
+            init_missing=("classifier",),
+            ignore_unexpected=("pooler",) if own.name == "tagging" else (),
             labels=tuple(labels),
         ),
         data=replace(
@@ -190,10 +190,10 @@ def one_task(task: str, seed: int, few: bool) -> dict[str, Any]:
         objective=(replace(own, options=options),),
         train=replace(
             whole.train,
-            steps=whole.train.max_steps // len(ALONE),
-            warmup=whole.train.num_warmup_steps // len(ALONE),
+            max_steps=whole.train.max_steps // len(ALONE),
+            warmup_steps=whole.train.num_warmup_steps // len(ALONE),
         ),
-        run=replace(whole.run, folder=f"runs/tuned/{task}-{seed}"),
+        run=replace(whole.run, out=f"runs/tuned/{task}-{seed}"),
     )
     return ours(cut(recipe) if few else recipe)
 

@@ -155,8 +155,8 @@ def rehearse(side: str, recipe: Recipe, folder: Path, device: torch.device) -> N
         few = replace(
             recipe,
             data=replace(recipe.data, train=recipe.data.validation),
-            train=replace(recipe.train, steps=8, warmup=2),
-            run=replace(recipe.run, folder=str(folder / "rehearsal")),
+            train=replace(recipe.train, max_steps=8, warmup_steps=2),
+            run=replace(recipe.run, out=str(folder / "rehearsal")),
         )
         if side == "ours":
             gf.train(few, restart=True, device=str(device))

@@ -59,7 +59,7 @@ def test_both_sides_start_alike(place, name):
     learned = peer.examples(recipe.data.train)
     run = gf.train(recipe, device="cpu")
     assert run.finished is not None
-    valid = peer.perplexity(peer.examples(recipe.data.valid))
+    valid = peer.perplexity(peer.examples(recipe.data.validation))
     assert run.finished["best"] == pytest.approx(valid, rel=1e-4)
     assert len(learned) == 24
     model = gf.load(place / "start")

@@ -244,7 +244,7 @@ def test_a_recipe_runs(name, zoo, made, monkeypatch):
             text = (made / f"data/zoo/reader/train-{task}.jsonl").read_text("utf-8")
             (made / f"data/zoo/reader/taught-{task}.jsonl").write_text(text)
         assert {*recipe.objective[0].options["labels"]} >= {"work", "home"}
-    if recipe.data.batching == "buckets":
+    if recipe.data.batching == "bucket":
         settings += [
             "data.tokens_per_batch=100",
             "data.max_batch_shapes=2",

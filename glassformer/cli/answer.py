@@ -55,7 +55,7 @@ Squad = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", help="Where answers go by id, as SQuAD's script reads them."),
+    typer.Option("--out", help="Where answers go by id, as SQuAD's script reads them."),
     OutputPath(default=lambda given: Path("predictions.json") if given["squad"] else None),
 ]
 COLUMNS = (

@@ -44,7 +44,7 @@ def index(
         int | None, typer.Option(help="Tokens of a passage at most (200).")
     ] = None,
     pooling: PoolingOption = None,
-    dtype: Annotated[
+    vector_dtype: Annotated[
         Literal["float16", "float32"] | None, typer.Option(help="Of the vectors on disk (float16).")
     ] = None,
     on_error: OnErrorOption = "stop",
@@ -59,7 +59,7 @@ def index(
     """
     from glassformer.loading import open_index
 
-    given = {"patterns": pattern, "length": max_length, "pooling": pooling, "kept": dtype}
+    given = {"patterns": pattern, "max_length": max_length, "pooling": pooling, "vector_dtype": vector_dtype}
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     made = open_index(folder, with_adapter(model, adapter, device), texts, device, **settings)
     try:

@@ -73,8 +73,8 @@ class Seq2SeqOptions:
 
         turned = {k: v for k, v in vars(self).items() if k in KINDS and v is not None}
         frame = {
-            "length": self.max_source_length,
-            "prefix": self.source_prefix,
+            "max_source_length": self.max_source_length,
+            "source_prefix": self.source_prefix,
             "separator": self.separator,
         }
         return {**frame, **turned, **knobs_of(self.sets or [])}

@@ -79,7 +79,7 @@ def train(
     ] = None,
     x_max: Annotated[float, typer.Option(help="glove: counts from here on matter equally.")] = 100,
     alpha: Annotated[float, typer.Option(help="glove: how fast smaller ones matter less.")] = 0.75,
-    lowercase: Annotated[bool, typer.Option("--lower", help="In small letters.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="In small letters.")] = False,
     num_workers: Annotated[
         int, typer.Option(help="Threads; with 1 the same seed gives the same bytes.")
     ] = 1,
@@ -88,20 +88,20 @@ def train(
 ) -> None:
     """Learn vectors: words between spaces, sentences in lines. Ctrl-C leaves nothing behind.
 
-    $ glassformer vectors train text.txt --out vectors.bin --size 200
+    $ glassformer vectors train text.txt --out vectors.bin --vector-size 200
     """
     from glassformer.word_vectors import GloVe, Word2Vec, check_target, read_corpus, write_vectors
 
     if type not in KINDS:
-        raise ConfigError(f"--kind is one of {', '.join(KINDS)}, not {type!r}.")
+        raise ConfigError(f"--type is one of {', '.join(KINDS)}, not {type!r}.")
     shared: dict[str, Any] = {
-        "size": vector_size,
+        "vector_size": vector_size,
         "window": window,
         "epochs": epochs,
         "seed": seed,
-        "workers": num_workers,
+        "num_workers": num_workers,
     }
-    shared |= {} if learning_rate is None else {"rate": learning_rate}
+    shared |= {} if learning_rate is None else {"learning_rate": learning_rate}
     plan: Word2Vec | GloVe = (
         GloVe(**shared, x_max=x_max, alpha=alpha)
         if type == "glove"

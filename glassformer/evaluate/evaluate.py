@@ -85,9 +85,9 @@ def evaluate(
         encoding: Encoding of the files.
         on_error: "stop" at an invalid record, or "skip" it.
         limit: Maximum number of records.
-        shots: Number of answered examples before each question, for language model benchmarks.
+        num_fewshot: Number of answered examples before each question, for language model benchmarks.
         examples: Data to draw these examples from; by default `data` itself.
-        draws: Bootstrap resamples of the records; 0 for no confidence intervals.
+        n_resamples: Bootstrap resamples of the records; 0 for no confidence intervals.
         seed: Seed of the resamples.
         confidence: Level of the confidence intervals: Wilson intervals for the proportion of
             correct records, BCa bootstrap intervals for other metrics.

@@ -105,8 +105,8 @@ class Answerer:
         threshold: The minimum margin of an answer; below it there is no answer. The default is that
             of config.json; without any, there is always an answer.
         n_best: The number of alternatives.
-        longest: The maximum length of an answer in tokens.
-        question: The maximum number of tokens of the question.
+        max_answer_length: The maximum length of an answer in tokens.
+        max_question_length: The maximum number of tokens of the question.
         max_length: The tokens of a window, including the question.
         stride: The tokens between the starts of two windows.
         head: The name of the head, if the model has several.

@@ -91,7 +91,7 @@ class Embedder:
                 the mean if its folder does not set one.
             normalize: Whether to scale vectors to length 1.
             prompt: The name of one of the model's prompts ("query").
-            length: The maximum number of tokens; longer texts are truncated.
+            max_length: The maximum number of tokens; longer texts are truncated.
         """
         require_text(model)
         own = model.pooling or Pooling()

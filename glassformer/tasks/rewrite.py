@@ -48,10 +48,10 @@ class Rewriter:
         verb: The task, for error messages.
         task: The name under which config.json may have settings of the task.
         given: The user's generation options.
-        prefix: The text before each source; the default is that of config.json.
+        source_prefix: The text before each source; the default is that of config.json.
         separator: What separates source and target in a decoder-only model; the default is that of
             config.json.
-        length: The maximum number of tokens of a source.
+        max_source_length: The maximum number of tokens of a source.
         new_tokens: The maximum number of new tokens if neither `given` nor config.json sets it.
     """
 

@@ -99,7 +99,7 @@ class Translator:
             raise ConfigError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
         if source_prefix is None and self._lacks_target():
             raise ConfigError(
-                "Say which language to translate into (target_language, --to), as the tokenizer "
+                "Say which language to translate into (target_language), as the tokenizer "
                 "names them."
             )
 
@@ -159,7 +159,7 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
         addresses = require_tokenizer(model).language_tokens
         if addresses and asked[1] is None:
             raise ConfigError(
-                "Say which language to translate into (target_language, --to); the model knows "
+                "Say which language to translate into (target_language); the model knows "
                 f"{', '.join(addresses)}."
             )
         return None
@@ -172,7 +172,7 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
         return pairs[fitting[0]]
     known = ", ".join(" to ".join(pair) for pair in pairs)
     raise ConfigError(
-        f"Say which languages (source_language, target_language; --from, --to); the model "
+        f"Say which languages (source_language, target_language); the model "
         f"translates {known}."
     )
 

@@ -153,8 +153,8 @@ def _check(settings: ScheduleSettings) -> None:
         )
     if not 0 <= settings.cut_fraction < 1 or settings.ratio < 1:
         raise ConfigError(
-            f"A slanted triangle needs a cut_fraction from 0 to below 1 and a ratio of 1 or more, not "
-            f"{settings.cut_fraction} and {settings.ratio}."
+            "A slanted triangle needs a cut_fraction from 0 to below 1 and a ratio of 1 or more, "
+            f"not {settings.cut_fraction} and {settings.ratio}."
         )
     if settings.learning_rate <= 0:
         raise ConfigError(f"A learning rate is above 0, not {settings.learning_rate}.")

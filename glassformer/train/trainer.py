@@ -107,10 +107,12 @@ def stopped_explained(recipe: Recipe) -> Iterator[None]:
     except TrainingInterrupted:
         raise
     except KeyboardInterrupt:
-        folder = Path(recipe.run.out)
+        folder, steps = Path(recipe.run.out), recipe.train.max_steps
         done = Run(folder, recipe).step
+        last = "" if steps is None else f" of {steps}"
         raise TrainingInterrupted(
-            f"Stopped; step {done} is saved in {folder}, and the same command goes on from there."
+            f"Stopped; step {done}{last} is saved in {folder}, and the same command goes on from "
+            "there."
             if done
             else "Stopped before the first checkpoint; the same command begins again."
         ) from None

@@ -58,7 +58,7 @@ def read_corpus(
     Args:
         files: Text files in UTF-8; they are read twice.
         min_count: Minimum number of occurrences of a word.
-        lower: Whether to convert the text to lowercase.
+        lowercase: Whether to convert the text to lowercase.
         watch: Called with the number of bytes read so far, over both passes.
     """
     counter: Counter[str] = Counter()

@@ -43,7 +43,8 @@ class GloVe:
     num_workers: int = 1  # with one, the same seed gives bitwise identical vectors
 
     def __post_init__(self) -> None:
-        check(self, size=1, window=1, epochs=1, x_max=0, alpha=0, rate=0, seed=0, workers=1)
+        least = {"vector_size": 1, "window": 1, "epochs": 1, "x_max": 0, "alpha": 0}
+        check(self, **least, learning_rate=0, seed=0, num_workers=1)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class Word2Vec:
     negative: int = 5  # negative samples per word; 0: full softmax over all words
     epochs: int = 5
     sample: float = 1e-3  # words with a higher relative frequency are subsampled; 0: none
-    learning_rate: float = 0.025  # decreases linearly to `floor`
+    learning_rate: float = 0.025  # decreases linearly to `min_lr`
     min_lr: float = 1e-4
     seed: int = 1
     num_workers: int = 1  # with one, the same seed gives bitwise identical vectors
@@ -39,8 +39,9 @@ class Word2Vec:
 
     def __post_init__(self) -> None:
         if self.type not in ("skip-gram", "cbow"):
-            raise ConfigError(f"kind is skip-gram or cbow, not {self.type!r}.")
-        check(self, size=1, window=1, negative=0, epochs=1, sample=0, rate=0, workers=1, seed=0)
+            raise ConfigError(f"type is skip-gram or cbow, not {self.type!r}.")
+        least = {"vector_size": 1, "window": 1, "negative": 0, "epochs": 1, "sample": 0}
+        check(self, **least, learning_rate=0, num_workers=1, seed=0)
 
 
 def check(settings: object, **least: float) -> None:

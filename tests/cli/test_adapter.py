@@ -91,7 +91,7 @@ def test_the_adapter_is_heard(glassformer, home, monkeypatch, way):
     assert found["probabilities"] == pytest.approx(wanted.probabilities, abs=1e-5)
     vector = json.loads(said("embed", "bert", TEXT, "--json"))["vector"]
     assert vector == pytest.approx(bert.embed(TEXT).tolist(), abs=1e-5)
-    judged = json.loads(said("evaluate", "bert", "data.jsonl", "--draws", "0", "--json"))
+    judged = json.loads(said("evaluate", "bert", "data.jsonl", "--n-resamples", "0", "--json"))
     right = [one.label == "good" for one in bert.classify(TEXTS)]
     assert judged["figures"]["accuracy"]["value"] == pytest.approx(sum(right) / len(right))
     assert "BertForSequenceClassification" in said("inspect", "bert")

@@ -14,20 +14,20 @@ from glassformer.train.loop import Loop
 RECIPE = """
 [model]
 preset = "gpt2"
-layers = 1
-heads = 2
-width = 16
-context = 16
+num_layers = 1
+num_heads = 2
+hidden_size = 16
+context_length = 16
 [tokenizer]
-kind = "char"
+type = "char"
 [data]
 train = "train.txt"
-valid = "valid.txt"
+validation = "valid.txt"
 [train]
-steps = 6
-batch = 4
+max_steps = 6
+batch_size = 4
 [run]
-folder = "run"
+out = "run"
 """
 
 

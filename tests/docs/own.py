@@ -18,17 +18,17 @@ REVIEWS = [{"text": "Slow and dull.", "label": "bad"}, {"text": "A joy to read."
 RECIPE = """
 [model]
 preset = "gpt2"
-layers = 1
-heads = 2
-width = 16
-context = 16
+num_layers = 1
+num_heads = 2
+hidden_size = 16
+context_length = 16
 [tokenizer]
-kind = "char"
+type = "char"
 [data]
 train = "text.txt"
 [train]
-steps = 3
-batch = 2
+max_steps = 3
+batch_size = 2
 """
 SIZES = {
     "num_hidden_layers": 1,

@@ -145,7 +145,7 @@ def test_an_adapter_does_not_change_how_its_model_pools(place):
 def test_a_lens_in_a_models_folder_removes_nothing(glassformer, tmp_path):
     gf.load("shakespeare").save(tmp_path / "m", shard_bytes=400_000)
     before = {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()}
-    words = ("To be, or not to be", "--steps", "1", "--out", str(tmp_path / "m"))
+    words = ("To be, or not to be", "--max-steps", "1", "--out", str(tmp_path / "m"))
     code, _, said = glassformer("lens", str(tmp_path / "m"), *words)
     assert (code == 0) == (tmp_path / "m" / "lens.json").exists(), said
     for name, content in before.items():
@@ -154,7 +154,7 @@ def test_a_lens_in_a_models_folder_removes_nothing(glassformer, tmp_path):
 
 def test_files_of_something_else_with_the_names_of_a_lens_stay(tmp_path, glassformer):
     (tmp_path / "lens.json").write_text('{"camera": 50}')
-    words = ("To be, or not to be", "--steps", "1", "--out", str(tmp_path))
+    words = ("To be, or not to be", "--max-steps", "1", "--out", str(tmp_path))
     code, _, said = glassformer("lens", "shakespeare", *words)
     assert code == 1 and "lens.json is not of a tuned lens" in said and "tuned_lens" in said
     assert [path.name for path in tmp_path.iterdir()] == ["lens.json"]

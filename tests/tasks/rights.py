@@ -41,8 +41,8 @@ RIGHTS = [  # German, English, French, and what it is about
     ),
 ]
 GERMAN, ENGLISH, FRENCH, ABOUT = (list(side) for side in zip(*RIGHTS, strict=True))
-BOTH = {"preset": "transformer-base", "heads": 2, "width": 48, "ffn": 96, "layers": 1}
-ALONE = {"preset": "gpt2", "heads": 2, "width": 48, "layers": 2}
+BOTH = {"preset": "transformer-base", "num_heads": 2, "hidden_size": 48, "intermediate_size": 96, "num_layers": 1}
+ALONE = {"preset": "gpt2", "num_heads": 2, "hidden_size": 48, "num_layers": 2}
 
 
 def learn(folder: Path, records: list[dict[str, str]], model: dict[str, Any], **tables: Any) -> Any:

@@ -31,7 +31,7 @@ def stream(tmp_path_factory):
         tmp_path_factory.mktemp("alone") / "run",
         pairs(ENGLISH, ABOUT),
         ALONE,
-        tokenizer={"kind": "byte-bpe", "size": 400},
+        tokenizer={"type": "byte-bpe", "vocab_size": 400},
         objective={"name": "continuation", "separator": "\nIn short: "},
     )
 

@@ -68,9 +68,9 @@ def recipe(folder: Path, **train) -> dict:
     data = folder.parent
     for name, text in (("train", TEXT), ("valid", TEXT[:400])):
         (data / name).write_text(text)
-    sizes = {"layers": 2, "heads": 2, "width": 16, "context": 16, "dropout": 0.0}
+    sizes = {"num_layers": 2, "num_heads": 2, "hidden_size": 16, "context_length": 16, "dropout": 0.0}
     lora = folder.name.startswith("lora")
-    adapter = {"kind": "lora", "rank": 2, "dropout": 0.0, "also": ["ln_f"]}  # whole tensors, too
+    adapter = {"type": "lora", "rank": 2, "dropout": 0.0, "modules_to_save": ["ln_f"]}  # whole tensors, too
     special = {"adapter": adapter} if lora else {}
     return {
         "model": {"base": str(data / "one/model")} if lora else {"preset": "gpt2", **sizes},
@@ -218,7 +218,7 @@ def test_processes_share_matrices_and_rows():
 
 
 def test_torchrun_trains(tmp_path):
-    whole = recipe(tmp_path / "run", steps=2, batch=4)
+    whole = recipe(tmp_path / "run", max_steps=2, batch_size=4)
     (tmp_path / "recipe.toml").write_text(toml.written(whole))
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command += ["-m", "glassformer", "train", "recipe.toml", *FSDP]

@@ -17,28 +17,28 @@ from glassformer.train.trainer import filled
 
 ISSUE = """
 [model]
-preset = "gpt2"              # a preset to create, or folder = "..." to start from a checkpoint
-layers = 4
-heads = 4
-width = 128
-context = 256
+preset = "gpt2"              # a preset to create, or base = "..." to start from a checkpoint
+num_layers = 4
+num_heads = 4
+hidden_size = 128
+context_length = 256
 [tokenizer]
-kind = "char"                # or a folder; or kind = "bpe", size = 8000 trained on the data
+type = "char"                # or a folder; or type = "bpe", vocab_size = 8000 trained on the data
 [data]
 format = "text"
 train = "train.txt"
-valid = "valid.txt"
+validation = "valid.txt"
 [objective]
 name = "causal-lm"
 [train]
-steps = 2000
-batch = 32
-accumulate = 1
+max_steps = 2000
+batch_size = 32
+gradient_accumulation_steps = 1
 learning_rate = 1e-3
 seed = 1
-save_every = 200
+save_steps = 200
 [run]
-folder = "runs/shakespeare"
+out = "runs/shakespeare"
 """
 LEAST = {"model": {"preset": "gpt2"}, "data": {"train": "a.txt"}}
 
@@ -48,10 +48,10 @@ def test_what_a_file_leaves_out_is_filled(tmp_path):
     path.write_text(ISSUE)
     recipe = read_recipe(path)
     assert recipe.model.num_layers == 4 and recipe.model.base is None
-    assert recipe.data.train == ("train.txt",)
+    assert recipe.data.train == (str(tmp_path / "train.txt"),)
     assert recipe.objective[0].name == "causal-lm"
     assert recipe.train.learning_rate == 1e-3 and recipe.train.optimizer == "adamw"
-    assert recipe.run.out == "runs/shakespeare"
+    assert recipe.run.out == str(tmp_path / "runs/shakespeare")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_overrides_are_values_of_toml():
     assert recipe.data.validation == ("v.txt", "w.txt")
     assert recipe.tokenizer.type == "bpe"
     assert recipe.model.config == {"n_inner": 64}
-    assert recipe.objective[1].options == {"probability": 0.3}
+    assert recipe.objective[1].options == {"mlm_probability": 0.3}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_overrides_are_values_of_toml():
     [
         (
             "train.step=3",
-            "The table [train] of the recipe has no key 'step'; did you mean 'steps'",
+            "The table [train] of the recipe has no key 'step'; did you mean 'max_steps'",
         ),
         ("trian.steps=3", "The recipe has no table 'trian'; did you mean 'train'?"),
         ("train.max_steps=many", "train.max_steps is 'many'; it must be a whole number."),
@@ -140,26 +140,26 @@ def test_what_does_not_fit_is_named(word, said):
     ("train", "steps"),
     [
         ({}, 100),  # of 1000
-        ({"steps": 30}, 3),
-        ({"steps": 31}, 4),
-        ({"steps": 1}, 1),
-        ({"steps": 30, "warmup_ratio": 0.5}, 15),
-        ({"steps": 30, "warmup_ratio": 0}, 0),
-        ({"steps": 30, "warmup": 100}, 100),
-        ({"steps": 30, "warmup": 0}, 0),
+        ({"max_steps": 30}, 3),
+        ({"max_steps": 31}, 4),
+        ({"max_steps": 1}, 1),
+        ({"max_steps": 30, "warmup_ratio": 0.5}, 15),
+        ({"max_steps": 30, "warmup_ratio": 0}, 0),
+        ({"max_steps": 30, "warmup_steps": 100}, 100),
+        ({"max_steps": 30, "warmup_steps": 0}, 0),
     ],
 )
 def test_the_warm_up_is_a_share_of_the_steps_unless_steps_are_given(train, steps):
     recipe = read_recipe({**LEAST, "train": train})
     assert recipe.train.num_warmup_steps == steps
     ratio = recipe.train.warmup_ratio
-    theirs = SimpleNamespace(warmup_steps=train.get("warmup", ratio))  # a share below 1
+    theirs = SimpleNamespace(warmup_steps=train.get("warmup_steps", ratio))  # a share below 1
     assert TrainingArguments.get_warmup_steps(theirs, recipe.train.max_steps) == steps
 
 
 def test_the_warm_up_is_said_once():
     with pytest.raises(
-        GlassformerError, match=r"train.warmup_steps \(steps\) or train.warmup_ratio"
+        GlassformerError, match=r"train.warmup_steps or train.warmup_ratio"
     ):
         read_recipe({**LEAST, "train": {"warmup_steps": 3, "warmup_ratio": 0.2}})
 

@@ -33,12 +33,12 @@ ROWS = [
 ]
 TEXTS = ["a lovely book of 2", "a weak play of 0", "a strange film of 1"]
 ADAPTERS: dict[str, dict[str, Any]] = {
-    "lora": {"kind": "lora", "rank": 2, "targets": ["query", "value"]},
-    "adalora": {"kind": "adalora", "rank": 3, "target_rank": 2, "final": 2},
-    "bottleneck": {"kind": "bottleneck", "width": 4},
-    "prefix": {"kind": "prefix", "tokens": 3},
-    "prompt": {"kind": "prompt", "tokens": 3},
-    "bitfit": {"kind": "bitfit"},
+    "lora": {"type": "lora", "rank": 2, "target_modules": ["query", "value"]},
+    "adalora": {"type": "adalora", "rank": 3, "target_rank": 2, "final_steps": 2},
+    "bottleneck": {"type": "bottleneck", "bottleneck_size": 4},
+    "prefix": {"type": "prefix", "num_virtual_tokens": 3},
+    "prompt": {"type": "prompt", "num_virtual_tokens": 3},
+    "bitfit": {"type": "bitfit"},
 }
 
 
@@ -114,7 +114,7 @@ def test_a_run_reloads_as_what_it_trained(home, monkeypatch, kind, glassformer):
     more = {"train": {"freeze_base": True}} if kind == "frozen" else {}
     run, wanted = trained(recipe(kind, **adapter, **more), monkeypatch)
     last = [json.loads(line) for line in run.metrics.read_text().splitlines()][-1]["valid"]
-    found = gf.evaluate(str(run.folder), "valid.jsonl", draws=0).figures["accuracy"].value
+    found = gf.evaluate(str(run.folder), "valid.jsonl", n_resamples=0).figures["accuracy"].value
     assert found == pytest.approx(last["accuracy"]) and found > 0.43
     # of AdaLoRA the triplets that were taken away are not saved, so others are added up
     close = torch.equal if kind != "adalora" else partial(torch.allclose, atol=1e-6)
@@ -184,11 +184,11 @@ def test_the_card_of_every_task_prints_code_that_works(home, monkeypatch, glassf
     head, fresh, record = RECORDS[objective]
     Path(f"{objective}.jsonl").write_text((json.dumps(record) + "\n") * 4)
     tables = recipe(f"card-{objective}", adapter=ADAPTERS["lora"], objective={"name": objective})
-    tables["train"] |= {"steps": 1, "batch": 2}
-    tables["data"] |= {"train": f"{objective}.jsonl", "valid": f"{objective}.jsonl"}
-    tables["model"] = {"folder": "base"}
+    tables["train"] |= {"max_steps": 1, "batch_size": 2}
+    tables["data"] |= {"train": f"{objective}.jsonl", "validation": f"{objective}.jsonl"}
+    tables["model"] = {"base": "base"}
     if fresh:
-        tables["model"] |= {"architecture": f"BertFor{head}", "make": fresh, "drop": ["cls"]}
+        tables["model"] |= {"architecture": f"BertFor{head}", "init_missing": fresh, "ignore_unexpected": ["cls"]}
     run = gf.train(tables)
     card = (run.folder / "README.md").read_text()
     python, shell = (re.search(rf"```{x}\n(.*?)```", card, re.DOTALL)[1] for x in ("python", "sh"))
@@ -200,7 +200,7 @@ def test_the_card_of_every_task_prints_code_that_works(home, monkeypatch, glassf
 def test_a_run_that_is_not_over(home, monkeypatch, tmp_path):
     monkeypatch.chdir(home)
     run = gf.train(recipe("lora", adapter=ADAPTERS["lora"]))
-    copy = tmp_path / "run"
+    copy = home / "runs" / "another-run"
     shutil.copytree(run.folder, copy)
     (copy / "model").rename(tmp_path / "gone")
     best = logits(gf.load(run.best))
@@ -216,12 +216,12 @@ def test_a_run_is_what_another_starts_from(home, monkeypatch):
     """Its adapter becomes part of the weights, beside which the next one stands."""
     monkeypatch.chdir(home)
     gf.train(recipe("lora", adapter=ADAPTERS["lora"]))
-    tables = recipe("further", adapter={"kind": "lora", "rank": 1})
-    tables["model"] = {"folder": "runs/lora"}
+    tables = recipe("further", adapter={"type": "lora", "rank": 1})
+    tables["model"] = {"base": "runs/lora"}
     _, wanted = trained(tables, monkeypatch)
     assert torch.equal(logits(gf.load("runs/further")), wanted)
     tables = recipe("whole")
-    tables["model"] = {"folder": "runs/lora"}
+    tables["model"] = {"base": "runs/lora"}
     _, wanted = trained(tables, monkeypatch)
     assert torch.equal(logits(gf.load("runs/whole")), wanted)
     assert transformers.AutoModelForSequenceClassification.from_pretrained("runs/whole/model")
@@ -229,7 +229,7 @@ def test_a_run_is_what_another_starts_from(home, monkeypatch):
 
 def test_a_tokenizer_of_its_own_goes_along(home, monkeypatch):
     monkeypatch.chdir(home)
-    words = {"kind": "wordpiece", "size": 50}
+    words = {"type": "wordpiece", "vocab_size": 50}
     run, wanted = trained(recipe("reading", tokenizer=words, adapter=ADAPTERS["lora"]), monkeypatch)
     shutil.rmtree(run.tokenizer)
     model = gf.load("runs/reading")
@@ -241,8 +241,8 @@ def test_a_tokenizer_of_its_own_goes_along(home, monkeypatch):
 
 def test_heads_that_were_added_for_several_objectives(home, monkeypatch):
     monkeypatch.chdir(home)
-    tables = recipe("several", adapter=ADAPTERS["lora"] | {"targets": ["attention.qkv"]})
-    tables["model"] = {"folder": "base"}
+    tables = recipe("several", adapter=ADAPTERS["lora"] | {"target_modules": ["attention.qkv"]})
+    tables["model"] = {"base": "base"}
     tables["objective"] = [{"name": "masked-lm"}, {"name": "classification"}]
     _, wanted = trained(tables, monkeypatch)
     model = gf.load("runs/several")

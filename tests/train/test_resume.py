@@ -49,28 +49,28 @@ FEW = [
 ]
 RUNS = {
     "full": (
-        {"preset": "gpt2", "layers": 1, "heads": 2, "width": 16, "context": 16},
+        {"preset": "gpt2", "num_layers": 1, "num_heads": 2, "hidden_size": 16, "context_length": 16},
         {"name": "causal-lm"},
-        {"accumulate": 2, "average": 0.9},
+        {"gradient_accumulation_steps": 2, "ema_decay": 0.9},
     ),
     "float16": (
-        {"preset": "gpt2", "layers": 1, "heads": 2, "width": 16, "context": 16},
+        {"preset": "gpt2", "num_layers": 1, "num_heads": 2, "hidden_size": 16, "context_length": 16},
         {"name": "causal-lm"},
-        {"accumulate": 2, "precision": "float16"},
+        {"gradient_accumulation_steps": 2, "precision": "float16"},
     ),
     "lora": (
-        {"folder": "base"},  # a small one beside the data
+        {"base": "base"},  # a small one beside the data
         {"name": "causal-lm"},
         {},
     ),
     "electra": (
-        {"preset": "electra-small", "layers": 1, "heads": 4, "width": 16, "context": 16}
+        {"preset": "electra-small", "num_layers": 1, "num_heads": 4, "hidden_size": 16, "context_length": 16}
         | {"settings": {"embedding_size": 16}},
         {"name": "replaced-token"},
         {},
     ),
     "mixture": (
-        {"preset": "gpt2", "layers": 1, "heads": 2, "width": 16, "context": 16},
+        {"preset": "gpt2", "num_layers": 1, "num_heads": 2, "hidden_size": 16, "context_length": 16},
         [{"name": "causal-lm"}, {"name": "causal-lm", "weight": 0.5}],
         {},
     ),
@@ -86,7 +86,7 @@ def recipe(folder: Path, kind: str = "full", **train) -> dict:
             (data / name).write_text(text)
     special = {"mask": "<mask>", "cls": "<cls>", "sep": "<sep>"} if kind == "electra" else {}
     if kind == "lora":
-        model = {"folder": str(data / "base")}
+        model = {"base": str(data / "base")}
         if not (data / "base").exists():
             tokenizer = train_tokenizer("char", texts=[TEXT])
             sizes = {"n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 16}
@@ -197,7 +197,7 @@ def test_an_interrupted_run_is_saved_and_says_how_to_go_on(tmp_path):
 
 def test_an_early_stop_is_remembered(tmp_path, monkeypatch):
     """Killed when it had stopped early and that was not yet written down."""
-    settings = {"learning_rate": 1e-12, "patience": 1, "evaluate_every": 2, "steps": 50}
+    settings = {"learning_rate": 1e-12, "early_stopping_patience": 1, "eval_steps": 2, "max_steps": 50}
     folder = tmp_path / "run"
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
         patch.setattr(Run, "finish", lambda run, how: 1 / 0)

@@ -48,7 +48,7 @@ def test_the_recipe_of_the_issue_runs(tmp_path, monkeypatch):
         "model", "plots", "recipe.toml", "run.json", "state", "tokenizer",
     ]  # fmt: skip
     kept = tomllib.loads((run.folder / "recipe.toml").read_text())
-    assert kept["train"]["lr_scheduler"] == "cosine" and kept["objective"]["memory"] == 0
+    assert kept["train"]["lr_scheduler"] == "cosine" and kept["objective"]["memory_length"] == 0
     model = gf.load(run.model)
     assert (len(model.spec.decoder.blocks), model.spec.decoder.width) == (1, 16)
     assert model.generate("To be", max_new_tokens=3).text
@@ -56,7 +56,7 @@ def test_the_recipe_of_the_issue_runs(tmp_path, monkeypatch):
 
 
 def test_test_files_are_judged_by_the_best_model(tmp_path):
-    whole = recipe(tmp_path / "run", steps=12, evaluate_every=2, average=0.0, learning_rate=0.3)
+    whole = recipe(tmp_path / "run", max_steps=12, eval_steps=2, ema_decay=0.0, learning_rate=0.3)
     (tmp_path / "data/test").write_text("and the dog sat on the log while the sun went down. " * 4)
     whole["data"]["test"] = str(tmp_path / "data/test")
     run = gf.train(whole)
@@ -78,7 +78,7 @@ def test_test_files_are_judged_by_the_best_model(tmp_path):
 
 
 def test_without_validation_files_the_last_model_is_tested(tmp_path):
-    whole = recipe(tmp_path / "run", steps=4)
+    whole = recipe(tmp_path / "run", max_steps=4)
     whole["data"] = {"train": whole["data"]["train"], "test": whole["data"]["validation"]}
     run = gf.train(whole)
     assert run.finished["best"] is None and run.finished["test"]["perplexity"] > 1
@@ -87,7 +87,7 @@ def test_without_validation_files_the_last_model_is_tested(tmp_path):
 
 
 def test_a_run_that_is_over_is_not_run_again(tmp_path):
-    whole = recipe(tmp_path / "run", steps=2)
+    whole = recipe(tmp_path / "run", max_steps=2)
     gf.train(whole)
     before = (tmp_path / "run/state/step-0000000002/notes.json").stat().st_mtime_ns
     assert gf.train(whole).finished["step"] == 2
@@ -96,8 +96,8 @@ def test_a_run_that_is_over_is_not_run_again(tmp_path):
 
 def test_another_recipe_in_the_folder_is_an_error(tmp_path):
     folder = tmp_path / "run"
-    gf.train(recipe(folder, steps=2))
-    other = recipe(folder, steps=2, learning_rate=0.02)
+    gf.train(recipe(folder, max_steps=2))
+    other = recipe(folder, max_steps=2, learning_rate=0.02)
     with pytest.raises(
         GlassformerError, match=r"another recipe \(train.learning_rate: 0.01 there, 0.02 here\)"
     ):
@@ -112,17 +112,17 @@ def test_another_recipe_in_the_folder_is_an_error(tmp_path):
 def test_a_mistake_before_the_first_checkpoint_leaves_nothing_in_the_way(tmp_path):
     folder = tmp_path / "run"
     with pytest.raises(GlassformerError, match="cannot have 5 heads"):
-        gf.train(recipe(folder, steps=2), ["model.num_heads=5"])
+        gf.train(recipe(folder, max_steps=2), ["model.num_heads=5"])
     with pytest.raises(GlassformerError, match=r"missing\.txt does not exist"):
-        gf.train(recipe(folder, steps=2), ["data.train=missing.txt"])
-    assert gf.train(recipe(folder, steps=2)).finished["step"] == 2
+        gf.train(recipe(folder, max_steps=2), ["data.train=missing.txt"])
+    assert gf.train(recipe(folder, max_steps=2)).finished["step"] == 2
 
 
 def test_an_unknown_option_is_named_before_the_folder_is_looked_at(tmp_path):
     folder = tmp_path / "run"
-    gf.train(recipe(folder, steps=2))
-    with pytest.raises(GlassformerError, match="has no option 'memroy'; did you mean 'memory'"):
-        gf.train(recipe(folder, steps=2), ["objective.memroy=4"])
+    gf.train(recipe(folder, max_steps=2))
+    with pytest.raises(GlassformerError, match="has no option 'memory_lenght'; did you mean 'memory_length'"):
+        gf.train(recipe(folder, max_steps=2), ["objective.memory_lenght=4"])
 
 
 def test_a_run_does_not_go_on_with_other_data(tmp_path):
@@ -187,11 +187,11 @@ def test_a_full_disk_when_the_best_model_is_written(tmp_path):
     said = r"best could not be written \(File too large.*\); nothing .*Checkpoints .* are whole"
     try:
         with pytest.raises(GlassformerError, match=said):
-            gf.train(recipe(folder, steps=5), ["run.tensorboard=false"], reporters=[limit])
+            gf.train(recipe(folder, max_steps=5), ["run.tensorboard=false"], reporters=[limit])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert checkpoints(folder) == ["step-0000000003"]
-    assert gf.train(recipe(folder, steps=5)).finished["step"] == 5
+    assert gf.train(recipe(folder, max_steps=5)).finished["step"] == 5
 
 
 def test_a_missing_permission_leaves_the_last_checkpoint_whole(tmp_path):
@@ -262,7 +262,7 @@ def test_a_kernel_that_cannot_promise_the_same_bits_is_named():
     ("tables", "said"),
     [
         ({"model": {"preset": "gtp2"}}, "no preset 'gtp2'"),
-        ({"model": {"preset": "gpt2", "num_heads": 5}}, "width 768 cannot have 5 heads"),
+        ({"model": {"preset": "gpt2", "num_heads": 5}}, "hidden size 768 cannot have 5 heads"),
         ({"model": {"preset": "awd-lstm", "num_heads": 2}}, "model.num_heads has no meaning"),
         ({"model": {"preset": "gpt2", "architecture": "Bert"}}, "model.architecture is 'Bert'"),
         (
@@ -298,25 +298,25 @@ def test_rows_that_are_longer_than_the_model_reads(tmp_path):
 
 
 def test_the_folder_of_a_run_stands_for_its_model(tmp_path):
-    run = gf.train(recipe(tmp_path / "run", steps=1))
+    run = gf.train(recipe(tmp_path / "run", max_steps=1))
     ways = {"folder": run.folder, "model": run.model}
     ends = []
     for name, folder in ways.items():
         model = {"model": {"base": str(folder)}, "tokenizer": {}}
-        ends.append(gf.train(recipe(tmp_path / name, steps=1) | model).model / "model.safetensors")
+        ends.append(gf.train(recipe(tmp_path / name, max_steps=1) | model).model / "model.safetensors")
     assert ends[0].read_bytes() == ends[1].read_bytes()
 
 
 def test_several_objectives_are_learned_at_once(tmp_path):
     tables = [{"name": "causal-lm", "weight": 2.0}, {"name": "causal-lm", "rate": 3.0}]
-    run = gf.train({**recipe(tmp_path / "run", steps=3), "objective": tables})
+    run = gf.train({**recipe(tmp_path / "run", max_steps=3), "objective": tables})
     entry = [entry for entry in run.entries() if "loss" in entry][-1]
     one, other = entry["parts"]["causal-lm/lm"], entry["parts"]["causal-lm-2/lm"]
     assert entry["loss"] == pytest.approx(2 * one + other)
 
 
 def test_an_adapter_is_what_learns_and_what_is_published(tmp_path):
-    run = gf.train(recipe(tmp_path / "run", "lora", steps=2))
+    run = gf.train(recipe(tmp_path / "run", "lora", max_steps=2))
     assert sorted(path.name for path in run.model.iterdir()) == [
         "adapter_config.json",
         "adapter_model.safetensors",
@@ -328,14 +328,14 @@ def test_an_adapter_is_what_learns_and_what_is_published(tmp_path):
     plain = gf.load(base).score("the cat").total
     assert gf.load(base).load_adapter(run.model).score("the cat").total != plain
     fresh = {**recipe(tmp_path / "other"), "adapter": {"type": "lora"}}
-    with pytest.raises(GlassformerError, match=r"name its folder as model\.folder"):
+    with pytest.raises(GlassformerError, match=r"name it as model\.base"):
         gf.train(fresh)
 
 
 def test_a_model_of_a_folder_is_trained_further(tmp_path):
     """And the folder stays as it was."""
     files = {path: path.read_bytes() for path in folder_of("shakespeare").iterdir()}
-    whole = recipe(tmp_path / "run", steps=2, batch=1)
+    whole = recipe(tmp_path / "run", max_steps=2, batch_size=1)
     del whole["tokenizer"]
     run = gf.train({**whole, "model": {"base": "shakespeare"}}, ["data.sequence_length=8"])
     assert all(path.read_bytes() == data for path, data in files.items())

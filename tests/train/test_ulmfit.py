@@ -48,18 +48,18 @@ def recipe(name: str, folder: Path, **train) -> dict:
     tables = read_recipe(RECIPES / f"ulmfit-{name}.toml").tables()
     ending = "txt" if name == "language-model" else "tsv"
     tables["data"] |= {"train": str(folder / f"train.{ending}")}
-    tables["data"] |= {"valid": str(folder / f"valid.{ending}"), "processes": 1}
+    tables["data"] |= {"validation": str(folder / f"valid.{ending}"), "num_workers": 1}
     if tables["objective"]["name"] == "causal-lm":
-        tables["data"]["sequence_length"] = tables["objective"]["memory"] = 14
+        tables["data"]["sequence_length"] = tables["objective"]["memory_length"] = 14
         tables["train"]["batch_size"] = 8
     if name == "language-model":
         tables["model"]["config"] = {**tables["model"]["config"], **SIZES}
-        tables["train"] |= {"average_after": 1, "learning_rate": 8.0}
+        tables["train"] |= {"averaging_patience": 1, "learning_rate": 8.0}
     else:
         earlier = {"fine-tuning": "language-model", "classifier": "fine-tuning"}[name]
         tables["model"]["base"] = str(folder / earlier / "best")
-    tables["train"] |= {"steps": STEPS, "evaluate_every": 4, "save_every": 0} | train
-    tables["run"] = {"folder": str(folder / name), "tensorboard": False, "log_every": 1}
+    tables["train"] |= {"max_steps": STEPS, "eval_steps": 4, "save_steps": 0} | train
+    tables["run"] = {"out": str(folder / name), "tensorboard": False, "logging_steps": 1}
     return tables
 
 
@@ -113,7 +113,7 @@ def test_averaging_begins_when_evaluations_get_worse(language_model):
 def test_the_average_is_the_mean_of_all_weights_since(place, language_model):
     """Weights of every step, seen as the run goes by again, stopped now and then."""
     since = notes(language_model)["averaged"]
-    said = recipe("language-model", place, save_every=1)
+    said = recipe("language-model", place, save_steps=1)
     said["run"]["out"] = str(place / "again")
     watch = Watch(place / "again", stops=(since // 2, since + 1, STEPS - 4))
     for _ in watch.stops:
@@ -132,7 +132,7 @@ def test_the_average_is_the_mean_of_all_weights_since(place, language_model):
 def test_a_classifier_learns_from_what_a_language_model_knows(place, fine_tuned):
     judged = [line["valid"]["loss"] for line in lines(fine_tuned) if "valid" in line]
     assert judged[-1] < judged[0]
-    said = recipe("classifier", place, batch=16, unfreeze_every=6, bptt=6)
+    said = recipe("classifier", place, batch_size=16, gradual_unfreezing_steps=6, bptt=6)
     run = gf.train(said)
     assert run.finished["best"] == 1.0
     best = gf.load(run.best).net.eval()

@@ -77,10 +77,10 @@ def tune_lens(
         head: The head, by default the first that reads every position.
         folder: The folder to save the lens in. An interrupted training resumes there when called
             again with the same arguments.
-        steps: The number of steps.
-        tokens: The number of tokens per step.
-        rate: Adam's learning rate, by default 1 / width.
-        length: The maximum number of tokens per window.
+        max_steps: The number of steps.
+        tokens_per_batch: The number of tokens per step.
+        learning_rate: Adam's learning rate, by default 1 / width.
+        max_length: The maximum number of tokens per window.
         seed: The random seed.
         progress: Called after each step.
 

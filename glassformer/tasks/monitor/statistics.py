@@ -4,8 +4,8 @@ The rule: when a time bucket is complete, the share of each label in it is compa
 in the buckets before it. Two tests must both be significant: Fisher's exact test, which is valid
 for few texts, and a two-proportion t-test whose variance is the observed variance between the
 earlier buckets (at least binomial). The larger of the two p-values counts, with Holm's correction
-over all labels. An alert is raised if it is below `alpha`, the share changed by at least `min_change`,
-and there were enough texts.
+over all labels. An alert is raised if it is below `alpha`, the share changed by at least
+`min_change`, and there were enough texts.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class AlertRule:
             f"(at least {self.min_buckets} with texts) by {self.min_change:.1%} or more, in a "
             f"bucket of at least {self.min_texts} texts, and both Fisher's exact test and a "
             "two-proportion t-test with the variance between those buckets say so: the larger "
-            f"p-value, after Holm's correction over all labels, is below {self.alpha:g}. So at most {self.alpha:g} of "
-            "the buckets raise a false alarm."
+            f"p-value, after Holm's correction over all labels, is below {self.alpha:g}. So at most "
+            f"{self.alpha:g} of the buckets raise a false alarm."
         )
 
 

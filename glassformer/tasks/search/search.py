@@ -92,7 +92,7 @@ class Index:
         name: str = "",
         pooling: str | Sequence[str] | None = None,
         max_length: int | None = None,
-        dtype: Kept = "float16",
+        vector_dtype: Kept = "float16",
         patterns: Sequence[str] = PATTERNS,
     ) -> Index:
         """Creates an empty index.
@@ -103,12 +103,12 @@ class Index:
             texts: The folder of the texts.
             name: The path from which the model can be loaded again.
             pooling: The pooling modes; the default is the model's own.
-            length: The maximum number of tokens of a passage.
-            kept: The dtype of the stored vectors.
+            max_length: The maximum number of tokens of a passage.
+            vector_dtype: The dtype of the stored vectors.
             patterns: The file name patterns to index.
         """
-        if dtype not in ("float16", "float32"):
-            raise ConfigError(f"Vectors are kept as float16 or float32, not {dtype!r}.")
+        if vector_dtype not in ("float16", "float32"):
+            raise ConfigError(f"Vectors are kept as float16 or float32, not {vector_dtype!r}.")
         embedder = Embedder.of(model, pooling, normalize=True)
         frame = len(require_tokenizer(model).encode(""))
         room = None if embedder.length is None else embedder.length - frame
@@ -124,7 +124,7 @@ class Index:
             "patterns": list(patterns),
             "length": max_length or min(LENGTH, room or LENGTH),
             "width": embedder.width,
-            "kept": dtype,
+            "kept": vector_dtype,
             "pooling": embedder.pooling.record(),
         }
         return cls(IndexRows.create(Path(folder), header), model)

@@ -11,12 +11,12 @@ from glassformer.train.data import DataSettings, make_loader, prepare
 from tests.train.data.letters import Letters
 
 SETTINGS = {
-    "stream": DataSettings(batching="stream", sequence_length=16),
-    "varying": DataSettings(batching="varying", sequence_length=16),
+    "stream": DataSettings(batching="concatenate", sequence_length=16),
+    "varying": DataSettings(batching="variable-bptt", sequence_length=16),
     "pack": DataSettings(batching="pack", sequence_length=80),
-    "single": DataSettings(batching="single"),
-    "buckets": DataSettings(batching="buckets", tokens_per_batch=300),
-    "shapes": DataSettings(batching="buckets", tokens_per_batch=300, max_batch_shapes=3),
+    "single": DataSettings(batching="pad"),
+    "buckets": DataSettings(batching="bucket", tokens_per_batch=300),
+    "shapes": DataSettings(batching="bucket", tokens_per_batch=300, max_batch_shapes=3),
 }
 
 
@@ -25,7 +25,7 @@ def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     lines = [f"{i} " + "word " * (i * 7 % 13) for i in range(100)]
     (folder / "a.txt").write_text("\n".join(lines))
-    settings = DataSettings(train=(str(folder / "a.txt"),), document_boundary="lines")
+    settings = DataSettings(train=(str(folder / "a.txt"),), document_boundary="line")
     return prepare(settings, "train", Letters(), folder / "cache", about={})
 
 
@@ -128,14 +128,14 @@ def test_what_is_drawn_is_drawn_anew(store):
 
 def test_the_objective_says_what_the_recipe_does_not(store):
     made = make_loader(
-        DataSettings(), store, Letters("stream", beyond=1), context=32, seed=1, batch=2, ahead=0
+        DataSettings(), store, Letters("concatenate", beyond=1), context=32, seed=1, batch=2, ahead=0
     )
     assert made.batches(0)[0].inputs["tokens"].shape == (2, 33)
-    with pytest.raises(GlassformerError, match=r"say data\.length"):
+    with pytest.raises(GlassformerError, match=r"say data\.sequence_length"):
         make_loader(DataSettings(), store, Letters(), context=None, seed=1, batch=2)
     with pytest.raises(GlassformerError, match=r"needs data\.tokens"):
-        DataSettings(batching="buckets")
-    with pytest.raises(GlassformerError, match=r"data\.shapes is for .*buckets"):
+        DataSettings(batching="bucket")
+    with pytest.raises(GlassformerError, match=r"data\.max_batch_shapes is for .*bucket"):
         DataSettings(max_batch_shapes=4)
 
 

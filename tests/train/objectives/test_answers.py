@@ -66,7 +66,7 @@ def made(name: str, folder: Path):
         teacher = readers.make(family, kind, labels)
         teacher.net.float()
         teacher.save(folder / "teacher")
-        options = {"teacher": str(folder / "teacher"), "task": "classification", "cosine": 1.0}
+        options = {"teacher": str(folder / "teacher"), "task": "classification", "cosine_weight": 1.0}
     return model, make_objective(name, model, options)
 
 
@@ -166,19 +166,19 @@ def test_recipes(tmp_path):
         },
         "run": {"out": str(tmp_path / "teacher")},
     }
-    recipe["model"] |= {"layers": 2, "heads": 2, "width": 16, "ffn": 24, "context": 64}
+    recipe["model"] |= {"num_layers": 2, "num_heads": 2, "hidden_size": 16, "intermediate_size": 24, "context_length": 64}
     teacher = gf.train(recipe)
     assert gf.load(teacher.model).spec.labels == LABELS
-    recipe["model"] |= {"layers": 1}
+    recipe["model"] |= {"num_layers": 1}
     recipe["tokenizer"] = {"folder": str(teacher.model)}
     recipe["objective"] = {
         "name": "distillation",
         "teacher": str(teacher.model),
         "task": "classification",
-        "settings": {"smoothing": 0.1},
-        "cosine": 0.5,
+        "task_options": {"label_smoothing": 0.1},
+        "cosine_weight": 0.5,
     }
-    recipe["run"] = {"folder": str(tmp_path / "student")}
+    recipe["run"] = {"out": str(tmp_path / "student")}
     student = gf.train(recipe)
     (valid,) = [entry["valid"] for entry in student.entries() if "valid" in entry]
     assert {"loss.classify", "loss.soft", "loss.cosine", "accuracy", "matthews"} <= set(valid)

@@ -94,7 +94,7 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["causal-lm", "permutation-lm"])
 def test_a_memory_comes_from_the_rows_before(name, tmp_path):
-    model, objective = make(name, memory=8)
+    model, objective = make(name, memory_length=8)
     objective.double().eval()
     loader = loader_of(name, objective, tmp_path, across=True)
     (batch,) = loader.batches(0)
@@ -127,7 +127,7 @@ def test_names_and_options_that_there_are_not():
     with pytest.raises(GlassformerError, match="needs the option 'parts'"):
         make_objective("mixture", model, {})
     assert make_objective("masked-lm", model, {}, length=30).length == 30
-    assert make_objective("masked-lm", model, {"length": 20}, length=30).length == 20
+    assert make_objective("masked-lm", model, {"max_length": 20}, length=30).length == 20
 
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "train.md").read_text("utf-8")
