@@ -42,7 +42,8 @@ def ours(folder: Path, shape: tuple[int, ...], compile: bool) -> Side:
         "tokenizer": {"type": "char"},
         "data": {"format": "text", "train": str(folder / "train.txt")},
         "objective": {"name": "causal-lm"},
-        "train": {"max_steps": 10_000, "batch_size": batch, "learning_rate": 1e-3, "compile": compile},
+        "train": {"max_steps": 10_000, "batch_size": batch, "learning_rate": 1e-3,
+                  "compile": compile},
         "run": {"out": str(folder / "run")},
     }  # fmt: skip
     loop = prepare(filled(read_recipe(recipe)), find_worker("cpu"), folder / "run", [])

@@ -28,8 +28,8 @@ from bench import RESULTS, SEEDS, Bench, Rows, known, put, show
 BODIES = {"electra": "discriminator_predictions", "masked": "generator"}  # heads to leave out
 TASKS = {"cola": "matthews", "sst2": "accuracy", "stsb": "spearman"}
 
-SMALL = ("model.num_layers=1", "model.num_heads=2", "model.hidden_size=16", "train.max_steps=12", "train.batch_size=4",
-         "train.warmup_steps=2", "train.compile=false")  # fmt: skip
+SMALL = ("model.num_layers=1", "model.num_heads=2", "model.hidden_size=16", "train.max_steps=12",
+         "train.batch_size=4", "train.warmup_steps=2", "train.compile=false")  # fmt: skip
 TRIAL = {
     "shakespeare": (*SMALL, "model.context_length=32", "train.eval_steps=6"),
     "wikitext2": (*SMALL, "model.intermediate_size=32", "train.eval_steps=6"),

@@ -29,7 +29,7 @@ class Peer:
         (objective,) = recipe.objective
         self.recipe, self.device = recipe, device
         room = hf.AutoConfig.from_pretrained(recipe.model.base).max_position_embeddings
-        self.length = int(objective.options.get("length") or room)
+        self.length = int(objective.options.get("max_length") or room)
         hf.set_seed(recipe.train.seed)
         hf.logging.set_verbosity_error()
         hf.logging.disable_progress_bar()
@@ -77,7 +77,7 @@ class Peer:
             lora = peft.LoraConfig(
                 r=given["rank"],
                 lora_alpha=16,
-                target_modules=list(given["targets"]),
+                target_modules=list(given["target_modules"]),
                 modules_to_save=["classifier"],
             )
             model = peft.get_peft_model(model, lora)

@@ -70,8 +70,8 @@ class Peer:
                 labels = [IGNORED] * len(before) + target
                 made.append({"input_ids": before + target, "labels": labels})
             else:
-                source = source[: self.options["source_length"]]
-                target = [*target[: self.options["target_length"] - 1], eos]
+                source = source[: self.options["max_source_length"]]
+                target = [*target[: self.options["max_target_length"] - 1], eos]
                 made.append({"input_ids": source, "labels": target})
         return [{k: torch.tensor(ids) for k, ids in example.items()} for example in made]
 
@@ -144,7 +144,7 @@ class Peer:
         model.train()
         for batch in reading:
             with self.autocast():
-                loss = self.loss(batch, self.options.get("smoothing", 0.0))
+                loss = self.loss(batch, self.options.get("label_smoothing", 0.0))
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
             optimizer.step()

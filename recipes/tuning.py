@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from bench import ROOT
+from glassformer.train.data.files import find_files
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.zoo import published as real
 
@@ -82,7 +83,7 @@ def cut(recipe: Recipe) -> Recipe:
     folder = Path("runs/few") / Path(recipe.run.out).name
     folder.mkdir(parents=True, exist_ok=True)
     made: list[str] = []
-    for path in sorted(path for file in recipe.data.train for path in ROOT.glob(file)):
+    for path in sorted(find_files(recipe.data.train)):
         made.append(str(folder / path.name))
         Path(made[-1]).write_text(few_of(path.read_text("utf-8"), path.suffix), "utf-8")
     return replace(recipe, data=replace(recipe.data, train=tuple(made), test=tuple(made)))

@@ -46,8 +46,8 @@ FRESH = (
     "model.intermediate_size=32",
     "tokenizer.vocab_size=400",
 )
-TRIAL = ("train.max_steps=4", "train.warmup_steps=2", "train.precision=float32", "train.compile=false",
-         "train.batch_size=2", "run.logging_steps=2")  # fmt: skip
+TRIAL = ("train.max_steps=4", "train.warmup_steps=2", "train.precision=float32",
+         "train.compile=false", "train.batch_size=2", "run.logging_steps=2")  # fmt: skip
 
 
 @dataclass(frozen=True)

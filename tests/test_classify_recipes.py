@@ -15,7 +15,9 @@ from glassformer.train.recipe import read_recipe
 from glassformer.train.trainer import dry_run
 
 ROOT = Path(__file__).parent.parent
-RECIPES = {path.stem: path for path in sorted((ROOT / "recipes/classify").glob("*.toml"))}
+RECIPES = {
+    path.stem: path.relative_to(ROOT) for path in sorted(ROOT.glob("recipes/classify/*.toml"))
+}
 TINY = ["train.batch_size=2", "data.tokens_per_batch=200", "data.num_workers=1"]
 BODY = ["model.base=body"]  # in the place of real:minilm
 FRESH = [
@@ -31,6 +33,7 @@ TEXT = "The old miller, number {}, walked to the river"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
+    (folder / "recipes").symlink_to(ROOT / "recipes")  # their data is beside them
     rows = [(TEXT.format(i), ("yes", "no", "so")[i % 3]) for i in range(40)]
 
     def put(name: str, content: str, encoding: str = "utf-8") -> None:

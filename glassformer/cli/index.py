@@ -59,7 +59,12 @@ def index(
     """
     from glassformer.loading import open_index
 
-    given = {"patterns": pattern, "max_length": max_length, "pooling": pooling, "vector_dtype": vector_dtype}
+    given = {
+        "patterns": pattern,
+        "max_length": max_length,
+        "pooling": pooling,
+        "vector_dtype": vector_dtype,
+    }
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     made = open_index(folder, with_adapter(model, adapter, device), texts, device, **settings)
     try:

@@ -80,7 +80,9 @@ def lens(
         say(f"interrupted; {folder} has what was learned, and the same command goes on.")
         raise typer.Exit(130) from None
     known = None if targets is None else targets[held]
-    found = lens_divergence(model, texts[held], tuned, head=head, targets=known, length=max_length)
+    found = lens_divergence(
+        model, texts[held], tuned, head=head, targets=known, max_length=max_length
+    )
     columns = (Column("stage", 20), Column("logit lens", 10, right=True))
     rows = ResultRows((*columns, Column("tuned lens", 10, right=True)), reading.as_json)
     for stage, plain, better in zip(found.labels["stage"], *found.tolist(), strict=True):

@@ -15,9 +15,7 @@ from glassformer.cli.text_task import TextTaskOptions
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
 
-From = Annotated[
-    str | None, typer.Option(help="Of the text, as the model names its languages.")
-]
+From = Annotated[str | None, typer.Option(help="Of the text, as the model names its languages.")]
 To = Annotated[str | None, typer.Option(help="Of the translation.")]
 SplitOption = Annotated[
     Literal["parts", "sentences", "none"] | None,

@@ -172,8 +172,7 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
         return pairs[fitting[0]]
     known = ", ".join(" to ".join(pair) for pair in pairs)
     raise ConfigError(
-        f"Say which languages (source_language, target_language); the model "
-        f"translates {known}."
+        f"Say which languages (source_language, target_language); the model translates {known}."
     )
 
 

@@ -21,7 +21,15 @@ def model(tmp_path_factory):
 def test_a_lens_lies_with_its_model_and_is_nearer_to_the_end(glassformer, model, tmp_path):
     lines = [f"ROMEO: Is the {what} so young?" for what in ("day", "night", "king") * 4]
     (tmp_path / "texts.txt").write_text("\n".join(lines))
-    words = ("--file", str(tmp_path / "texts.txt"), "--max-steps", "8", "--tokens-per-batch", "64", "--json")
+    words = (
+        "--file",
+        str(tmp_path / "texts.txt"),
+        "--max-steps",
+        "8",
+        "--tokens-per-batch",
+        "64",
+        "--json",
+    )
     code, shown, _ = glassformer("lens", str(model), *words)
     assert code == 0
     rows = [json.loads(line) for line in shown.splitlines()]

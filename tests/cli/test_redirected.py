@@ -56,7 +56,9 @@ class Example:
 EXAMPLES = {
     "open": Example("zoo:letters --check --port 0", numbers=True),
     "inspect": Example("zoo:letters"),
-    "lens": Example("zoo:letters {data}/stories.txt --max-steps 1 --tokens-per-batch 16 --max-length 8 --out lens"),
+    "lens": Example(
+        "zoo:letters {data}/stories.txt --max-steps 1 --tokens-per-batch 16 --max-length 8 --out lens"
+    ),
     "check": Example("zoo:shakespeare"),
     "families": Example(""),
     "zoo": Example(""),
@@ -77,7 +79,9 @@ EXAMPLES = {
     "evaluate": Example("zoo:reader {data}/reviews.csv --head sentiment --n-resamples 10"),
     "runs": Example("{data}/runs"),
     "scaling": Example("{data}/runs"),
-    "vectors train": Example("{data}/words.txt --out v.txt --vector-size 4 --epochs 1", writes="v.txt"),
+    "vectors train": Example(
+        "{data}/words.txt --out v.txt --vector-size 4 --epochs 1", writes="v.txt"
+    ),
     "vectors evaluate": Example("{data}/space.txt --analogies {data}/questions.txt"),
     "vectors nearest": Example("{data}/space.txt king"),
     "vectors analogy": Example("{data}/space.txt man king woman"),

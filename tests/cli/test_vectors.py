@@ -20,7 +20,17 @@ def text(tmp_path):
 @pytest.mark.parametrize("name", ["v.txt", "v.bin"])
 def test_a_text_becomes_vectors(glassformer, text, kind, name):
     out = text.with_name(name)
-    words = ("vectors", str(text), "--type", kind, "--vector-size", "12", "--epochs", "2", "--lowercase")
+    words = (
+        "vectors",
+        str(text),
+        "--type",
+        kind,
+        "--vector-size",
+        "12",
+        "--epochs",
+        "2",
+        "--lowercase",
+    )
     code, shown, said = glassformer(*words, "--out", str(out))
     assert (code, shown) == (0, "")
     assert "9 words, 600 of them in the text" in said

@@ -168,7 +168,7 @@ def test_every_family_with_a_lens_can_be_tuned(name):
 def test_long_texts_become_windows_with_what_stands_around_a_text():
     model = small.encoder()
     long = " ".join(WORDS[i % len(WORDS)] for i in range(50))
-    cut = list(pieces(model, [long, "  ", "time flies"], length=20))
+    cut = list(pieces(model, [long, "  ", "time flies"], max_length=20))
     assert [(one.number, one.start) for one in cut] == [(0, 0), (0, 18), (0, 36), (2, 0)]
     ids = [id for one in cut[:3] for id in one.ids["encoder"][1:-1]]
     assert ids == model.tokenizer.ids(long)

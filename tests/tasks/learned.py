@@ -31,7 +31,14 @@ QUESTIONS = {
 
 
 def recipe(folder: Path, name: str, **tables) -> dict:
-    sizes = {"num_layers": 2, "num_heads": 2, "hidden_size": 32, "intermediate_size": 64, "context_length": 32, "dropout": 0.0}
+    sizes = {
+        "num_layers": 2,
+        "num_heads": 2,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "context_length": 32,
+        "dropout": 0.0,
+    }
     model = {"preset": "bert-base", **sizes, **tables.pop("model")}
     run = {"out": str(folder / name), "tensorboard": False}
     tables["train"] = {"warmup_steps": 10, "save_steps": 0, "seed": 1, **tables["train"]}
@@ -65,7 +72,12 @@ def finder(folder: Path, **objective) -> Path:
             folder,
             "finder",
             model={"architecture": "BertModel"},
-            tokenizer={"type": "wordpiece", "vocab_size": 200, "special_tokens": SPECIAL, "lowercase": True},
+            tokenizer={
+                "type": "wordpiece",
+                "vocab_size": 200,
+                "special_tokens": SPECIAL,
+                "lowercase": True,
+            },
             data={"format": "jsonl", "train": path, "valid": path, "processes": 1},
             objective={"name": "contrastive", **objective},
             train={"max_steps": 40, "batch_size": 8, "learning_rate": 2e-3, "eval_steps": 40},

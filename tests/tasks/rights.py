@@ -41,7 +41,13 @@ RIGHTS = [  # German, English, French, and what it is about
     ),
 ]
 GERMAN, ENGLISH, FRENCH, ABOUT = (list(side) for side in zip(*RIGHTS, strict=True))
-BOTH = {"preset": "transformer-base", "num_heads": 2, "hidden_size": 48, "intermediate_size": 96, "num_layers": 1}
+BOTH = {
+    "preset": "transformer-base",
+    "num_heads": 2,
+    "hidden_size": 48,
+    "intermediate_size": 96,
+    "num_layers": 1,
+}
 ALONE = {"preset": "gpt2", "num_heads": 2, "hidden_size": 48, "num_layers": 2}
 
 

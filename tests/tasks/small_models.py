@@ -98,7 +98,14 @@ def train_classifier(
     folder.mkdir(parents=True, exist_ok=True)
     data = folder / "train.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    sizes = {"num_layers": 1, "num_heads": 2, "hidden_size": 32, "intermediate_size": 64, "context_length": 32, "dropout": 0.0}
+    sizes = {
+        "num_layers": 1,
+        "num_heads": 2,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "context_length": 32,
+        "dropout": 0.0,
+    }
     recipe = {
         "model": {
             "preset": "bert-base",

@@ -178,7 +178,14 @@ def test_one_body_with_several_heads_each_used_by_its_name(tmp_path):
         for text in itertools.chain(*REVIEWS.values())
     ]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in mood + kind))
-    sizes = {"num_layers": 1, "num_heads": 2, "hidden_size": 32, "intermediate_size": 64, "context_length": 32, "dropout": 0.0}
+    sizes = {
+        "num_layers": 1,
+        "num_heads": 2,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "context_length": 32,
+        "dropout": 0.0,
+    }
     run = gf.train(
         {
             "model": {"preset": "bert-base", "architecture": "BertModel", **sizes},

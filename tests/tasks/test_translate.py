@@ -257,7 +257,18 @@ def test_json_lines_in_and_out(folder, tmp_path, monkeypatch, capsys):
 
 def test_a_whole_document_and_a_text(folder, tmp_path, monkeypatch, capsys):
     (tmp_path / "doc.txt").write_text(f"{GERMAN[0]}\n\n{GERMAN[4]}\n")
-    assert run(monkeypatch, folder, "--target-language", "fr", "--file", tmp_path / "doc.txt", "--whole") == 0
+    assert (
+        run(
+            monkeypatch,
+            folder,
+            "--target-language",
+            "fr",
+            "--file",
+            tmp_path / "doc.txt",
+            "--whole",
+        )
+        == 0
+    )
     assert capsys.readouterr().out == f"{FRENCH[0]}\n\n{FRENCH[4]}\n"
     assert run(monkeypatch, folder, "--target-language", "fr", GERMAN[4], "--num-beams", "1") == 0
     assert capsys.readouterr().out == f"{FRENCH[4]}\n"

@@ -62,7 +62,13 @@ def loop_of(case: str, recipe: Recipe, place) -> Loop:
 
 
 def main(cases: list[str], rank: int) -> int:
-    said = {"max_steps": 4, "batch_size": 4, "gradient_accumulation_steps": 2, "learning_rate": 0.01, "eps": 1e-3}
+    said = {
+        "max_steps": 4,
+        "batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "learning_rate": 0.01,
+        "eps": 1e-3,
+    }
     tables = {
         "model": {"preset": "gpt2"},
         "data": {"train": "unread.txt"},

@@ -68,9 +68,20 @@ def recipe(folder: Path, **train) -> dict:
     data = folder.parent
     for name, text in (("train", TEXT), ("valid", TEXT[:400])):
         (data / name).write_text(text)
-    sizes = {"num_layers": 2, "num_heads": 2, "hidden_size": 16, "context_length": 16, "dropout": 0.0}
+    sizes = {
+        "num_layers": 2,
+        "num_heads": 2,
+        "hidden_size": 16,
+        "context_length": 16,
+        "dropout": 0.0,
+    }
     lora = folder.name.startswith("lora")
-    adapter = {"type": "lora", "rank": 2, "dropout": 0.0, "modules_to_save": ["ln_f"]}  # whole tensors, too
+    adapter = {
+        "type": "lora",
+        "rank": 2,
+        "dropout": 0.0,
+        "modules_to_save": ["ln_f"],
+    }  # whole tensors, too
     special = {"adapter": adapter} if lora else {}
     return {
         "model": {"base": str(data / "one/model")} if lora else {"preset": "gpt2", **sizes},

@@ -160,7 +160,12 @@ def test_the_loss_falls(model_type):
     model = make(model_type, architecture)
     objective = Plain(model) if name == "plain" else make_objective(name, model, {})
     feed = OneBatch(objective, RECORDS.get(name, []), 24)
-    settings = {"max_steps": 12, "learning_rate": 0.01, "warmup_steps": 0, "lr_scheduler": "constant"}
+    settings = {
+        "max_steps": 12,
+        "learning_rate": 0.01,
+        "warmup_steps": 0,
+        "lr_scheduler": "constant",
+    }
     recipe = read_recipe(
         {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": settings}
     )

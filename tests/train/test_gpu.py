@@ -94,7 +94,12 @@ def test_a_recording_that_fails_leaves_the_device_usable(monkeypatch):
 
 def test_what_is_recorded_gives_the_same_bits(tmp_path, monkeypatch):
     """Evaluations and checkpoints in between."""
-    settings = {"compile": True, "precision": "bfloat16", "deterministic": True, "gradient_accumulation_steps": 1}
+    settings = {
+        "compile": True,
+        "precision": "bfloat16",
+        "deterministic": True,
+        "gradient_accumulation_steps": 1,
+    }
     gf.train(recipe(tmp_path / "recorded", **settings), device="cuda")
     monkeypatch.setattr(activation_checkpointing, "SHAPES", 0)
     gf.train(recipe(tmp_path / "plain", **settings), device="cuda")

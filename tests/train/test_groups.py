@@ -202,7 +202,11 @@ def test_ulmfits_recipe():
     ulmfit = {"betas": (0.7, 0.99), "weight_decay": 0.01, "lr_scheduler": "slanted-triangular"}
     first = Settings(learning_rate=0.1, num_training_steps=120, **ulmfit)
     second = Settings(
-        learning_rate=0.02, num_training_steps=50, layerwise_lr_decay=1 / 2.6, gradual_unfreezing_steps=10, **ulmfit
+        learning_rate=0.02,
+        num_training_steps=50,
+        layerwise_lr_decay=1 / 2.6,
+        gradual_unfreezing_steps=10,
+        **ulmfit,
     )
     reader = net("awd-lstm", "AwdLstmForCausalLM")
     assert tune(reader, first, next_words) < 3.0 < math.log(36)

@@ -33,7 +33,14 @@ TOKENIZER = train_tokenizer("char", texts=[TEXT])
 
 
 def recipe(folder: Path | str = "run", **train) -> Recipe:
-    settings = {"max_steps": 6, "batch_size": 4, "learning_rate": 0.01, "warmup_steps": 2, "seed": 3, **train}
+    settings = {
+        "max_steps": 6,
+        "batch_size": 4,
+        "learning_rate": 0.01,
+        "warmup_steps": 2,
+        "seed": 3,
+        **train,
+    }
     return read_recipe(
         {
             "model": {"preset": "gpt2"},
@@ -81,7 +88,9 @@ def test_k_accumulations_are_one_batch_of_k_times_the_rows():
 
 def test_a_step_is_that_of_plain_torch():
     """Forward, mean cross-entropy, clipping and AdamW written out."""
-    loop = loop_of(recipe(max_grad_norm=0.1, lr_scheduler="constant", warmup_steps=0, eps=EPS), **DRY)
+    loop = loop_of(
+        recipe(max_grad_norm=0.1, lr_scheduler="constant", warmup_steps=0, eps=EPS), **DRY
+    )
     net = copy.deepcopy(loop.model.net).train()
     decays = [p for p in net.parameters() if p.ndim > 1]
     others = [p for p in net.parameters() if p.ndim == 1]

@@ -188,7 +188,11 @@ def test_the_card_of_every_task_prints_code_that_works(home, monkeypatch, glassf
     tables["data"] |= {"train": f"{objective}.jsonl", "validation": f"{objective}.jsonl"}
     tables["model"] = {"base": "base"}
     if fresh:
-        tables["model"] |= {"architecture": f"BertFor{head}", "init_missing": fresh, "ignore_unexpected": ["cls"]}
+        tables["model"] |= {
+            "architecture": f"BertFor{head}",
+            "init_missing": fresh,
+            "ignore_unexpected": ["cls"],
+        }
     run = gf.train(tables)
     card = (run.folder / "README.md").read_text()
     python, shell = (re.search(rf"```{x}\n(.*?)```", card, re.DOTALL)[1] for x in ("python", "sh"))

@@ -49,12 +49,24 @@ FEW = [
 ]
 RUNS = {
     "full": (
-        {"preset": "gpt2", "num_layers": 1, "num_heads": 2, "hidden_size": 16, "context_length": 16},
+        {
+            "preset": "gpt2",
+            "num_layers": 1,
+            "num_heads": 2,
+            "hidden_size": 16,
+            "context_length": 16,
+        },
         {"name": "causal-lm"},
         {"gradient_accumulation_steps": 2, "ema_decay": 0.9},
     ),
     "float16": (
-        {"preset": "gpt2", "num_layers": 1, "num_heads": 2, "hidden_size": 16, "context_length": 16},
+        {
+            "preset": "gpt2",
+            "num_layers": 1,
+            "num_heads": 2,
+            "hidden_size": 16,
+            "context_length": 16,
+        },
         {"name": "causal-lm"},
         {"gradient_accumulation_steps": 2, "precision": "float16"},
     ),
@@ -64,13 +76,25 @@ RUNS = {
         {},
     ),
     "electra": (
-        {"preset": "electra-small", "num_layers": 1, "num_heads": 4, "hidden_size": 16, "context_length": 16}
+        {
+            "preset": "electra-small",
+            "num_layers": 1,
+            "num_heads": 4,
+            "hidden_size": 16,
+            "context_length": 16,
+        }
         | {"settings": {"embedding_size": 16}},
         {"name": "replaced-token"},
         {},
     ),
     "mixture": (
-        {"preset": "gpt2", "num_layers": 1, "num_heads": 2, "hidden_size": 16, "context_length": 16},
+        {
+            "preset": "gpt2",
+            "num_layers": 1,
+            "num_heads": 2,
+            "hidden_size": 16,
+            "context_length": 16,
+        },
         [{"name": "causal-lm"}, {"name": "causal-lm", "weight": 0.5}],
         {},
     ),
@@ -197,7 +221,12 @@ def test_an_interrupted_run_is_saved_and_says_how_to_go_on(tmp_path):
 
 def test_an_early_stop_is_remembered(tmp_path, monkeypatch):
     """Killed when it had stopped early and that was not yet written down."""
-    settings = {"learning_rate": 1e-12, "early_stopping_patience": 1, "eval_steps": 2, "max_steps": 50}
+    settings = {
+        "learning_rate": 1e-12,
+        "early_stopping_patience": 1,
+        "eval_steps": 2,
+        "max_steps": 50,
+    }
     folder = tmp_path / "run"
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
         patch.setattr(Run, "finish", lambda run, how: 1 / 0)

@@ -121,7 +121,9 @@ def test_a_mistake_before_the_first_checkpoint_leaves_nothing_in_the_way(tmp_pat
 def test_an_unknown_option_is_named_before_the_folder_is_looked_at(tmp_path):
     folder = tmp_path / "run"
     gf.train(recipe(folder, max_steps=2))
-    with pytest.raises(GlassformerError, match="has no option 'memory_lenght'; did you mean 'memory_length'"):
+    with pytest.raises(
+        GlassformerError, match="has no option 'memory_lenght'; did you mean 'memory_length'"
+    ):
         gf.train(recipe(folder, max_steps=2), ["objective.memory_lenght=4"])
 
 
@@ -234,7 +236,10 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     ],
 )
 def test_out_of_memory_names_what_to_turn(error):
-    said = r"try train.batch_size=16 train.gradient_accumulation_steps=2 .*train.precision=bfloat16, or train.gradient_checkpointing"
+    said = (
+        r"try train.batch_size=16 train.gradient_accumulation_steps=2 .*"
+        r"train.precision=bfloat16, or train.gradient_checkpointing"
+    )
     with pytest.raises(GlassformerError, match=said), explained(TrainSettings()):
         raise error
     with pytest.raises(RuntimeError, match="other"), explained(TrainSettings()):
@@ -303,7 +308,9 @@ def test_the_folder_of_a_run_stands_for_its_model(tmp_path):
     ends = []
     for name, folder in ways.items():
         model = {"model": {"base": str(folder)}, "tokenizer": {}}
-        ends.append(gf.train(recipe(tmp_path / name, max_steps=1) | model).model / "model.safetensors")
+        ends.append(
+            gf.train(recipe(tmp_path / name, max_steps=1) | model).model / "model.safetensors"
+        )
     assert ends[0].read_bytes() == ends[1].read_bytes()
 
 

@@ -24,13 +24,21 @@ def test_cosine_is_nanogpts():
         share = (it - warmup) / (steps - warmup)
         return least + 0.5 * (1.0 + math.cos(math.pi * share)) * (rate - least)
 
-    factor = schedule(Settings(learning_rate=rate, num_warmup_steps=warmup, num_training_steps=steps, min_lr_ratio=0.1))
+    factor = schedule(
+        Settings(
+            learning_rate=rate, num_warmup_steps=warmup, num_training_steps=steps, min_lr_ratio=0.1
+        )
+    )
     for step in (0, 1, 19, 20, 21, 100, 199, 200, 300):
         assert rate * factor(step) == pytest.approx(theirs(step), rel=1e-12)
 
 
 def test_linear():
-    factor = schedule(Settings(lr_scheduler="linear", num_warmup_steps=10, num_training_steps=110, min_lr_ratio=0.2))
+    factor = schedule(
+        Settings(
+            lr_scheduler="linear", num_warmup_steps=10, num_training_steps=110, min_lr_ratio=0.2
+        )
+    )
     written_out = {0: 1 / 11, 9: 10 / 11, 10: 1.0, 35: 0.8, 60: 0.6, 109: 0.208, 110: 0.2, 500: 0.2}
     for step, value in written_out.items():
         assert factor(step) == pytest.approx(value, rel=1e-12)
@@ -78,7 +86,9 @@ def test_the_slanted_triangle_is_ulmfits():
     for step in (0, 1, 50, 99, 100, 101, 500, 999, 1000):
         p = step / cut if step < cut else 1 - (step - cut) / (cut * (1 / cut_frac - 1))
         assert factor(step) == pytest.approx((1 + p * (ratio - 1)) / ratio, rel=1e-9)
-    floored = schedule(Settings(lr_scheduler="slanted-triangular", num_training_steps=total, min_lr_ratio=0.25))
+    floored = schedule(
+        Settings(lr_scheduler="slanted-triangular", num_training_steps=total, min_lr_ratio=0.25)
+    )
     assert floored(0) == 1 / 32 and floored(100) == 1 and floored(999) == 0.25
 
 
@@ -86,7 +96,15 @@ def test_the_slanted_triangle_is_ulmfits():
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_no_length_of_a_run_gives_a_rate_below_zero_or_beyond_the_peak(name, steps):
     for warmup in (0, 1, 100):
-        factor = schedule(Settings(lr_scheduler=name, num_training_steps=steps, num_warmup_steps=warmup, cut_fraction=0.07), 64)
+        factor = schedule(
+            Settings(
+                lr_scheduler=name,
+                num_training_steps=steps,
+                num_warmup_steps=warmup,
+                cut_fraction=0.07,
+            ),
+            64,
+        )
         assert all(0 < factor(step) <= 1 for step in range(steps))
 
 

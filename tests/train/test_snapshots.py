@@ -19,7 +19,13 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     data = folder / "text.txt"
     data.write_text(TEXT)
-    sizes = {"num_layers": 1, "num_heads": 2, "hidden_size": 16, "context_length": 16, "dropout": 0.0}
+    sizes = {
+        "num_layers": 1,
+        "num_heads": 2,
+        "hidden_size": 16,
+        "context_length": 16,
+        "dropout": 0.0,
+    }
     recipe = {
         "model": {"preset": "gpt2", **sizes},
         "tokenizer": {"type": "char"},

@@ -128,7 +128,13 @@ def test_what_is_drawn_is_drawn_anew(store):
 
 def test_the_objective_says_what_the_recipe_does_not(store):
     made = make_loader(
-        DataSettings(), store, Letters("concatenate", beyond=1), context=32, seed=1, batch=2, ahead=0
+        DataSettings(),
+        store,
+        Letters("concatenate", beyond=1),
+        context=32,
+        seed=1,
+        batch=2,
+        ahead=0,
     )
     assert made.batches(0)[0].inputs["tokens"].shape == (2, 33)
     with pytest.raises(GlassformerError, match=r"say data\.sequence_length"):

@@ -57,7 +57,7 @@ def made(name: str, folder: Path):
     model = readers.make(family, kind, labels)
     options = {"separator": " "} if name == "continuation" else {}
     if name in ("sequence-to-sequence", "continuation"):
-        options["smoothing"] = 0.1
+        options["label_smoothing"] = 0.1
     if name == "mixture":
         model = with_heads(model, PARTS)
         model.net.double()
@@ -66,7 +66,11 @@ def made(name: str, folder: Path):
         teacher = readers.make(family, kind, labels)
         teacher.net.float()
         teacher.save(folder / "teacher")
-        options = {"teacher": str(folder / "teacher"), "task": "classification", "cosine_weight": 1.0}
+        options = {
+            "teacher": str(folder / "teacher"),
+            "task": "classification",
+            "cosine_weight": 1.0,
+        }
     return model, make_objective(name, model, options)
 
 
@@ -166,7 +170,13 @@ def test_recipes(tmp_path):
         },
         "run": {"out": str(tmp_path / "teacher")},
     }
-    recipe["model"] |= {"num_layers": 2, "num_heads": 2, "hidden_size": 16, "intermediate_size": 24, "context_length": 64}
+    recipe["model"] |= {
+        "num_layers": 2,
+        "num_heads": 2,
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "context_length": 64,
+    }
     teacher = gf.train(recipe)
     assert gf.load(teacher.model).spec.labels == LABELS
     recipe["model"] |= {"num_layers": 1}

@@ -269,7 +269,9 @@ def test_regularizers_of_recurrent_layers(lengths):
     """As in the AWD-LSTM authors' program: alpha * dropped.pow(2).mean() + beta * (raw[1:] -
     raw[:-1]).pow(2).mean(), here over the real tokens of all rows."""
     net = material.model("awd-lstm", material.letters(), **LSTM)
-    objective = make_objective("causal-lm", net, {"activation_regularization": 2.0, "temporal_regularization": 1.0})
+    objective = make_objective(
+        "causal-lm", net, {"activation_regularization": 2.0, "temporal_regularization": 1.0}
+    )
     assert objective.weights == {"lm": 1.0, "activation": 2.0, "temporal": 1.0}
     batch = objective.collate(rows(objective, *lengths))
     net.net.train()

@@ -106,7 +106,7 @@ def test_what_is_no_label():
     objective = make_objective("classification", readers.make("bert", KIND, LABELS), {})
     with pytest.raises(GlassformerError, match=r"b\.csv:3 has the label 'goood' \(did you mean"):
         list(objective.prepare({"text": "a", "label": "goood", "where": "b.csv:3"}))
-    with pytest.raises(GlassformerError, match="several = true"):
+    with pytest.raises(GlassformerError, match="multi_label = true"):
         list(objective.prepare({"text": "a", "labels": ["good", "bad"], "where": "b.csv:3"}))
     with pytest.raises(GlassformerError, match="has no column 'label'"):
         list(objective.prepare({"text": "a", "where": "b.csv:3"}))

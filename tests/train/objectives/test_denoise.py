@@ -17,7 +17,13 @@ BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attent
         "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
         "vocab_size": 300, "max_position_embeddings": 600}  # fmt: skip
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": 300}
-NONE = {"sentence_permutation": 0.0, "document_rotation": 0.0, "token_deletion": 0.0, "text_infilling": 0.0, "token_masking": 0.0}
+NONE = {
+    "sentence_permutation": 0.0,
+    "document_rotation": 0.0,
+    "token_deletion": 0.0,
+    "text_infilling": 0.0,
+    "token_masking": 0.0,
+}
 
 
 def bart():
@@ -42,7 +48,9 @@ def by_hand(net, example):
 @pytest.mark.parametrize("family", ["bart", "t5"])
 def test_the_gradient_and_that_the_loss_falls(family):
     model = bart() if family == "bart" else material.model("t5-small", material.bytelevel(), **T5)
-    objective = make_objective("denoising", model, {"max_length": 40, "token_deletion": 0.1, "document_rotation": 0.5})
+    objective = make_objective(
+        "denoising", model, {"max_length": 40, "token_deletion": 0.1, "document_rotation": 0.5}
+    )
     stored = texts(objective)[:5]
     material.check_gradients(objective, model, stored, by_hand)
     first, last = material.falls(objective, model, stored)
@@ -150,7 +158,9 @@ def test_spans_of_a_poisson_laid_out_anyhow():
 def test_nothing_at_all_and_the_same_draw():
     objective = objective_of()
     assert all(source == target for source, target in spoiled(objective, texts(objective), 2))
-    noisy = make_objective("denoising", bart(), {"document_rotation": 0.5, "token_deletion": 0.1, "token_masking": 0.1})
+    noisy = make_objective(
+        "denoising", bart(), {"document_rotation": 0.5, "token_deletion": 0.1, "token_masking": 0.1}
+    )
     (example,) = texts(noisy, material.TEXT)
     one, two, other = (noisy.vary(example, np.random.default_rng(s))["source"] for s in (3, 3, 4))
     assert (one == two).all() and (len(one) != len(other) or (one != other).any())
@@ -167,7 +177,7 @@ def test_a_text_that_ends_with_its_language_starts_from_it():
 
 
 def test_what_is_wrong_is_named():
-    with pytest.raises(GlassformerError, match=r"delete = 1\.5"):
+    with pytest.raises(GlassformerError, match=r"token_deletion = 1\.5"):
         objective_of(token_deletion=1.5)
     letters = material.model(
         "bart-base", material.letters(), "BartForConditionalGeneration", **BART

@@ -61,7 +61,11 @@ def test_answers_about_texts(family, alone, teacher):
     kind = "ForSequenceClassification"
     model = readers.make(family, kind, LABELS)
     options = {"teacher": teacher(family, kind, LABELS), "task": "classification"}
-    options |= {"temperature": TEMPERATURE, "hard_weight": 0.0 if alone else 0.25, "soft_weight": 0.75}
+    options |= {
+        "temperature": TEMPERATURE,
+        "hard_weight": 0.0 if alone else 0.25,
+        "soft_weight": 0.75,
+    }
     objective = make_objective("distillation", model, options)
 
     def reference(net, example):
@@ -122,7 +126,10 @@ def test_answers_about_masked_tokens(teacher):
 def test_a_compiler_sees_student_and_teacher_as_one_graph(teacher):
     """And the same one while the weights of hidden states fall."""
     model = readers.make("llama", "ForCausalLM")
-    options = {"teacher": teacher("llama", "ForCausalLM", num_hidden_layers=4), "hidden_weight": 1.0}
+    options = {
+        "teacher": teacher("llama", "ForCausalLM", num_hidden_layers=4),
+        "hidden_weight": 1.0,
+    }
     options |= {"task": "causal-lm", "match_layers": "all", "hidden_until": 0.5}
     objective = make_objective("distillation", model, options)
     batch, task = objective.collate(prepared(objective)[:2]), TrainingModule(model.net, objective)
@@ -155,7 +162,13 @@ def test_hidden_states(width, layers, family, teacher):
         sizes = {"n_layer": 4, "n_embd": width}
     model = readers.make(family, kind, LABELS)
     options = {"teacher": teacher(family, kind, LABELS, **sizes), "task": "classification"}
-    options |= {"hard_weight": 0.0, "soft_weight": 0.0, "hidden_weight": 0.5, "cosine_weight": 2.0, "match_layers": layers}
+    options |= {
+        "hard_weight": 0.0,
+        "soft_weight": 0.0,
+        "hidden_weight": 0.5,
+        "cosine_weight": 2.0,
+        "match_layers": layers,
+    }
     objective = make_objective("distillation", model, options)
     learned = dict(objective.named_parameters())
     assert len(learned) == (0 if width == 32 else 2 if layers == "all" else 1)
@@ -269,7 +282,11 @@ def test_around_every_kind_of_task(name, teacher):
 def test_several_labels_are_each_yes_or_no(teacher):
     kind = "ForSequenceClassification"
     model = readers.make("bert", kind, LABELS)
-    options = {"teacher": teacher("bert", kind, LABELS), "task": "classification", "hard_weight": 0.0}
+    options = {
+        "teacher": teacher("bert", kind, LABELS),
+        "task": "classification",
+        "hard_weight": 0.0,
+    }
     options |= {"task_options": {"multi_label": True}}
     objective = make_objective("distillation", model, {**options, "temperature": TEMPERATURE})
 

@@ -206,7 +206,7 @@ def test_texts_are_cut_to_pieces_that_are_framed():
 def test_bad_settings_are_named():
     model = MODELS["bert"]()
     for options, match in (
-        ({"probability": 1.5}, "probability = 1.5"),
+        ({"mlm_probability": 1.5}, "probability = 1.5"),
         ({"masked": 0.9, "random": 0.2}, "random = 0.2"),
         ({"length": 500}, "80 positions"),
         ({"length": 2}, "no room"),

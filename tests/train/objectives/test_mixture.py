@@ -247,7 +247,13 @@ def test_a_recipe_with_several_objectives(tmp_path):
     """Tables of a recipe; the model is saved with all its heads, and the run is scored by part."""
     path = tmp_path / "train.jsonl"
     path.write_text("\n".join(map(json.dumps, RECORDS)), "utf-8")
-    sizes = {"num_layers": 1, "num_heads": 2, "hidden_size": 16, "intermediate_size": 24, "context_length": 64}
+    sizes = {
+        "num_layers": 1,
+        "num_heads": 2,
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "context_length": 64,
+    }
     run = gf.train(
         {
             "model": {"preset": "bert-base", "architecture": "BertForMaskedLM", **sizes},

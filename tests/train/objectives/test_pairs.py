@@ -73,7 +73,9 @@ def test_the_gradient_and_that_the_loss_falls(name, model_name):
 @pytest.mark.parametrize("name", ["next-sentence", "sentence-order"])
 def test_segments_are_the_texts_own_and_half_of_them_are_turned(name):
     made = model("bert")
-    objective = make_objective(name, made, {"max_length": 60, "mask_replace_prob": 0.0, "random_replace_prob": 0.0})
+    objective = make_objective(
+        name, made, {"max_length": 60, "mask_replace_prob": 0.0, "random_replace_prob": 0.0}
+    )
     special = made.tokenizer.special
     whole = [
         np.concatenate([made.tokenizer.encode(s, special=False).ids for s in document]).tolist()

@@ -74,7 +74,9 @@ def by_hand(net, example):
 @pytest.mark.parametrize("name", MODELS)
 def test_the_gradient_and_that_the_loss_falls(name):
     model = MODELS[name]()
-    objective = make_objective("permutation-lm", model, {"max_length": 30, "partial_prediction": 4, "max_span_length": 3})
+    objective = make_objective(
+        "permutation-lm", model, {"max_length": 30, "partial_prediction": 4, "max_span_length": 3}
+    )
     material.check_gradients(objective, model, stored(objective)[-4:], by_hand)
     first, last = material.falls(objective, model, stored(objective))
     assert last < 0.9 * first
@@ -160,7 +162,9 @@ def test_orders():
 
 def test_single_tokens_and_very_short_texts():
     model = xlnet()
-    objective = make_objective("permutation-lm", model, {"partial_prediction": 1, "max_span_length": 1})
+    objective = make_objective(
+        "permutation-lm", model, {"partial_prediction": 1, "max_span_length": 1}
+    )
     example = stored(objective)[0]
     row = objective.vary(example, np.random.default_rng(0))
     assert len(row["at"]) > 0.9 * len(example["tokens"])  # all of them: a language model

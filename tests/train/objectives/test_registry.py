@@ -35,8 +35,8 @@ MODELS = {
     "permutation-lm": ("xlnet-base", material.pieces, None, XLNET),
 }
 SETTINGS = {
-    "next-sentence": {"documents": "blank"},
-    "sentence-order": {"documents": "blank"},
+    "next-sentence": {"document_boundary": "blank-line"},
+    "sentence-order": {"document_boundary": "blank-line"},
     "translation-lm": {"format": "parallel"},
 }
 
@@ -96,7 +96,7 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
 def test_a_memory_comes_from_the_rows_before(name, tmp_path):
     model, objective = make(name, memory_length=8)
     objective.double().eval()
-    loader = loader_of(name, objective, tmp_path, across=True)
+    loader = loader_of(name, objective, tmp_path, attend_across_documents=True)
     (batch,) = loader.batches(0)
     assert batch.inputs["before"].shape == (4, 8)
     assert np.isfinite(float(objective(model.net, batch)["lm"]))
@@ -122,7 +122,9 @@ def test_names_and_options_that_there_are_not():
     model, _ = make("masked-lm")
     with pytest.raises(GlassformerError, match=r"'mask-lm'; did you mean 'masked-lm'\?"):
         make_objective("mask-lm", model, {})
-    with pytest.raises(GlassformerError, match=r"option 'propability'; did you mean 'probability'"):
+    with pytest.raises(
+        GlassformerError, match=r"option 'propability'; did you mean 'mlm_probability'"
+    ):
         make_objective("masked-lm", model, {"propability": 0.1})
     with pytest.raises(GlassformerError, match="needs the option 'parts'"):
         make_objective("mixture", model, {})

@@ -65,7 +65,9 @@ def by_hand(objective):
 @pytest.mark.parametrize("name", MODELS)
 def test_the_gradient(name):
     model = MODELS[name]()
-    objective = make_objective("replaced-token", model, {"generator_size": 0.5, "mlm_probability": 0.3})
+    objective = make_objective(
+        "replaced-token", model, {"generator_size": 0.5, "mlm_probability": 0.3}
+    )
     assert objective.weights == {"lm": 1.0, "replaced": 50.0}
     with torch.no_grad():  # or else the generator finds all tokens alike
         for parameter in objective.generator.parameters():

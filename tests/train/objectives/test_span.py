@@ -52,7 +52,9 @@ def spelled(example) -> str:
 @pytest.mark.parametrize(("length", "stride"), [(48, 16), (64, 30), (40, 7)])
 def test_windows_cover_the_text_and_the_answer(family, length, stride):
     model = readers.make(family, KIND[family])
-    objective = make_objective("span", model, {"max_length": length, "stride": stride, "max_question_length": 9})
+    objective = make_objective(
+        "span", model, {"max_length": length, "stride": stride, "max_question_length": 9}
+    )
     for one in RECORDS[:3]:
         windows = prepared(objective, [one])
         assert len(windows) > 3 and all(len(w["tokens"]) <= length for w in windows)
@@ -81,7 +83,9 @@ def test_no_answer_is_the_first_token():
 @pytest.mark.parametrize("family", KIND)
 def test_gradients(family):
     model = readers.make(family, KIND[family])
-    objective = make_objective("span", model, {"max_length": 40, "stride": 20, "max_question_length": 8})
+    objective = make_objective(
+        "span", model, {"max_length": 40, "stride": 20, "max_question_length": 8}
+    )
 
     def reference(net, example):
         inputs = {"segments": readers.knows_segments(model)}
@@ -110,7 +114,9 @@ def test_the_best_span_is_the_best_of_all():
 
 def test_the_answer_of_several_windows():
     model = readers.make("bert", KIND["bert"])
-    objective = make_objective("span", model, {"max_length": 40, "stride": 15, "allow_no_answer": True})
+    objective = make_objective(
+        "span", model, {"max_length": 40, "stride": 15, "allow_no_answer": True}
+    )
     stored = prepared(objective, RECORDS)
     batch = objective.collate(stored)
     spans, length = batch.targets["span"], batch.inputs["tokens"].shape[1]

@@ -74,7 +74,9 @@ def test_every_cut_is_as_likely():
 @pytest.mark.parametrize("density", [0.15, 0.5])
 def test_source_and_target_are_the_text(density):
     made = model("t5-small")
-    objective = make_objective("span-corruption", made, {"max_length": 60, "noise_density": density})
+    objective = make_objective(
+        "span-corruption", made, {"max_length": 60, "noise_density": density}
+    )
     tokenizer = made.tokenizer
     end = tokenizer.special["eos"]
     (example,) = rows(objective, 66)
