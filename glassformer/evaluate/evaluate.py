@@ -85,7 +85,7 @@ def evaluate(
         encoding: Encoding of the files.
         on_error: "stop" at an invalid record, or "skip" it.
         limit: Maximum number of records.
-        num_fewshot: Number of answered examples before each question, for language model benchmarks.
+        num_fewshot: Number of answered examples before each question of a benchmark.
         examples: Data to draw these examples from; by default `data` itself.
         n_resamples: Bootstrap resamples of the records; 0 for no confidence intervals.
         seed: Seed of the resamples.

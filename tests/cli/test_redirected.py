@@ -57,7 +57,7 @@ EXAMPLES = {
     "open": Example("zoo:letters --check --port 0", numbers=True),
     "inspect": Example("zoo:letters"),
     "lens": Example(
-        "zoo:letters {data}/stories.txt --max-steps 1 --tokens-per-batch 16 --max-length 8 --out lens"
+        "zoo:letters {data}/stories.txt --max-steps 1 --tokens-per-batch 16 --out lens"
     ),
     "check": Example("zoo:shakespeare"),
     "families": Example(""),
@@ -222,7 +222,7 @@ FILES = {  # commands that write files, and what the error names
     "runs {data}/runs --plot runs.svg": "runs.svg",
     "scaling {data}/runs --plot laws.svg": "laws.svg",
     "generate zoo:letters --batch {data}/prompts.jsonl --out out.jsonl": "out.jsonl",
-    "lens zoo:letters {data}/stories.txt --max-steps 1 --tokens-per-batch 16 --max-length 8 --out lens": "lens",
+    "lens zoo:letters {data}/stories.txt --max-steps 1 --tokens-per-batch 16 --out lens": "lens",
     "index notes.index --model zoo:encoder --texts {data}/notes": "notes.index",
     "vectors train {data}/words.txt --out v.txt --vector-size 4 --epochs 1": "The temporary folder",
     "vectors convert {data}/space.txt v.bin": "v.bin",

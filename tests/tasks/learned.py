@@ -54,8 +54,8 @@ def colors(folder: Path) -> Path:
             "colors",
             model={"architecture": "BertForMaskedLM"},
             tokenizer={"type": "word", "vocab_size": 100, "special_tokens": SPECIAL},
-            data={"train": str(folder / "colors.txt"), "documents": "lines", "processes": 1},
-            objective={"name": "masked-lm", "probability": 0.4},
+            data={"train": str(folder / "colors.txt"), "document_boundary": "line", "num_workers": 1},
+            objective={"name": "masked-lm", "mlm_probability": 0.4},
             train={"max_steps": 150, "batch_size": 20, "learning_rate": 6e-3},
         )
     )
@@ -78,7 +78,7 @@ def finder(folder: Path, **objective) -> Path:
                 "special_tokens": SPECIAL,
                 "lowercase": True,
             },
-            data={"format": "jsonl", "train": path, "valid": path, "processes": 1},
+            data={"format": "jsonl", "train": path, "validation": path, "num_workers": 1},
             objective={"name": "contrastive", **objective},
             train={"max_steps": 40, "batch_size": 8, "learning_rate": 2e-3, "eval_steps": 40},
         )

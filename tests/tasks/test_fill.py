@@ -212,7 +212,7 @@ def test_an_encoder_decoder_writes_what_is_missing(tmp_path, command):  # noqa: 
         "bart",
         model={"preset": "bart-base"},
         tokenizer={"type": "word", "vocab_size": 100, "special_tokens": roles},
-        data={"format": "jsonl", "train": str(tmp_path / "pairs.jsonl"), "processes": 1},
+        data={"format": "jsonl", "train": str(tmp_path / "pairs.jsonl"), "num_workers": 1},
         objective={"name": "sequence-to-sequence"},
         train={"max_steps": 120, "batch_size": 20, "learning_rate": 1e-2},
     )

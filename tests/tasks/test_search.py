@@ -41,14 +41,14 @@ def texts(tmp_path) -> Path:
 
 
 def make(tmp_path, model, texts, **settings):
-    index = gf.open_index(tmp_path / "index", model, texts, **{"length": 26, **settings})
+    index = gf.open_index(tmp_path / "index", model, texts, **{"max_length": 26, **settings})
     index.update()
     return index
 
 
 @pytest.mark.parametrize("kept", ["float16", "float32"])
 def test_every_question_finds_its_answer(tmp_path, model, texts, kept):
-    index = make(tmp_path, model, texts, kept=kept)
+    index = make(tmp_path, model, texts, vector_dtype=kept)
     assert len(index.files) == 4
     for (question, answer), hits in zip(
         QUESTIONS.items(), index.search([*QUESTIONS], top=3), strict=True
@@ -164,7 +164,7 @@ def test_files_that_cannot_be_read(tmp_path, model, texts):
     ("how", "said"),
     [
         ({"texts": "nowhere"}, "no folder nowhere with texts"),
-        ({"length": 31}, "A passage has 1 to 30 tokens with this model, not 31"),
+        ({"max_length": 31}, "A passage has 1 to 30 tokens with this model, not 31"),
         ({"kept": "int8"}, "kept as float16 or float32"),
         ({"patterns": ["*.pdf"]}, r"has no files that match \*\.pdf"),
         ({"pooling": "sum"}, "no pooling 'sum'"),

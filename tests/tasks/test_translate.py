@@ -27,7 +27,7 @@ def polyglot(tmp_path_factory):
         records,
         BOTH,
         tokenizer={"languages": ["en", "fr"]},
-        objective={"name": "sequence-to-sequence", "source_length": 64},
+        objective={"name": "sequence-to-sequence", "max_source_length": 64},
         train={"max_steps": 120},
     )
 
@@ -39,8 +39,8 @@ def stream(tmp_path_factory):
         tmp_path_factory.mktemp("one") / "run",
         pairs(GERMAN, ENGLISH),
         ALONE,
-        tokenizer={"special": {"sep": "<sep>"}},
-        objective={"name": "continuation", "both_ways": True},
+        tokenizer={"special_tokens": {"sep": "<sep>"}},
+        objective={"name": "continuation", "prefix_lm": True},
     )
 
 

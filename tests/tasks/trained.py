@@ -91,7 +91,7 @@ def train_tagger(folder: Path, scheme: str) -> Path:
         folder,
         "BertForTokenClassification",
         {"format": "conll", "train": str(folder / "train.conll")},
-        {"name": "tagging", "length": 32},
+        {"name": "tagging", "max_length": 32},
         steps=70,
     )
 
@@ -130,7 +130,7 @@ def train_answerer(folder: Path) -> Path:
         folder,
         "BertForQuestionAnswering",
         {"format": "squad", "train": str(folder / "train.json")},
-        {"name": "span", "length": 64, "impossible": True},
+        {"name": "span", "max_length": 64, "allow_no_answer": True},
         steps=300,
     )
 

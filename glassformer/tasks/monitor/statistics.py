@@ -46,8 +46,8 @@ class AlertRule:
             f"(at least {self.min_buckets} with texts) by {self.min_change:.1%} or more, in a "
             f"bucket of at least {self.min_texts} texts, and both Fisher's exact test and a "
             "two-proportion t-test with the variance between those buckets say so: the larger "
-            f"p-value, after Holm's correction over all labels, is below {self.alpha:g}. So at most "
-            f"{self.alpha:g} of the buckets raise a false alarm."
+            f"p-value, after Holm's correction over all labels, is below {self.alpha:g}. So at "
+            f"most {self.alpha:g} of the buckets raise a false alarm."
         )
 
 
