@@ -50,7 +50,7 @@ def add(model: Host, settings: AdapterConfig, name: str = DEFAULT, *, seed: int 
     Returns:
         The new adapter.
 
-    >>> add(model, LoRA(rank=4, targets=("q_proj", "v_proj")))
+    >>> add(model, LoRA(rank=4, target_modules=("q_proj", "v_proj")))
     """
     net, adapter = model.net, begin(model, settings, name)
     if isinstance(settings, LoRA | AdaLoRA):
@@ -156,7 +156,7 @@ def _whole_names(model: Host, settings: AdapterConfig, adapter: Adapter) -> list
     groups = [group for group in tied_names(net) if group[0] in parameters]
     names = [name for name, *_ in groups]
     chosen = [name for name in parameters if name in fresh]
-    biases = "all" if isinstance(settings, BitFit) else getattr(settings, "biases", "none")
+    biases = "all" if isinstance(settings, BitFit) else getattr(settings, "bias", "none")
     adapted = {place.module for place in adapter.places.values()}
     for name in names:
         module, _, leaf = name.rpartition(".")

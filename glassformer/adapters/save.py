@@ -68,7 +68,7 @@ def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
             "lora_dropout": settings.dropout,
             "fan_in_fan_out": any(place.transposed for place in adapter.places.values()),
             "target_modules": shortest(names, find_target_modules(model)),
-            "bias": getattr(settings, "biases", "none"),
+            "bias": getattr(settings, "bias", "none"),
         }
     if isinstance(settings, LoRA):
         parts = {name: part for name, part in adapter.parts.items() if isinstance(part, LowRank)}
@@ -205,7 +205,7 @@ def _whole_modules(model: Host, adapter: Adapter) -> list[str]:
     """
     find = matcher(model)
     settings, layers = adapter.settings, {place.module for place in adapter.places.values()}
-    biases = "all" if isinstance(settings, BitFit) else getattr(settings, "biases", "none")
+    biases = "all" if isinstance(settings, BitFit) else getattr(settings, "bias", "none")
 
     def known(ours: str) -> bool:
         module, _, leaf = ours.rpartition(".")

@@ -63,13 +63,17 @@ def test_settings_that_do_not_fit_the_model(gpt2, settings, said):
         ("lora", {"rank": "four"}, "rank is 'four'; it must be like 8"),
         ("lora", {"rank": 0}, "rank is 0; it must be at least 1"),
         ("lora", {"dropout": 1.0}, "dropout is 1.0"),
-        ("lora", {"biases": "some"}, "biases is 'some'"),
-        ("lora", {"targets": []}, "targets names no linear layer"),
+        ("lora", {"bias": "some"}, "bias is 'some'"),
+        ("lora", {"target_modules": []}, "target_modules names no linear layer"),
         ("adalora", {"rank": 4}, "target_rank is 8 and ranks begin with 4"),
-        ("adalora", {"warmup": 5, "final": 5, "steps": 10}, "leave none to take ranks away in"),
+        (
+            "adalora",
+            {"warmup_steps": 5, "final_steps": 5, "max_steps": 10},
+            "leave none to take ranks away in",
+        ),
         ("bottleneck", {"activation": "rellu"}, "did you mean 'relu'"),
         ("bottleneck", {"places": "attention"}, "places is 'attention'"),
-        ("prefix", {"tokens": 0}, "tokens is 0"),
+        ("prefix", {"num_virtual_tokens": 0}, "num_virtual_tokens is 0"),
     ],
 )
 def test_settings_of_a_recipe(kind, options, said):
@@ -78,7 +82,9 @@ def test_settings_of_a_recipe(kind, options, said):
 
 
 def test_a_recipe_makes_settings():
-    assert make("lora", {"targets": ["q"], "alpha": 8}) == LoRA(target_modules=("q",), alpha=8)
+    assert make("lora", {"target_modules": ["q"], "alpha": 8}) == LoRA(
+        target_modules=("q",), alpha=8
+    )
     assert make("adalora", {}, max_steps=100) == AdaLoRA(max_steps=100)
     assert make("bitfit", {}) == BitFit()
 

@@ -54,7 +54,11 @@ def colors(folder: Path) -> Path:
             "colors",
             model={"architecture": "BertForMaskedLM"},
             tokenizer={"type": "word", "vocab_size": 100, "special_tokens": SPECIAL},
-            data={"train": str(folder / "colors.txt"), "document_boundary": "line", "num_workers": 1},
+            data={
+                "train": str(folder / "colors.txt"),
+                "document_boundary": "line",
+                "num_workers": 1,
+            },
             objective={"name": "masked-lm", "mlm_probability": 0.4},
             train={"max_steps": 150, "batch_size": 20, "learning_rate": 6e-3},
         )

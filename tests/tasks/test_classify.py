@@ -46,7 +46,7 @@ def model(folder):
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
     rows = [{"text": text, "labels": labels} for text, labels in TOPICS.items()]
-    return train_classifier(tmp_path_factory.mktemp("topics"), rows, steps=220, several=True)
+    return train_classifier(tmp_path_factory.mktemp("topics"), rows, steps=220, multi_label=True)
 
 
 def pipeline(folder, **options):

@@ -22,7 +22,7 @@ TEXTS = [*QUESTIONS, *QUESTIONS.values(), "a", "key " * 100]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return finder(tmp_path_factory.mktemp("embed"), symmetric=True, length=30)
+    return finder(tmp_path_factory.mktemp("embed"), symmetric=True, max_length=30)
 
 
 @pytest.fixture(scope="module")

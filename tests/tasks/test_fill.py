@@ -179,8 +179,8 @@ def test_the_command_line(command, folder, model, tmp_path):  # noqa: F811
         ("", {}, "no gap"),
         ("the ___ " + "is " * 60, {}, "has 64 tokens and the model reads 32; shorten it"),
         ("___", {"top": 0}, "top must be 1 or more"),
-        ("___", {"among": [" "]}, "`among` has no words"),
-        ("___", {"num_beams": 3}, "'num_beams' is an option of encoder-decoders"),
+        ("___", {"targets": [" "]}, "`targets` has no words"),
+        ("___", {"temperature": 0.5}, "'temperature' is an option of encoder-decoders"),
         (3, {}, "must be a str, not int"),
     ],
 )

@@ -165,7 +165,7 @@ def test_files_that_cannot_be_read(tmp_path, model, texts):
     [
         ({"texts": "nowhere"}, "no folder nowhere with texts"),
         ({"max_length": 31}, "A passage has 1 to 30 tokens with this model, not 31"),
-        ({"kept": "int8"}, "kept as float16 or float32"),
+        ({"vector_dtype": "int8"}, "kept as float16 or float32"),
         ({"patterns": ["*.pdf"]}, r"has no files that match \*\.pdf"),
         ({"pooling": "sum"}, "no pooling 'sum'"),
     ],
@@ -190,7 +190,7 @@ def test_what_cannot_be_asked(tmp_path, model, texts):
     assert index.search([]) == []
     good, bad = index.stream(["the cellar", "half \ud800"], top=1)
     assert len(good) == 1 and "half a character" in str(bad)
-    with pytest.raises(GlassformerError, match="'length' is for a new index"):
+    with pytest.raises(GlassformerError, match="'max_length' is for a new index"):
         gf.open_index(tmp_path / "index", model, max_length=9)
 
 

@@ -137,7 +137,14 @@ def test_what_goes_on_is_said_and_what_comes_late_is_counted():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"alpha": 0}, {"alpha": 1.5}, {"change": 1}, {"fewest": 1}, {"baseline": 3}, {"texts": 0}],
+    [
+        {"alpha": 0},
+        {"alpha": 1.5},
+        {"min_change": 1},
+        {"min_buckets": 1},
+        {"baseline": 3},
+        {"min_texts": 0},
+    ],  # fmt: skip
 )
 def test_rules_that_are_none(wrong):
     with pytest.raises(GlassformerError):

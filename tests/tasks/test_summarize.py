@@ -20,7 +20,11 @@ def reader(tmp_path_factory):
         tmp_path_factory.mktemp("both") / "run",
         pairs(ENGLISH, ABOUT),
         BOTH,
-        objective={"name": "sequence-to-sequence", "source_prefix": "summarize: ", "max_source_length": 48},
+        objective={
+            "name": "sequence-to-sequence",
+            "source_prefix": "summarize: ",
+            "max_source_length": 48,
+        },
     )
 
 
