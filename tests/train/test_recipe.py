@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from transformers import TrainingArguments
 
+from glassformer.adapters.settings import KINDS as ADAPTERS
 from glassformer.errors import GlassformerError
 from glassformer.train import toml
+from glassformer.train.data import DataSettings, Records
+from glassformer.train.objectives.registry import objectives, options_of
 from glassformer.train.recipe import TABLES, differences, read_recipe
+from glassformer.train.renamed_keys import RENAMED_KEYS, RENAMED_OPTIONS
+from glassformer.train.stored_recipe import read_stored_recipe
 from glassformer.train.trainer import filled
 
 ISSUE = """
@@ -212,3 +218,63 @@ def test_the_guide_names_every_key_and_its_default():
 
 def _listed(value):
     return list(value) if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("train.steps=3", "train.steps is now train.max_steps."),
+        ("data.arrange=pack", "data.arrange is now data.batching."),
+        ("model.settings.n_inner=64", "model.settings is now model.config."),
+        ("run.folder=here", "run.folder is now run.out."),
+        ("objective.memory=3", "objective.memory is now objective.memory_length."),
+    ],
+)
+def test_an_old_key_names_the_new_one(word, said):
+    with pytest.raises(GlassformerError, match=re.escape(said)):
+        filled(read_recipe(LEAST, [word]))
+
+
+def test_every_new_key_is_a_key():
+    for old, new in RENAMED_KEYS.items():
+        table = old.partition(".")[0]
+        known = {each.name for each in fields(TABLES[table])}
+        if table == "adapter":
+            known |= {each.name for kind in ADAPTERS.values() for each in fields(kind)}
+        assert new in known and old.partition(".")[2] not in known
+    options = {option for name in objectives() for option in options_of(name)}
+    assert set(RENAMED_OPTIONS.values()) <= options
+    assert not set(RENAMED_OPTIONS) & options
+
+
+def test_paths_in_a_file_are_relative_to_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = Path("project/recipe.toml")
+    path.parent.mkdir()
+    (path.parent / "base").mkdir()
+    path.write_text(
+        '[model]\nbase = "base"\n[data]\ntrain = ["../a.txt", "/b.txt", "c/*.txt"]\n'
+        'validation = 0.1\n[tokenizer]\nfolder = "zoo:letters"\n[run]\nout = "runs/one"\n'
+    )
+    recipe = read_recipe(path, ["data.test=here.txt"])
+    assert recipe.model.base == "project/base"
+    assert recipe.data.train == ("a.txt", "/b.txt", "project/c/*.txt")
+    assert recipe.data.test == ("here.txt",) and recipe.tokenizer.folder == "zoo:letters"
+    assert recipe.run.out == "project/runs/one"
+    stored = Path(recipe.run.out) / "recipe.toml"
+    stored.parent.mkdir(parents=True)
+    stored.write_text(recipe.toml(stored.parent))
+    assert 'out = "."' in stored.read_text() and '"../../../a.txt"' in stored.read_text()
+    assert read_stored_recipe(stored) == recipe
+    monkeypatch.chdir("project")
+    other = read_recipe("recipe.toml", ["data.test=../here.txt"])
+    assert other.data.train == ("../a.txt", "/b.txt", "c/*.txt")
+    assert differences(read_stored_recipe(Path("runs/one/recipe.toml")), other) == []
+
+
+def test_the_format_is_that_of_the_file(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
+    (tmp_path / "a.txt").write_text("y")
+    files = (str(tmp_path / "a.jsonl"), str(tmp_path / "a.txt"))
+    found = [record["text"] for record in Records(DataSettings(train=files), "train")]
+    assert found == ["x", "y"]
