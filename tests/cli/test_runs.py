@@ -60,7 +60,7 @@ def test_a_table_of_runs(glassformer, trained):
     assert whole[2][4] == "3/6"
     other = [line.rstrip() for line in shown.splitlines()[-2:]]
     assert other[0] == "model.hidden_size  16 (a, deep/c), 32 (deep/b)"
-    assert other[1] == "train.seed   0 (a, deep/c), 7 (deep/b)"
+    assert other[1] == "train.seed         0 (a, deep/c), 7 (deep/b)"
 
 
 def test_metrics_that_are_damaged_are_named(glassformer, tmp_path):
@@ -105,7 +105,7 @@ def test_a_run_that_has_not_begun_and_one_that_goes_nowhere(glassformer, tmp_pat
 
 
 def test_figures_other_than_the_loss_are_named(glassformer, tmp_path):
-    folder = make_run(tmp_path / "run", 100, 1000, 2.0, best="f1")
+    folder = make_run(tmp_path / "run", 100, 1000, 2.0, metric_for_best_model="f1")
     lines = [
         {"step": 50, "valid": {"loss": 1.0, "f1": 0.5}},
         {"step": 60, "valid": {"loss": 2.0, "f1": 0.75}},

@@ -37,7 +37,7 @@ def test_they_are_those_that_reading_each_text_finds(kind):
         6,
         targets=given,
         stack=stack,
-        tokens=50,
+        tokens_per_batch=50,
         progress=told.append,
     )
     assert told[-1] == found.read == 40 and told == sorted(told) and len(told) > 3

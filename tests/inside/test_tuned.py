@@ -18,7 +18,7 @@ from glassformer.inside.lens.tuned_lens import BEGUN, CONFIG, beside
 WORDS = small.WORDS.split()
 LEARN = [" ".join(WORDS[i : i + 9 - i % 4]) for i in range(12)]
 HELD = [" ".join(reversed(WORDS[i : i + 8])) for i in range(0, 12, 3)]
-SETTINGS = {"steps": 60, "tokens": 64, "rate": 0.01}
+SETTINGS = {"max_steps": 60, "tokens_per_batch": 64, "learning_rate": 0.01}
 
 
 def made(kind: str):
@@ -133,7 +133,7 @@ def test_what_was_stopped_goes_on_to_the_same_lens(tmp_path):
 
 
 def test_another_seed_is_another_order():
-    model, few = small.decoder(), {"steps": 3, "tokens": 20}
+    model, few = small.decoder(), {"max_steps": 3, "tokens_per_batch": 20}
     one, same, other = (inside.tune_lens(model, LEARN, seed=n, **few) for n in (1, 1, 2))
     assert torch.equal(one.weight, same.weight) and not torch.equal(one.weight, other.weight)
 

@@ -172,8 +172,8 @@ def test_evaluations_settle(before, now, settled):
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (["train.ema_decay=0.9"], "average or train.averaging_patience: give one"),
-        (["train.eval_steps=0"], "goes by evaluations"),
+        (["train.ema_decay=0.9"], "ema_decay or train.averaging_patience: give one"),
+        (["train.eval_steps=0"], "counts evaluations"),
         (["model.preset=gpt2", "model.config={}"], "activation is for recurrent layers"),
         (
             ["model.preset=gpt2", "model.config={}", "train.bptt=9", *CALM],

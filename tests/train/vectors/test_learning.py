@@ -35,10 +35,10 @@ compiled = pytest.mark.skipif(kernel() is None, reason="there is no compiler")
 @pytest.mark.parametrize("kind", ["skip-gram", "cbow"])
 @pytest.mark.parametrize("negative", [1, 5, 14])
 def test_the_kernel_does_what_the_steps_do(corpus, kind, negative):
-    settings = replace(SMALL, kind=kind, negative=negative, rate=0.1)
+    settings = replace(SMALL, type=kind, negative=negative, learning_rate=0.1)
     corpus = replace(corpus, bounds=corpus.bounds[:81], ids=corpus.ids[: corpus.bounds[80]])
     fast, plain = learn_word2vec(corpus, settings), learn_word2vec(corpus, settings, batch=1)
-    start = learn_word2vec(corpus, replace(settings, rate=1e-9, floor=1e-9))
+    start = learn_word2vec(corpus, replace(settings, learning_rate=1e-9, min_lr=1e-9))
     assert np.abs(fast.table - start.table).max() > 0.02
     np.testing.assert_allclose(fast.table, plain.table, atol=1e-6)
 
@@ -59,7 +59,7 @@ def test_without_a_compiler_torch_computes(corpus, compiler, monkeypatch, tmp_pa
     native.library.cache_clear()
     try:
         assert kernel() is None
-        found = learn_word2vec(corpus, replace(SMALL, workers=2))
+        found = learn_word2vec(corpus, replace(SMALL, num_workers=2))
         assert found.table.tobytes() == expected.table.tobytes()
     finally:
         native.library.cache_clear()
@@ -113,7 +113,7 @@ def test_same_seed_same_bytes_and_words_of_a_kind_are_near(corpus, kind):
 
 
 def test_two_workers_learn_too(corpus):
-    vectors = learn_word2vec(corpus, replace(SMALL, workers=2, epochs=30, rate=0.1))
+    vectors = learn_word2vec(corpus, replace(SMALL, num_workers=2, epochs=30, learning_rate=0.1))
     assert vectors.similarity("cat", "dog") > vectors.similarity("cat", "rome") + 0.2
 
 
@@ -155,10 +155,10 @@ def test_ctrl_c_stops_and_leaves_nothing(story, tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"kind": "bag"}, "kind is skip-gram or cbow, not 'bag'"),
-        ({"size": 0}, "size must be 1 or more, not 0"),
+        ({"type": "bag"}, "type is skip-gram or cbow, not 'bag'"),
+        ({"vector_size": 0}, "vector_size must be 1 or more, not 0"),
         ({"negative": -1}, "negative must be 0 or more"),
-        ({"workers": 0}, "workers must be 1 or more"),
+        ({"num_workers": 0}, "num_workers must be 1 or more"),
     ],
 )
 def test_settings_that_make_no_sense(given, said):
