@@ -129,7 +129,8 @@ def test_both_sides_take_the_same_steps(kind, mode, recipes, monkeypatch):
     rate = 0.02 if mode == "lora" else 0.005
     said = (*tuned.MODES[mode], "model.base=begun", "model.init_missing=[]",
             "model.ignore_unexpected=[]", f"train.batch_size={len(TEXTS)}", "train.max_steps=12",
-            f"train.learning_rate={rate}", "train.warmup_steps=0", "run.logging_steps=1")  # fmt: skip
+            f"train.learning_rate={rate}", "train.warmup_steps=0",
+            "run.logging_steps=1")  # fmt: skip
     found: dict[str, list[float]] = {"ours": [], "theirs": []}
     tuned.ours(recipe_of(kind, *said), lambda run: found["ours"].extend(losses_of(run)) or {})
 

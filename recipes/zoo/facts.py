@@ -94,7 +94,8 @@ FACTS = {
         "Tatoeba's: near these, and not the same.",
         examples=(
             'glassformer translate zoo:translator "Où est la gare ?" --target-language en',
-            'glassformer translate zoo:translator "I would like some tea." --target-language zh',
+            'glassformer translate zoo:translator "I would like a cup of tea." '
+            "--target-language zh",
         ),
         notes="1,000 pairs of each language pair are held out to test and 1,000 to validate. No "
         "sentence of theirs, in either language, is in the training pairs, case and punctuation "

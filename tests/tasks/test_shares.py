@@ -144,7 +144,7 @@ def test_what_goes_on_is_said_and_what_comes_late_is_counted():
         {"min_buckets": 1},
         {"baseline": 3},
         {"min_texts": 0},
-    ],  # fmt: skip
+    ],
 )
 def test_rules_that_are_none(wrong):
     with pytest.raises(GlassformerError):

@@ -208,7 +208,7 @@ def test_bad_settings_are_named():
     for options, match in (
         ({"mlm_probability": 1.5}, "probability = 1.5"),
         ({"mask_replace_prob": 0.9, "random_replace_prob": 0.2}, "random_replace_prob = 0.2"),
-        ({"length": 500}, "80 positions"),
+        ({"max_length": 500}, "80 positions"),
         ({"length": 2}, "no room"),
         ({"whole_word": True}, "'whole_words'"),
     ):
