@@ -210,7 +210,7 @@ def test_bad_settings_are_named():
         ({"mask_replace_prob": 0.9, "random_replace_prob": 0.2}, "random_replace_prob = 0.2"),
         ({"max_length": 500}, "80 positions"),
         ({"max_length": 2}, "no room"),
-        ({"whole_word": True}, "'whole_words'"),
+        ({"whole_word": True}, "'whole_word_mask'"),
     ):
         with pytest.raises(GlassformerError, match=match):
             stored(make_objective("masked-lm", model, options))
