@@ -93,8 +93,8 @@ def filler(
     *,
     top: int = 5,
     tokens: int = 1,
-    among: Sequence[str] | None = None,
-    beam: int = 8,
+    targets: Sequence[str] | None = None,
+    num_beams: int = 8,
     **generation: Any,
 ) -> MaskedFiller | Seq2SeqFiller:
     """Creates a filler for a masked language model or an encoder-decoder.
@@ -103,22 +103,22 @@ def filler(
         model: The model.
         top: The number of candidates per gap and of fillings per text.
         tokens: The maximum number of tokens of a gap.
-        among: The words to choose from, with any number of tokens.
-        beam: The beam width.
+        targets: The words to choose from, with any number of tokens.
+        num_beams: The beam width.
     """
-    for name, value in (("top", top), ("tokens", tokens), ("beam", beam)):
+    for name, value in (("top", top), ("tokens", tokens), ("num_beams", num_beams)):
         if value < 1:
             raise ConfigError(f"{name} must be 1 or more, not {value}.")
     if model.spec.encoder is not None and model.spec.decoder is not None:
-        if among is not None or tokens != 1:
+        if targets is not None or tokens != 1:
             raise ConfigError(
-                f"{model.architecture} writes what is missing, of any length; `tokens` and `among` "
-                "are for masked language models."
+                f"{model.architecture} writes what is missing, of any length; `tokens` and "
+                "`targets` are for masked language models."
             )
-        return Seq2SeqFiller(model, top, max(beam, top), generation)
+        return Seq2SeqFiller(model, top, max(num_beams, top), generation)
     if generation:
         raise ConfigError(f"{next(iter(generation))!r} is an option of encoder-decoders only.")
-    return MaskedFiller(model, top, tokens, among, max(beam, top))
+    return MaskedFiller(model, top, tokens, targets, max(num_beams, top))
 
 
 @task("fill", head="lm", objective="masked-lm", fits=lambda model: model.spec.decoder is None)
@@ -138,7 +138,7 @@ class MaskedFiller:
                 f"is {purpose(model)}."
             )
         if among is not None and not [word for word in among if word.strip()]:
-            raise ConfigError("`among` has no words; name some, or leave it out.")
+            raise ConfigError("`targets` has no words; name some, or leave it out.")
         self.mask = self.tokenizer.special["mask"]
         self.sign = self.tokenizer.token(self.mask)
         self.marks = re.compile(f"{GAP}|{re.escape(self.sign)}")
@@ -210,7 +210,7 @@ class MaskedFiller:
         return sorted(found, key=lambda guess: -guess.score)[: self.top]
 
     def of_words(self, text: str, gap: int) -> list[Guess]:
-        """Scores every word of `among` in the gap, tokenized in its context."""
+        """Scores every word of the targets in the gap, tokenized in its context."""
         parts = self.marks.split(text)
         before = self.sign.join(parts[: gap + 1])
         behind = self.sign.join(parts[gap + 1 :])
@@ -234,7 +234,7 @@ class MaskedFiller:
     def together(self, encoded: TextEncoding, guesses: list[list[Guess]]) -> list[list[Guess]]:
         """Returns the best joint fillings of all gaps.
 
-        Each gap has the length of its best candidate alone; with `among`, the best words of each
+        Each gap has the length of its best candidate alone; with `targets`, the best words of each
         gap are combined.
         """
         if len(guesses) == 1:

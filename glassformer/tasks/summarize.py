@@ -52,8 +52,8 @@ class Summarizer:
         model: TaskModel,
         *,
         long: Long = "cut",
-        length: int | None = None,
-        prefix: str | None = None,
+        max_source_length: int | None = None,
+        source_prefix: str | None = None,
         separator: str | None = None,
         **generation: Any,
     ) -> None:
@@ -65,9 +65,9 @@ class Summarizer:
             "summarize",
             "summarization",
             generation,
-            prefix=prefix,
+            source_prefix=source_prefix,
             separator=separator,
-            length=length,
+            max_source_length=max_source_length,
             new_tokens=NEW_TOKENS,
         )
 
