@@ -116,7 +116,7 @@ def allocate(parts: list[LowRank], count: int) -> None:
 
 
 def penalty(net: Transformer) -> Tensor | None:
-    """Computes AdaLoRA's orthogonality loss, to be weighted by `settings.orthogonality`.
+    """Computes AdaLoRA's orthogonality loss, to be weighted by `settings.orth_reg_weight`.
 
     Returns:
         The mean over all matrices of the Frobenius norm of P^T P - 1, or None if the active adapter

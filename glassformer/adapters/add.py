@@ -157,7 +157,7 @@ def _whole_names(
 ) -> list[str]:
     """Returns our names of the parameters that are trained in full.
 
-    These are biases, newly initialized parameters, and the modules in `settings.also`.
+    These are biases, newly initialized parameters, and the modules in `settings.modules_to_save`.
     """
     net, fresh = model, fresh_names(model)
     parameters = dict(net.named_parameters(remove_duplicate=False))

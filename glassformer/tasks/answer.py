@@ -76,7 +76,8 @@ class AnswererOptions(TypedDict, total=False):
 
     threshold: float | None
     n_best: int
-    longest: int
+    max_answer_length: int
+    max_question_length: int
     max_length: int | None
     stride: int | None
     head: str | None
@@ -128,7 +129,8 @@ def answer(
     *,
     threshold: float | None = None,
     n_best: int = 5,
-    longest: int = 30,
+    max_answer_length: int = 30,
+    max_question_length: int = 64,
     max_length: int | None = None,
     stride: int | None = None,
     head: str | None = None,
@@ -142,7 +144,8 @@ def answer(
             several contexts and vice versa; several of both are paired.
         threshold: The minimum margin of an answer; below it there is no answer.
         n_best: The number of alternatives.
-        longest: The maximum length of an answer in tokens.
+        max_answer_length: The maximum length of an answer in tokens.
+        max_question_length: The maximum number of tokens of the question.
         max_length: The tokens of a window, including the question.
         stride: The tokens between the starts of two windows.
         head: The name of the head, if the model has several.
@@ -157,7 +160,8 @@ def answer(
         Answerer,
         threshold=threshold,
         n_best=n_best,
-        longest=longest,
+        max_answer_length=max_answer_length,
+        max_question_length=max_question_length,
         max_length=max_length,
         stride=stride,
         head=head,
@@ -202,8 +206,8 @@ class Answerer:
     ) -> None:
         for name, value in (
             ("n_best", n_best),
-            ("longest", max_answer_length),
-            ("question", max_question_length),
+            ("max_answer_length", max_answer_length),
+            ("max_question_length", max_question_length),
         ):
             if value < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value}.")

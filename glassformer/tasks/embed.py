@@ -37,7 +37,7 @@ class EmbedderOptions(TypedDict, total=False):
     pooling: Pooling | str | Sequence[str] | None
     normalize: bool | None
     prompt: str | None
-    length: int | None
+    max_length: int | None
 
 
 @overload
@@ -59,7 +59,7 @@ def embed(
     pooling: Pooling | str | Sequence[str] | None = None,
     normalize: bool | None = None,
     prompt: str | None = None,
-    length: int | None = None,
+    max_length: int | None = None,
 ) -> Vector | Iterator[Vector]:
     """Computes one vector per text.
 
@@ -70,14 +70,19 @@ def embed(
             mean if its folder does not set one.
         normalize: Whether to scale vectors to length 1.
         prompt: The name of one of the model's prompts ("query").
-        length: The maximum number of tokens; longer texts are truncated.
+        max_length: The maximum number of tokens; longer texts are truncated.
 
     Returns:
         For a text its vector, [width]; for a list, [text, width]; for an iterator, an iterator of
         vectors.
     """
     embedder = cached_task(
-        model, Embedder.of, pooling=pooling, normalize=normalize, prompt=prompt, length=length
+        model,
+        Embedder.of,
+        pooling=pooling,
+        normalize=normalize,
+        prompt=prompt,
+        max_length=max_length,
     )
     if isinstance(texts, str):
         return next(raise_errors(embedder([texts])))

@@ -148,8 +148,8 @@ class TranslatorOptions(GenerationOptions, total=False):
     """The keyword arguments of `translate`."""
 
     split: Split | None
-    length: int | None
-    prefix: str | None
+    max_source_length: int | None
+    source_prefix: str | None
     separator: str | None
     keep_empty: bool
 
@@ -179,8 +179,8 @@ def translate(
     source_language: str | None = None,
     target_language: str | None = None,
     split: Split | None = None,
-    length: int | None = None,
-    prefix: str | None = None,
+    max_source_length: int | None = None,
+    source_prefix: str | None = None,
     separator: str | None = None,
     keep_empty: bool = False,
     **generation: Any,
@@ -194,8 +194,8 @@ def translate(
         target_language: The language to translate into, for a multilingual model.
         split: What is translated at a time: "parts" (as many sentences of a paragraph as fit),
             "sentences", or "none" for the whole text.
-        length: The maximum number of tokens of a part.
-        prefix: The text before each source; the default is that of config.json.
+        max_source_length: The maximum number of tokens of a part.
+        source_prefix: The text before each source; the default is that of config.json.
         separator: What separates source and target in a decoder-only model; the default is that
             of config.json.
         keep_empty: Whether an empty text stays as it is, instead of raising an error.
@@ -212,8 +212,8 @@ def translate(
         source_language=source_language,
         target_language=target_language,
         split=split,
-        length=length,
-        prefix=prefix,
+        max_source_length=max_source_length,
+        source_prefix=source_prefix,
         separator=separator,
         keep_empty=keep_empty,
         **generation,
