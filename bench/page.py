@@ -101,7 +101,9 @@ def model_folder() -> Path:
     folder = ROOT / "build/bench-gpt2-small"
     if not (folder / "config.json").exists():
         roles = {"eos": "<|end|>", "bos": "<|end|>", "unk": "<|end|>"}
-        tokenizer = train_tokenizer("byte-bpe", texts=[" ".join(WORDS)], size=400, special=roles)
+        tokenizer = train_tokenizer(
+            "byte-bpe", texts=[" ".join(WORDS)], vocab_size=400, special_tokens=roles
+        )
         gf.create("gpt2", tokenizer=tokenizer).save(folder)
     return folder
 

@@ -81,7 +81,9 @@ def mixed(count: int, kind: Kind = KINDS["short"]) -> list[str]:
 
 
 def made(folder: Path, architecture: str, labels: int) -> gf.Model:
-    tokenizer = train("wordpiece", texts=sentences(), size=8000, lowercase=True, special=ROLES)
+    tokenizer = train(
+        "wordpiece", texts=sentences(), vocab_size=8000, lowercase=True, special_tokens=ROLES
+    )
     names = {str(i): f"label-{i}" for i in range(labels)}
     model = gf.create(
         "bert-base",

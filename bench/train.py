@@ -36,13 +36,14 @@ Side = Callable[[], Any]
 def ours(folder: Path, shape: tuple[int, ...], compile: bool) -> Side:
     layers, heads, width, batch, length, steps = shape
     recipe = {
-        "model": {"preset": "gpt2", "layers": layers, "heads": heads, "width": width,
-                  "context": length, "dropout": 0.0, "settings": SHAPE},
-        "tokenizer": {"kind": "char"},
+        "model": {"preset": "gpt2", "num_layers": layers, "num_heads": heads, "hidden_size": width,
+                  "context_length": length, "dropout": 0.0, "config": SHAPE},
+        "tokenizer": {"type": "char"},
         "data": {"format": "text", "train": str(folder / "train.txt")},
         "objective": {"name": "causal-lm"},
-        "train": {"steps": 10_000, "batch": batch, "learning_rate": 1e-3, "compile": compile},
-        "run": {"folder": str(folder / "run")},
+        "train": {"max_steps": 10_000, "batch_size": batch, "learning_rate": 1e-3,
+                  "compile": compile},
+        "run": {"out": str(folder / "run")},
     }  # fmt: skip
     complete = with_objective_defaults(read_recipe(recipe))
     loop = Trainer.from_recipe(complete, find_worker("cpu"), folder / "run").loop

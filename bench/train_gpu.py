@@ -76,9 +76,9 @@ def put(what: str, who: str, step: Step, tokens: int, operations: float, most: f
 
 
 def ours(folder: Path, recipe: dict[str, Any]) -> Step:
-    recipe["train"] = {"steps": 10_000, "learning_rate": 6e-4, "precision": "bfloat16",
+    recipe["train"] = {"max_steps": 10_000, "learning_rate": 6e-4, "precision": "bfloat16",
                        "compile": True, **recipe["train"]}  # fmt: skip
-    recipe["run"] = {"folder": str(folder / "run")}
+    recipe["run"] = {"out": str(folder / "run")}
     complete = with_objective_defaults(read_recipe(recipe))
     loop = Trainer.from_recipe(complete, find_worker("cuda"), folder / "run").loop
     return loop.train_step
@@ -118,11 +118,11 @@ def gpt2(folder: Path, most: float) -> None:
     text = texts(folder, "train.txt", 800, 500, 1)
     shape = {"vocab_size": 50304, "bias": False}
     recipe = {
-        "model": {"preset": "gpt2", "dropout": 0.0, "settings": shape},
-        "tokenizer": {"kind": "word", "size": WORDS},
+        "model": {"preset": "gpt2", "dropout": 0.0, "config": shape},
+        "tokenizer": {"type": "word", "vocab_size": WORDS},
         "data": {"train": str(text)},
         "objective": {"name": "causal-lm"},
-        "train": {"batch": rows},
+        "train": {"batch_size": rows},
     }
     put("gpt2", "glassformer", ours(folder, recipe), tokens, operations, most)
     if not (ROOT / "peers" / "nanogpt" / "model.py").is_file():
@@ -146,10 +146,10 @@ def bert(folder: Path, most: float) -> None:
     text = texts(folder, "train.txt", 800, 500, 2)
     recipe = {
         "model": {"preset": "bert-base", "architecture": "BertForMaskedLM", "dropout": 0.0},
-        "tokenizer": {"kind": "wordpiece", "size": WORDS},
+        "tokenizer": {"type": "wordpiece", "vocab_size": WORDS},
         "data": {"train": str(text)},
         "objective": {"name": "masked-lm"},
-        "train": {"batch": rows},
+        "train": {"batch_size": rows},
     }
     put("bert", "glassformer", ours(folder, recipe), rows * length, operations, most)
     sizes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -170,10 +170,10 @@ def translation(folder: Path, most: float) -> None:
     pairs = [texts(folder, f"train.{side}", 4000, length - 1, side) for side in (3, 4)]
     recipe = {
         "model": {"preset": "transformer-base", "dropout": 0.0},
-        "tokenizer": {"kind": "word", "size": WORDS},
+        "tokenizer": {"type": "word", "vocab_size": WORDS},
         "data": {"format": "parallel", "train": [str(path) for path in pairs]},
-        "objective": {"name": "sequence-to-sequence", "smoothing": 0.1},
-        "train": {"batch": rows},
+        "objective": {"name": "sequence-to-sequence", "label_smoothing": 0.1},
+        "train": {"batch_size": rows},
     }
     tokens = 2 * rows * length
     put("translation", "glassformer", ours(folder, recipe), tokens, operations, most)

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-SETTINGS = {"size": 100, "window": 5, "negative": 5, "epochs": 5, "workers": 2}
+SETTINGS = {"vector_size": 100, "window": 5, "negative": 5, "epochs": 5, "num_workers": 2}
 MIN_COUNT = 5
 SIDES = ("gensim", "gensim corpus_file", "glassformer")
 
@@ -44,7 +44,7 @@ def glassformer_side(text: Path, kind: str, seed: int, out: Path) -> dict[str, A
     corpus = read_corpus([text], min_count=MIN_COUNT)
     read = clock.passed()
     clock = Clock()
-    vectors = learn_word2vec(corpus, Word2Vec(kind=kind, seed=seed, **SETTINGS))
+    vectors = learn_word2vec(corpus, Word2Vec(type=kind, seed=seed, **SETTINGS))
     learn = clock.passed()
     write_vectors(out, vectors)
     return {"read": read, "learn": learn}
@@ -60,10 +60,10 @@ def gensim_side(text: Path, kind: str, seed: int, out: Path, from_file: bool) ->
         with text.open(encoding="utf-8") as lines:
             source = {"corpus_iterable": [line.split() for line in lines]}
     model = Word2Vec(
-        vector_size=SETTINGS["size"],
+        vector_size=SETTINGS["vector_size"],
         window=SETTINGS["window"],
         negative=SETTINGS["negative"],
-        workers=SETTINGS["workers"],
+        workers=SETTINGS["num_workers"],
         min_count=MIN_COUNT,
         sg=int(kind == "skip-gram"),
         seed=seed,

@@ -42,6 +42,8 @@ class Bench:
         self.place = ROOT / "runs" / "trial" if trial else ROOT
         self.path = (self.place / "results" if trial else RESULTS) / f"{name}.json"
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if trial and not (self.place / "recipes").exists():  # their paths are relative to them
+            (self.place / "recipes").symlink_to(ROOT / "recipes")
         self.results = known(self.path)
 
     def once(self, name: str, make: Job) -> None:
@@ -74,7 +76,7 @@ class Bench:
 
     def train(self, recipe: str, *settings: str, **environment: str) -> None:
         """In a process of its own, as a user would start it."""
-        command = [sys.executable, "-c", TRAIN, str(ROOT / "recipes" / f"{recipe}.toml"), *settings]
+        command = [sys.executable, "-c", TRAIN, f"recipes/{recipe}.toml", *settings]
         path = f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"
         around = {**os.environ, **environment, "PYTHONPATH": path}
         subprocess.run(command, cwd=self.place, env=around, check=True)
@@ -107,9 +109,9 @@ def started(recipe: Recipe, folder: Path) -> Recipe:
     model, _ = build_objective(labeled, build_model(labeled, lambda: tokenizer_texts(recipe, ())))
     model.save(folder / "start")
     tables = recipe.tables()
-    tables["model"] = {"folder": str(folder / "start")}
+    tables["model"] = {"base": str(folder / "start")}
     tables["tokenizer"] = {}
-    tables["run"] |= {"folder": str(folder / "run"), "tensorboard": False}
+    tables["run"] |= {"out": str(folder / "run"), "tensorboard": False}
     return read_recipe(tables)
 
 

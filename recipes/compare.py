@@ -28,11 +28,11 @@ from bench import RESULTS, SEEDS, Bench, Rows, known, put, show
 BODIES = {"electra": "discriminator_predictions", "masked": "generator"}  # heads to leave out
 TASKS = {"cola": "matthews", "sst2": "accuracy", "stsb": "spearman"}
 
-SMALL = ("model.layers=1", "model.heads=2", "model.width=16", "train.steps=12", "train.batch=4",
-         "train.warmup=2", "train.compile=false")  # fmt: skip
+SMALL = ("model.num_layers=1", "model.num_heads=2", "model.hidden_size=16", "train.max_steps=12",
+         "train.batch_size=4", "train.warmup_steps=2", "train.compile=false")  # fmt: skip
 TRIAL = {
-    "shakespeare": (*SMALL, "model.context=32", "train.evaluate_every=6"),
-    "wikitext2": (*SMALL, "model.ffn=32", "train.evaluate_every=6"),
+    "shakespeare": (*SMALL, "model.context_length=32", "train.eval_steps=6"),
+    "wikitext2": (*SMALL, "model.intermediate_size=32", "train.eval_steps=6"),
     "electra": SMALL,
     "glue": SMALL[3:6],
 }  # fmt: skip
@@ -53,7 +53,7 @@ def shakespeare(bench: Bench) -> None:
     peer = bench.place / "runs" / "nanogpt"
     bench.once("nanoGPT", lambda: train_nanogpt(text, edge, peer, bench.trial))
     bench.once("glassformer", lambda: letters(bench, "shakespeare"))
-    average = ("shakespeare-averaged", "train.average=0.99")
+    average = ("shakespeare-averaged", "train.ema_decay=0.99")
     bench.once("glassformer, averaged weights", lambda: letters(bench, *average))
 
 
@@ -61,7 +61,7 @@ def letters(bench: Bench, name: str, *settings: str) -> dict[str, Any]:
     folder = bench.place / "runs" / name
     shutil.rmtree(folder, ignore_errors=True)  # since the whole time of the whole run counts
     begun = time.perf_counter()
-    where = f"run.folder=runs/{name}"
+    where = f"run.out=runs/{name}"
     train(bench, "shakespeare", "shakespeare", where, *settings, **cold(folder))
     seconds = time.perf_counter() - begun
     ended, entries, about = bench.run(name)
@@ -142,8 +142,8 @@ def pretrained(bench: Bench, body: str) -> dict[str, Any]:
 def tuned(bench: Bench, task: str, body: str, seed: int) -> dict[str, Any]:
     """What the last evaluation of the last step says: nothing is chosen by it."""
     name = f"glue/{task}-{body}-{seed}"
-    train(bench, f"glue-{task}", "glue", f"model.folder=runs/{body}/model", f"train.seed={seed}",
-                f'model.ignore_unexpected=["{BODIES[body]}"]', f"run.folder=runs/{name}")  # fmt: skip
+    train(bench, f"glue-{task}", "glue", f"model.base=runs/{body}/model", f"train.seed={seed}",
+                f'model.ignore_unexpected=["{BODIES[body]}"]', f"run.out=runs/{name}")  # fmt: skip
     _, entries, _ = bench.run(name)
     return dict([entry for entry in entries if "valid" in entry][-1]["valid"])
 

@@ -28,8 +28,8 @@ class Peer:
     def __init__(self, recipe: Recipe, device: str) -> None:
         (objective,) = recipe.objective
         self.recipe, self.device = recipe, device
-        room = hf.AutoConfig.from_pretrained(recipe.model.folder).max_position_embeddings
-        self.length = int(objective.options.get("length") or room)
+        room = hf.AutoConfig.from_pretrained(recipe.model.base).max_position_embeddings
+        self.length = int(objective.options.get("max_length") or room)
         hf.set_seed(recipe.train.seed)
         hf.logging.set_verbosity_error()
         hf.logging.disable_progress_bar()
@@ -52,12 +52,12 @@ class Peer:
         begun = time.perf_counter()
         records = [one for file in self.recipe.data.train for one in read(file)]
         self.labels = sorted({label for one in records for label in self.labels_of(one)})
-        self.tokenizer = hf.AutoTokenizer.from_pretrained(self.recipe.model.folder)
+        self.tokenizer = hf.AutoTokenizer.from_pretrained(self.recipe.model.base)
         features = self.encode(records)
         self.model = self.make_model()
         trained = self.train(features)
         found = self.scores([one for file in self.recipe.data.test for one in read(file)])
-        self.model.save_pretrained(self.recipe.run.folder)
+        self.model.save_pretrained(self.recipe.run.out)
         return {**found, "seconds": time.perf_counter() - begun, "training": trained}
 
     def labels_of(self, record: dict[str, Any]) -> list[str]:
@@ -66,8 +66,8 @@ class Peer:
     def make_model(self) -> Any:
         said = self.recipe.model
         options = {"num_labels": len(self.labels)} if self.labels else {}
-        model = self.heads.from_pretrained(said.folder, dtype=torch.float32, **options)
-        if self.recipe.train.freeze_body:  # the pooler is a part of the head, there as here
+        model = self.heads.from_pretrained(said.base, dtype=torch.float32, **options)
+        if self.recipe.train.freeze_base:  # the pooler is a part of the head, there as here
             for part in (model.bert.embeddings, model.bert.encoder):
                 part.requires_grad_(False)
         if self.recipe.adapter is not None:
@@ -77,7 +77,7 @@ class Peer:
             lora = peft.LoraConfig(
                 r=given["rank"],
                 lora_alpha=16,
-                target_modules=list(given["targets"]),
+                target_modules=list(given["target_modules"]),
                 modules_to_save=["classifier"],
             )
             model = peft.get_peft_model(model, lora)
@@ -87,22 +87,24 @@ class Peer:
         said, model = self.recipe.train, self.model.train()
         learns = [p for p in model.parameters() if p.requires_grad]
         optimizer = fused_adamw(learns, said)
-        schedule = hf.get_linear_schedule_with_warmup(optimizer, said.warmup_steps, said.steps)
+        schedule = hf.get_linear_schedule_with_warmup(
+            optimizer, said.num_warmup_steps, said.max_steps
+        )
         cuda = self.device == "cuda"
         loader: Any = DataLoader(
             features,  # type: ignore[arg-type]
-            batch_size=said.batch,
+            batch_size=said.batch_size,
             shuffle=True,
             collate_fn=self.collate,
             pin_memory=cuda,
         )
         begun = time.perf_counter()
-        for batch in self.steps(loader, said.steps):
+        for batch in self.steps(loader, said.max_steps):
             moved = {k: v.to(self.device, non_blocking=cuda) for k, v in batch.items()}
             with self.autocast():
                 loss = model(**moved).loss
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(learns, said.clip)
+            torch.nn.utils.clip_grad_norm_(learns, said.max_grad_norm)
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
@@ -126,8 +128,8 @@ class Peer:
     def logits(self, features: Features, *names: str) -> Iterator[list[torch.Tensor]]:
         """Batch by batch, in their order."""
         self.model.eval()
-        for start in range(0, len(features), self.recipe.train.batch):
-            batch = self.collate(features[start : start + self.recipe.train.batch])
+        for start in range(0, len(features), self.recipe.train.batch_size):
+            batch = self.collate(features[start : start + self.recipe.train.batch_size])
             moved = {k: v.to(self.device) for k, v in batch.items()}
             with self.autocast():
                 said = self.model(**moved)

@@ -70,8 +70,8 @@ class Peer:
                 labels = [IGNORED] * len(before) + target
                 made.append({"input_ids": before + target, "labels": labels})
             else:
-                source = source[: self.options["source_length"]]
-                target = [*target[: self.options["target_length"] - 1], eos]
+                source = source[: self.options["max_source_length"]]
+                target = [*target[: self.options["max_target_length"] - 1], eos]
                 made.append({"input_ids": source, "labels": target})
         return [{k: torch.tensor(ids) for k, ids in example.items()} for example in made]
 
@@ -107,7 +107,7 @@ class Peer:
         order = np.lexsort((rng.random(len(lengths)), rounded))
         made, row = [], len(order)
         while row > 0:  # from the longest on
-            fitting = max(1, self.recipe.data.tokens // int(rounded[order[row - 1]]))
+            fitting = max(1, self.recipe.data.tokens_per_batch // int(rounded[order[row - 1]]))
             made.append(order[max(0, row - fitting) : row].tolist())
             row -= fitting
         return [made[i] for i in rng.permutation(len(made))]
@@ -123,7 +123,7 @@ class Peer:
         rng = np.random.default_rng(settings.seed)
 
         def numbers() -> Iterator[list[int]]:
-            left = settings.steps
+            left = settings.max_steps
             while left > 0:
                 epoch = self.batches(lengths, rng)[:left]
                 left -= len(epoch)
@@ -138,15 +138,15 @@ class Peer:
             optimizer, schedule(settings, model.config.hidden_size)
         )
         average = None
-        if settings.average:
-            average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(settings.average))
+        if settings.ema_decay:
+            average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(settings.ema_decay))
             average.n_averaged.fill_(1)  # from the weights it starts with, as ours
         model.train()
         for batch in reading:
             with self.autocast():
-                loss = self.loss(batch, self.options.get("smoothing", 0.0))
+                loss = self.loss(batch, self.options.get("label_smoothing", 0.0))
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
             optimizer.step()
             falling.step()
             optimizer.zero_grad()
@@ -154,7 +154,7 @@ class Peer:
                 average.update_parameters(model)
         if average is not None:
             self.model = average.module
-        return self.perplexity(self.examples(self.recipe.data.valid))
+        return self.perplexity(self.examples(self.recipe.data.validation))
 
     def loss(self, batch: Example, smoothing: float, reduction: str = "mean") -> torch.Tensor:
         given = {name: rows.to(self.device, non_blocking=True) for name, rows in batch.items()}

@@ -49,10 +49,10 @@ TRIED: dict[str, tuple[Any, ...]] = {  # what the learning rate is multiplied wi
     "as it is": (1.0,),
     "half the rate": (0.5,),
     "twice the rate": (2.0,),
-    "averaged": (1.0, "train.average=0.98"),
-    "twice the rate, averaged": (2.0, "train.average=0.98"),
-    "slower below": (2.0, "train.layer_decay=0.8"),
-    "smoothed": (1.0, "objective.smoothing=0.1"),
+    "averaged": (1.0, "train.ema_decay=0.98"),
+    "twice the rate, averaged": (2.0, "train.ema_decay=0.98"),
+    "slower below": (2.0, "train.layerwise_lr_decay=0.8"),
+    "smoothed": (1.0, "objective.label_smoothing=0.1"),
 }
 
 
@@ -67,14 +67,14 @@ class Stopwatch(Reporter):
 
 
 def ours(recipe: Recipe, after: Callable[[Run], dict[str, float]] | None = None) -> dict[str, Any]:
-    shutil.rmtree(recipe.run.folder, ignore_errors=True)
+    shutil.rmtree(recipe.run.out, ignore_errors=True)
     watch = Stopwatch()
     begun = time.perf_counter()
     run = gf.train(recipe, reporters=[watch], device=DEVICE)
     assert run.finished is not None
     found = {**run.finished["test"], **(after(run) if after else {})}
     found |= {"seconds": time.perf_counter() - begun, "training": watch.last - watch.begun}
-    shutil.rmtree(recipe.run.folder)
+    shutil.rmtree(recipe.run.out)
     return found
 
 
@@ -86,8 +86,8 @@ def theirs(recipe: Recipe, kind: str, few: bool) -> dict[str, Any]:
 
 def begun(recipe: Recipe) -> Recipe:
     """With weights and a tokenizer to begin with."""
-    fresh = recipe.model.folder is None
-    return started(recipe, Path(recipe.run.folder)) if fresh else recipe
+    fresh = recipe.model.base is None
+    return started(recipe, Path(recipe.run.out)) if fresh else recipe
 
 
 def one_side(side: str, kind: str, name: str, mode: str, seed: int, few: bool) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def jobs(bench: Bench, kind: str, name: str, mode: str, seed: int) -> dict[str, 
 
 def modes_of(name: str, asked: Sequence[str]) -> list[str]:
     """What starts from scratch has no body to freeze or to adapt."""
-    tuned = name in KINDS["classify"] and recipe_of(name, 0).model.folder is not None
+    tuned = name in KINDS["classify"] and recipe_of(name, 0).model.base is not None
     return [mode for mode in asked if tuned or mode == "full"]
 
 
@@ -151,11 +151,11 @@ def scope_of_peer(recipe: Recipe, every: int) -> dict[str, Any]:
 def try_settings(bench: Bench, name: str, mode: str) -> None:
     """Around those that are taken."""
     taken = recipe_of(name, 1, mode, bench.trial)
-    judged = taken.data.test if bench.trial else read_recipe(file_of(name)).data.valid
+    judged = taken.data.test if bench.trial else read_recipe(file_of(name)).data.validation
     for named, (factor, *words) in TRIED.items():
         rate = taken.train.learning_rate * factor
-        folder = f"{taken.run.folder}-{named.replace(' ', '-')}"
-        words += [f"train.learning_rate={rate}", f"run.folder={folder}"]
+        folder = f"{taken.run.out}-{named.replace(' ', '-')}"
+        words += [f"train.learning_rate={rate}", f"run.out={folder}"]
         if taken.objective[0].name == "classification" or "objective" not in " ".join(words):
             recipe = read_recipe(taken, words)
             recipe = replace(recipe, data=replace(recipe.data, test=judged))
@@ -190,10 +190,10 @@ def one_task(task: str, seed: int, few: bool) -> dict[str, Any]:
         objective=(replace(own, options=options),),
         train=replace(
             whole.train,
-            steps=whole.train.steps // len(ALONE),
-            warmup=whole.train.warmup_steps // len(ALONE),
+            max_steps=whole.train.max_steps // len(ALONE),
+            warmup_steps=whole.train.num_warmup_steps // len(ALONE),
         ),
-        run=replace(whole.run, folder=f"runs/tuned/{task}-{seed}"),
+        run=replace(whole.run, out=f"runs/tuned/{task}-{seed}"),
     )
     return ours(cut(recipe) if few else recipe)
 

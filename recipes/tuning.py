@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from glassformer.train.data.files import find_files
 
 from bench import ROOT
 from glassformer.train.recipe import Recipe, read_recipe
@@ -18,8 +19,8 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIDES = ("glassformer", "transformers")
 MODES = {
     "full": (),
-    "lora": ("adapter.kind=lora", "adapter.rank=8", 'adapter.targets=["query","value"]'),
-    "frozen": ("train.freeze_body=true",),
+    "lora": ("adapter.type=lora", "adapter.rank=8", 'adapter.target_modules=["query","value"]'),
+    "frozen": ("train.freeze_base=true",),
 }
 RATES = {"lora": 2e-3, "frozen": 5e-3}  # the recipes' own are for all weights
 KINDS = {
@@ -38,27 +39,38 @@ ALONE = {  # models of one task beside together.toml: their part, class and figu
 FETCHED = real.where("minilm") or real.home() / "minilm"  # by `glassformer fetch minilm`
 MINILM = ROOT / "data" / "minilm"  # the same by recipes/gather.py, in half as many bytes
 FEW = 60  # records of a file, where it only has to run
-SHORT = ("train.steps=8", "train.warmup=1")
-TINY = ("model.layers=1", "model.heads=2", "model.width=16", "model.ffn=32", "tokenizer.size=200")
+SHORT = ("train.max_steps=8", "train.warmup_steps=1")
+TINY = (
+    "model.num_layers=1",
+    "model.num_heads=2",
+    "model.hidden_size=16",
+    "model.intermediate_size=32",
+    "tokenizer.vocab_size=200",
+)
 
 
 def recipe_of(name: str, seed: int, mode: str = "full", few: bool = False) -> Recipe:
     """As the file has it, in that mode; or a few steps on a few of its texts. Nothing is chosen by
     validation files, so neither side reads them."""
-    words = ["data.valid=[]", f"train.seed={seed}", "run.log_every=100", "run.tensorboard=false"]
+    words = [
+        "data.validation=[]",
+        f"train.seed={seed}",
+        "run.logging_steps=100",
+        "run.tensorboard=false",
+    ]
     own = f"-{os.getpid()}" if few else ""  # several processes may rehearse at once
-    words += [*MODES[mode], f"run.folder=runs/tuned/{name}-{mode}-{seed}{own}"]
+    words += [*MODES[mode], f"run.out=runs/tuned/{name}-{mode}-{seed}{own}"]
     if DEVICE == "cuda":
         words.append("train.precision=bfloat16")
     if mode in RATES:
         words.append(f"train.learning_rate={RATES[mode]}")
     recipe = read_recipe(file_of(name))
-    if recipe.model.folder is not None:
-        words.append(f"model.folder={MINILM if MINILM.exists() else FETCHED}")
+    if recipe.model.base is not None:
+        words.append(f"model.base={MINILM if MINILM.exists() else FETCHED}")
     if not few:
         return read_recipe(recipe, words)
     if DEVICE == "cpu":
-        words += ["train.batch=6", *(TINY if recipe.model.folder is None else ())]
+        words += ["train.batch_size=6", *(TINY if recipe.model.base is None else ())]
     return cut(read_recipe(recipe, [*words, *SHORT]))
 
 
@@ -68,10 +80,10 @@ def file_of(name: str) -> Path:
 
 def cut(recipe: Recipe) -> Recipe:
     """The same with a few records of every file to learn from, and the same ones as a test."""
-    folder = Path("runs/few") / Path(recipe.run.folder).name
+    folder = Path("runs/few") / Path(recipe.run.out).name
     folder.mkdir(parents=True, exist_ok=True)
     made: list[str] = []
-    for path in sorted(path for file in recipe.data.train for path in ROOT.glob(file)):
+    for path in sorted(find_files(recipe.data.train)):
         made.append(str(folder / path.name))
         Path(made[-1]).write_text(few_of(path.read_text("utf-8"), path.suffix), "utf-8")
     return replace(recipe, data=replace(recipe.data, train=tuple(made), test=tuple(made)))

@@ -39,9 +39,15 @@ from glassformer.train.recipe import Recipe, read_recipe
 
 AT_ONCE = 64  # texts, for both sides
 LM = "runs/summaries/lm/model"
-FRESH = ("model.layers=1", "model.heads=2", "model.width=16", "model.ffn=32", "tokenizer.size=400")
-TRIAL = ("train.steps=4", "train.warmup=2", "train.precision=float32", "train.compile=false",
-         "train.batch=2", "run.log_every=2")  # fmt: skip
+FRESH = (
+    "model.num_layers=1",
+    "model.num_heads=2",
+    "model.hidden_size=16",
+    "model.intermediate_size=32",
+    "tokenizer.vocab_size=400",
+)
+TRIAL = ("train.max_steps=4", "train.warmup_steps=2", "train.precision=float32",
+         "train.compile=false", "train.batch_size=2", "run.logging_steps=2")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,8 +72,8 @@ def translating(pair: str, *settings: str, decoder: bool = False, **options: Any
 def summing_up(name: str, kind: str, new_tokens: int, fewer_steps: int) -> dict[str, Kind]:
     """From all training texts, and from a tenth."""
     recipe, test = name + kind, (f"data/{name}/test.jsonl",)
-    few = (f"data.train=data/{name}/train-tenth.jsonl", f"train.steps={fewer_steps}",
-           f"train.warmup={fewer_steps // 4}")  # fmt: skip
+    few = (f"data.train=data/{name}/train-tenth.jsonl", f"train.max_steps={fewer_steps}",
+           f"train.warmup_steps={fewer_steps // 4}")  # fmt: skip
     return {
         recipe: Kind(recipe, test, new_tokens),
         f"{recipe}-tenth": Kind(recipe, test, new_tokens, few, share=10),
@@ -78,7 +84,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "multi30k": {
         "de-en": translating("de-en"),
         "fr-en": translating("fr-en"),
-        "de-en-decoder": translating("de-en", "objective.both_ways=false", decoder=True),
+        "de-en-decoder": translating("de-en", "objective.prefix_lm=false", decoder=True),
         "de-en-prefix": translating("de-en", decoder=True, sides=("ours",)),
     },
     "summaries": {
@@ -94,17 +100,17 @@ KINDS: dict[str, dict[str, Kind]] = {
 
 VARIANTS: dict[str, tuple[str, ...]] = {
     "as it is": (),
-    "ffn 512": ("model.ffn=512",),
-    "6 layers": ("model.layers=6", "model.ffn=512"),
-    "cosine": ("train.schedule=cosine", "train.warmup=300"),
+    "ffn 512": ("model.intermediate_size=512",),
+    "6 layers": ("model.num_layers=6", "model.intermediate_size=512"),
+    "cosine": ("train.lr_scheduler=cosine", "train.warmup_steps=300"),
     "rate 1e-3": ("train.learning_rate=1e-3",),
     "rate 3e-3": ("train.learning_rate=3e-3",),
-    "10,000 pairs": ("tokenizer.size=10000",),
-    "4,000 pairs": ("tokenizer.size=4000",),
-    "16,384 tokens": ("data.tokens=16384", "train.learning_rate=3e-3"),
-    "twice as long": ("train.steps=6000", "train.average=0.999"),
-    "dropout 0.2": ("model.settings.dropout=0.2",),
-    "dropout 0.4": ("model.settings.dropout=0.4",),
+    "10,000 pairs": ("tokenizer.vocab_size=10000",),
+    "4,000 pairs": ("tokenizer.vocab_size=4000",),
+    "16,384 tokens": ("data.tokens_per_batch=16384", "train.learning_rate=3e-3"),
+    "twice as long": ("train.max_steps=6000", "train.ema_decay=0.999"),
+    "dropout 0.2": ("model.config.dropout=0.2",),
+    "dropout 0.4": ("model.config.dropout=0.4",),
 }  # fmt: skip
 
 
@@ -117,12 +123,12 @@ def jobs(
     """What is compared with each other, by the names that the results have: both sides."""
     recipe_file = ROOT / "recipes" / f"{kind.recipe}.toml"
     plain = read_recipe(recipe_file)
-    few = (*TRIAL, *(() if plain.model.folder else FRESH)) if bench.trial else ()
+    few = (*TRIAL, *(() if plain.model.base else FRESH)) if bench.trial else ()
     folder = Path("runs", "written", variant, name, str(seed))
     settings = (*kind.settings, *few, *VARIANTS.get(variant, ()), *more, f"train.seed={seed}")
     recipe = read_recipe(recipe_file, settings)
     if variant:  # nothing is chosen by test files
-        kind = replace(kind, test=recipe.data.valid)
+        kind = replace(kind, test=recipe.data.validation)
     start = cache(partial(started, recipe, folder))
     return {f"{side} {seed}": partial(one_side, bench, side, kind, folder, start)
             for side in kind.sides}  # fmt: skip
@@ -148,9 +154,9 @@ def rehearse(side: str, recipe: Recipe, folder: Path, device: torch.device) -> N
         REHEARSED.add(side)
         few = replace(
             recipe,
-            data=replace(recipe.data, train=recipe.data.valid),
-            train=replace(recipe.train, steps=8, warmup=2),
-            run=replace(recipe.run, folder=str(folder / "rehearsal")),
+            data=replace(recipe.data, train=recipe.data.validation),
+            train=replace(recipe.train, max_steps=8, warmup_steps=2),
+            run=replace(recipe.run, out=str(folder / "rehearsal")),
         )
         if side == "ours":
             gf.train(few, restart=True, device=str(device))
@@ -189,7 +195,7 @@ def theirs(recipe: Recipe, folder: Path, kind: Kind, device: torch.device, trial
 def about(recipe: Recipe, device: torch.device) -> dict[str, Any]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    return {"steps": recipe.train.steps, "device": name, "versions": versions}
+    return {"steps": recipe.train.max_steps, "device": name, "versions": versions}
 
 
 def judged(write: Callable[..., list[str]], kind: Kind, trial: bool) -> dict[str, Any]:
@@ -217,7 +223,7 @@ def language_model(bench: Bench) -> dict[str, Any]:
     for group in ("lm", "summaries"):
         prepare(bench, group)
     running_text(bench)
-    settings = (*TRIAL, *FRESH, "model.context=640") if bench.trial else ()
+    settings = (*TRIAL, *FRESH, "model.context_length=640") if bench.trial else ()
     begun = time.perf_counter()
     bench.train("summaries-lm", *settings)
     ended, _, _ = bench.run("summaries/lm")

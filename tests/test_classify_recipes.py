@@ -15,17 +15,25 @@ from glassformer.train.recipe import read_recipe
 from glassformer.train.trainer import dry_run
 
 ROOT = Path(__file__).parent.parent
-RECIPES = {path.stem: path for path in sorted((ROOT / "recipes/classify").glob("*.toml"))}
-TINY = ["train.batch=2", "data.tokens=200", "data.processes=1"]
-BODY = ["model.folder=body"]  # in the place of real:minilm
-FRESH = ["model.layers=1", "model.heads=2", "model.width=16", "model.ffn=16"]
-LORA = ['adapter.kind="lora"', "adapter.rank=2", 'adapter.targets=["query","value"]']
+RECIPES = {
+    path.stem: path.relative_to(ROOT) for path in sorted(ROOT.glob("recipes/classify/*.toml"))
+}
+TINY = ["train.batch_size=2", "data.tokens_per_batch=200", "data.num_workers=1"]
+BODY = ["model.base=body"]  # in the place of real:minilm
+FRESH = [
+    "model.num_layers=1",
+    "model.num_heads=2",
+    "model.hidden_size=16",
+    "model.intermediate_size=16",
+]
+LORA = ['adapter.type="lora"', "adapter.rank=2", 'adapter.target_modules=["query","value"]']
 TEXT = "The old miller, number {}, walked to the river"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
+    (folder / "recipes").symlink_to(ROOT / "recipes")  # their data is beside them
     rows = [(TEXT.format(i), ("yes", "no", "so")[i % 3]) for i in range(40)]
 
     def put(name: str, content: str, encoding: str = "utf-8") -> None:
@@ -49,7 +57,7 @@ def made(tmp_path_factory):
     script = ROOT / "recipes/classify/prepare.py"
     words = [sys.executable, str(script), str(folder / "data"), str(folder / "data/classify")]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-    tokenizer = train_tokenizer("wordpiece", texts=[t for t, _ in rows], size=60)
+    tokenizer = train_tokenizer("wordpiece", texts=[t for t, _ in rows], vocab_size=60)
     sizes = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
     body = gf.create(
         "bert-base", tokenizer=tokenizer, vocab_size=60, architectures=["BertModel"], **sizes
@@ -84,12 +92,12 @@ def test_splits_are_whole_and_apart(made):
 def test_a_recipe_runs(name, made, monkeypatch):
     monkeypatch.chdir(made)
     recipe = read_recipe(RECIPES[name])
-    small = BODY if recipe.model.folder else FRESH
+    small = BODY if recipe.model.base else FRESH
     plan = dry_run(RECIPES[name], [*TINY, *small], device="cpu")
-    assert plan.steps == recipe.train.steps and plan.seconds_step
+    assert plan.steps == recipe.train.max_steps and plan.seconds_step
 
 
-@pytest.mark.parametrize("way", [LORA, ["train.freeze_body=true"]], ids=["lora", "frozen"])
+@pytest.mark.parametrize("way", [LORA, ["train.freeze_base=true"]], ids=["lora", "frozen"])
 def test_with_few_weights(way, made, monkeypatch):
     monkeypatch.chdir(made)
     whole = dry_run(RECIPES["banking77"], [*TINY, *BODY], device="cpu")

@@ -128,7 +128,7 @@ def test_an_adapter_of_another_model(folder, tmp_path):
     small, wide = gf.load(folder), gf.create("gpt2", **SIZES | {"n_embd": 16})
     deep = gf.create("gpt2", **SIZES | {"n_layer": 2})
     for name, other in {"wide": wide, "deep": deep}.items():
-        other.adapters.add(LoRA(rank=2, targets=("c_fc",)))
+        other.adapters.add(LoRA(rank=2, target_modules=("c_fc",)))
         other.adapters.save(tmp_path / name)
     with pytest.raises(gf.LoadError, match="is for a matrix of") as caught:
         small.adapters.load(tmp_path / "wide")
@@ -203,10 +203,10 @@ def test_an_unknown_device(folder, device):
 
 
 def test_an_empty_text():
-    tokenizer = train_tokenizer("bpe", texts=["to be or not to be"], size=64)
+    tokenizer = train_tokenizer("bpe", texts=["to be or not to be"], vocab_size=64)
     model = gf.create("gpt2", tokenizer=tokenizer, **SIZES)
     with pytest.raises(ValueError, match="has no tokens") as caught:
-        model.adapters.add(Prompt(tokens=2, text=""))
+        model.adapters.add(Prompt(num_virtual_tokens=2, init_text=""))
     assert isinstance(caught.value, gf.InputError)
 
 

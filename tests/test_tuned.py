@@ -30,7 +30,7 @@ def recipes(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(ROOT / "recipes"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tuned.DEVICE", "cpu")
-    tokenizer = train_tokenizer("wordpiece", texts=TEXTS * 5, size=80)
+    tokenizer = train_tokenizer("wordpiece", texts=TEXTS * 5, vocab_size=80)
     sizes = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2}
     options = {"intermediate_size": 64, "vocab_size": 80, "architectures": ["BertModel"]}
     gf.create("bert-base", tokenizer=tokenizer, **sizes, **options).save("body")
@@ -61,15 +61,15 @@ def recipe_of(kind: str, *words: str):
     architecture, head, _ = HEADS[kind]
     data = write(kind)
     tables = {
-        "model": {"folder": "body", "architecture": architecture, "make": [head]},
+        "model": {"base": "body", "architecture": architecture, "init_missing": [head]},
         "data": {"format": FORMS[kind], "train": data, "test": data},
-        "objective": {"name": kind, "length": 160},
-        "train": {"steps": 60, "batch": 8, "learning_rate": 5e-3, "warmup": 5,
-                  "betas": [0.9, 0.999], "schedule": "linear", "floor": 0.0},
-        "run": {"folder": "run", "tensorboard": False},
+        "objective": {"name": kind, "max_length": 160},
+        "train": {"max_steps": 60, "batch_size": 8, "learning_rate": 5e-3, "warmup_steps": 5,
+                  "betas": [0.9, 0.999], "lr_scheduler": "linear", "min_lr_ratio": 0.0},
+        "run": {"out": "run", "tensorboard": False},
     }  # fmt: skip
     if kind != "classification":
-        tables["model"]["drop"] = ["pooler"]
+        tables["model"]["ignore_unexpected"] = ["pooler"]
     return read_recipe(tables, words)
 
 
@@ -82,8 +82,10 @@ def test_both_sides_learn_and_judge_alike(kind, recipes):
     learned = tuned.ours(recipe_of(kind), lambda run: gf.load(run.model).save("learned") or {})
     assert learned[figure] > 0.9 and learned["seconds"] > learned["training"] > 0
     assert PEERS[kind](recipe_of(kind), "cpu").run()[figure] > 0.9
-    still = ("model.folder=half", "train.steps=1", "train.learning_rate=1e-12")
-    tuned.ours(recipe_of(kind, "train.steps=3"), lambda run: gf.load(run.model).save("half") or {})
+    still = ("model.base=half", "train.max_steps=1", "train.learning_rate=1e-12")
+    tuned.ours(
+        recipe_of(kind, "train.max_steps=3"), lambda run: gf.load(run.model).save("half") or {}
+    )
     ours = tuned.ours(
         recipe_of(kind, *still, "model.init_missing=[]", "model.ignore_unexpected=[]")
     )
@@ -122,12 +124,13 @@ def test_both_sides_take_the_same_steps(kind, mode, recipes, monkeypatch):
     no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     config = json.loads(Path("body/config.json").read_text()) | no_dropout
     Path("body/config.json").write_text(json.dumps(config))
-    whole = recipe_of(kind, "train.steps=10")
+    whole = recipe_of(kind, "train.max_steps=10")
     tuned.ours(whole, lambda run: gf.load(run.model).save("begun") or {})
     rate = 0.02 if mode == "lora" else 0.005
-    said = (*tuned.MODES[mode], "model.folder=begun", "model.init_missing=[]", "model.ignore_unexpected=[]",
-            f"train.batch={len(TEXTS)}", "train.steps=12", f"train.learning_rate={rate}",
-            "train.warmup=0", "run.log_every=1")  # fmt: skip
+    said = (*tuned.MODES[mode], "model.base=begun", "model.init_missing=[]",
+            "model.ignore_unexpected=[]", f"train.batch_size={len(TEXTS)}", "train.max_steps=12",
+            f"train.learning_rate={rate}", "train.warmup_steps=0",
+            "run.logging_steps=1")  # fmt: skip
     found: dict[str, list[float]] = {"ours": [], "theirs": []}
     tuned.ours(recipe_of(kind, *said), lambda run: found["ours"].extend(losses_of(run)) or {})
 
@@ -158,7 +161,7 @@ def test_what_does_not_learn_is_left_as_it_was(mode, recipes):
     import tuned
     from hugging_tasks import Classify
 
-    recipe = recipe_of("classification", *tuned.MODES[mode], "train.steps=3")
+    recipe = recipe_of("classification", *tuned.MODES[mode], "train.max_steps=3")
     peer = Classify(recipe, "cpu")
     peer.run()
     names = {n.removeprefix("base_model.model.") for n, p in peer.model.named_parameters()

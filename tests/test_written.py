@@ -14,8 +14,9 @@ from glassformer.train.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent
 WORDS = ("the", "old", "miller", "walked", "to", "a", "river", "and", "nobody", "asked", "why")
-TINY = ("model.layers=1", "model.heads=2", "model.width=16", "model.ffn=32", "tokenizer.size=300",
-        "train.precision=float32", "train.steps=1", "train.learning_rate=1e-12")  # fmt: skip
+TINY = ("model.num_layers=1", "model.num_heads=2", "model.hidden_size=16",
+        "model.intermediate_size=32", "tokenizer.vocab_size=300", "train.precision=float32",
+        "train.max_steps=1", "train.learning_rate=1e-12")  # fmt: skip
 
 
 def sentence(number: int) -> str:
@@ -53,13 +54,13 @@ def test_both_sides_start_alike(place, name):
     from hugging_writing import Peer
     from written import started
 
-    causal = ["objective.both_ways=false"] if "decoder" in name else []
-    recipe = started(read_recipe(ROOT / "recipes" / f"{name}.toml", [*TINY, *causal]), place)
+    causal = ["objective.prefix_lm=false"] if "decoder" in name else []
+    recipe = started(read_recipe(f"recipes/{name}.toml", [*TINY, *causal]), place)
     peer = Peer(place / "start", recipe, torch.device("cpu"))
     learned = peer.examples(recipe.data.train)
     run = gf.train(recipe, device="cpu")
     assert run.finished is not None
-    valid = peer.perplexity(peer.examples(recipe.data.valid))
+    valid = peer.perplexity(peer.examples(recipe.data.validation))
     assert run.finished["best"] == pytest.approx(valid, rel=1e-4)
     assert len(learned) == 24
     model = gf.load(place / "start")
@@ -88,9 +89,10 @@ def test_the_other_side_learns(place):
     from hugging_writing import train_peer
     from written import started
 
-    settings = (*TINY[:-2], "train.steps=60", "train.learning_rate=5e-3", "train.warmup=10",
-                "train.average=0.8", "model.settings.dropout=0.0", "data.tokens=256")  # fmt: skip
-    recipe = started(read_recipe(ROOT / "recipes" / "multi30k-de-en.toml", settings), place)
+    settings = (*TINY[:-2], "train.max_steps=60", "train.learning_rate=5e-3",
+                "train.warmup_steps=10", "train.ema_decay=0.8", "model.config.dropout=0.0",
+                "data.tokens_per_batch=256")  # fmt: skip
+    recipe = started(read_recipe("recipes/multi30k-de-en.toml", settings), place)
     _, facts = train_peer(place / "start", recipe, torch.device("cpu"))
     run = gf.train(recipe, device="cpu")
     assert run.finished is not None

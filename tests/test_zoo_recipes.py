@@ -24,7 +24,9 @@ from glassformer.zoo import HOME, card_of, names
 
 ROOT = Path(__file__).parent.parent
 PATHS = sorted((ROOT / "recipes" / "zoo").glob("*.toml"))
-RECIPES = {path.stem: path for path in PATHS if path.stem != "stories"}  # test_zoo_stories.py
+RECIPES = {
+    path.stem: path.relative_to(ROOT) for path in PATHS if path.stem != "stories"
+}  # test_zoo_stories.py
 MODULES = ("sources", "splits", "translator", "letters", "encoder", "reader", "data", "facts",
            "card", "build")  # fmt: skip
 LIMIT = 60_000_000  # bytes of the whole zoo
@@ -127,6 +129,7 @@ def published() -> dict[str, bytes]:
 def made(zoo, tmp_path_factory):
     """A folder with the data of all, made of such files."""
     folder = tmp_path_factory.mktemp("zoo")
+    (folder / "recipes").symlink_to(ROOT / "recipes")  # their data is beside them
     files = published()
     assert {*files} == {*zoo.sources.SOURCES}
 
@@ -217,13 +220,13 @@ def test_another_file_than_the_published_one_is_refused(zoo, tmp_path):
 
 # --- Recipes -----------------------------------------------------------------------------------
 
-TINY = ["train.batch=2", "train.precision=float32", "data.processes=1"]
-BODY = ["model.folder=body"]  # in the place of real:minilm
-FRESH = ["model.heads=2", "model.width=16", "model.ffn=32"]
+TINY = ["train.batch_size=2", "train.precision=float32", "data.num_workers=1"]
+BODY = ["model.base=body"]  # in the place of real:minilm
+FRESH = ["model.num_heads=2", "model.hidden_size=16", "model.intermediate_size=32"]
 
 
 def bert(folder: str, architecture: str) -> None:
-    tokenizer = train_tokenizer("wordpiece", texts=SAID, size=120)
+    tokenizer = train_tokenizer("wordpiece", texts=SAID, vocab_size=120)
     sizes = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
     made = {"architectures": [architecture], "vocab_size": 120, "intermediate_size": 32}
     gf.create("bert-base", tokenizer=tokenizer, **sizes, **made).save(folder)
@@ -237,23 +240,27 @@ def test_a_recipe_runs(name, zoo, made, monkeypatch):
     if "teacher" in name:
         bert("body", "BertModel")
         settings += BODY
-    elif recipe.model.folder or recipe.tokenizer.folder:
+    elif recipe.model.base or recipe.tokenizer.folder:
         bert("runs/zoo/encoder/model", "BertForMaskedLM")
     if name == "reader":  # as its teacher would have made them
         for task in ("sentiment", "entities"):
             text = (made / f"data/zoo/reader/train-{task}.jsonl").read_text("utf-8")
             (made / f"data/zoo/reader/taught-{task}.jsonl").write_text(text)
         assert {*recipe.objective[0].options["labels"]} >= {"work", "home"}
-    if recipe.data.arrange == "buckets":
-        settings += ["data.tokens=100", "data.shapes=2", "tokenizer.size=300"]
+    if recipe.data.batching == "bucket":
+        settings += [
+            "data.tokens_per_batch=100",
+            "data.max_batch_shapes=2",
+            "tokenizer.vocab_size=300",
+        ]
     plan = dry_run(RECIPES[name], settings, device="cpu")
-    assert plan.steps == recipe.train.steps and plan.seconds_step
+    assert plan.steps == recipe.train.max_steps and plan.seconds_step
 
 
 def test_a_teacher_says_what_it_thinks_of_texts_without_labels(zoo, made, monkeypatch):
     monkeypatch.chdir(made)
     bert("body", "BertModel")
-    few = [*BODY, "train.steps=2", "run.folder=runs/taught", "run.tensorboard=false"]
+    few = [*BODY, "train.max_steps=2", "run.out=runs/taught", "run.tensorboard=false"]
     run = gf.train(RECIPES["reader-teacher"], [*TINY, *few], device="cpu")
     home = made / "data" / "zoo" / "reader"
     zoo.reader.teach(home, run.model, "cpu")
@@ -266,10 +273,14 @@ def test_a_teacher_says_what_it_thinks_of_texts_without_labels(zoo, made, monkey
 
 
 def test_what_is_compared_differs_in_where_it_begins():
-    found = differences(*(read_recipe(RECIPES[f"encoder-{one}"]) for one in ("tuned", "scratch")))
+    found = differences(
+        *(read_recipe(ROOT / RECIPES[f"encoder-{one}"]) for one in ("tuned", "scratch"))
+    )
     assert all(line.startswith(("model.", "tokenizer.")) for line in found) and found
-    body = differences(*(read_recipe(RECIPES[one]) for one in ("encoder", "encoder-scratch")))
-    sizes = ("layers", "heads", "width", "ffn", "context", "settings")
+    body = differences(
+        *(read_recipe(ROOT / RECIPES[one]) for one in ("encoder", "encoder-scratch"))
+    )
+    sizes = ("num_", "hidden_size", "intermediate_size", "context_length", "config")
     assert not [line for line in body if line.startswith(tuple(f"model.{one}" for one in sizes))]
 
 
@@ -292,8 +303,10 @@ def test_a_model_is_built_from_end_to_end(zoo, made, monkeypatch, capsys, tmp_pa
     its card names, and read by the reference."""
     monkeypatch.chdir(made)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    few = ["model.layers=1", "model.width=16", "train.steps=6", "train.batch=2", "run.keep=[0,2]",
-           "train.precision=float32", "data.processes=1", "run.tensorboard=false"]  # fmt: skip
+    monkeypatch.setattr(zoo.build, "ROOT", made)
+    few = ["model.num_layers=1", "model.hidden_size=16", "train.max_steps=6", "train.batch_size=2",
+           "run.snapshots=[0,2]", "train.precision=float32", "data.num_workers=1",
+           "run.tensorboard=false"]  # fmt: skip
     words = ["build.py", "letters", *few, "--zoo", str(tmp_path), "--device", "cpu"]
     monkeypatch.setattr(sys, "argv", words)
     zoo.build.main()

@@ -166,15 +166,15 @@ def recipe(samples: Path, run: Path, *changes: str):
     """The recipe itself, with a smaller model and fewer steps."""
     folder = str(samples / "teacher")
     tiny = [
-        f"model.settings.{key}={json.dumps(value)}"
+        f"model.config.{key}={json.dumps(value)}"
         for key, value in SIZES.items()
         if key not in ("num_hidden_layers", "max_position_embeddings")
     ]
     said = [
-        *tiny, "model.layers=2", f"tokenizer.folder={folder}", f"objective.teacher={folder}",
-        f"data.train={samples / 'train.npy'}", f"data.valid={samples / 'valid.npy'}",
-        "train.steps=6", "train.batch=2", "train.warmup=1", "train.compile=false",
-        "train.precision=float32", "train.save_every=2", "run.log_every=1", f"run.folder={run}",
+        *tiny, "model.num_layers=2", f"tokenizer.folder={folder}", f"objective.teacher={folder}",
+        f"data.train={samples / 'train.npy'}", f"data.validation={samples / 'valid.npy'}",
+        "train.max_steps=6", "train.batch_size=2", "train.warmup_steps=1", "train.compile=false",
+        "train.precision=float32", "train.save_steps=2", "run.logging_steps=1", f"run.out={run}",
     ]  # fmt: skip
     return read_recipe(ROOT / "recipes" / "zoo" / "stories.toml", [*said, *changes])
 
@@ -186,7 +186,7 @@ def test_on_a_gpu_the_same_is_learned_compiled(home, place, stories):
     stories.sample(home, 40_000, 60, 512, 1, "cuda")
     losses = []
     for compiled in ("false", "true"):
-        settings = ["train.precision=bfloat16", f"train.compile={compiled}", "train.batch=64"]
+        settings = ["train.precision=bfloat16", f"train.compile={compiled}", "train.batch_size=64"]
         run = gf.train(recipe(home, place / f"gpu-{compiled}", *settings), device="cuda")
         losses.append([entry["loss"] for entry in run.entries() if "loss" in entry])
     assert losses[0] == pytest.approx(losses[1], rel=1e-2)

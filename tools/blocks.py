@@ -41,7 +41,7 @@ BLOCK = re.compile(
 KINDS = ("python", "sh", "toml", "text")
 PLAIN = {"COLUMNS": "80", "TERM": "dumb"}
 TYPED = "ROMEO:\n"  # by whoever is asked for a line
-AROUND = {"model": {"folder": "zoo:shakespeare"}, "data": {"train": "text.txt"}}  # of a table alone
+AROUND = {"model": {"base": "zoo:shakespeare"}, "data": {"train": "text.txt"}}  # of a table alone
 
 
 class WrongError(AssertionError):

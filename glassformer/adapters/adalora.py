@@ -63,11 +63,13 @@ def budget(settings: AdaLoRA, step: int, begin: int, end: int) -> int:
     The count falls from `begin` to `end` with the cube of the remaining fraction of the schedule.
     """
     steps = _steps(settings)
-    if step <= settings.warmup:
+    if step <= settings.warmup_steps:
         return begin
-    if step > steps - settings.final:
+    if step > steps - settings.final_steps:
         return end
-    left = 1 - (step - settings.warmup) / (steps - settings.final - settings.warmup)
+    left = 1 - (step - settings.warmup_steps) / (
+        steps - settings.final_steps - settings.warmup_steps
+    )
     return int((begin - end) * left**3 + end)
 
 
@@ -85,7 +87,7 @@ def after_step(net: Transformer, step: int) -> None:
     if adapter is None or not isinstance(adapter.settings, AdaLoRA):
         return
     settings = adapter.settings
-    last = _steps(settings) - settings.final  # ranks stay fixed after this step
+    last = _steps(settings) - settings.final_steps  # ranks stay fixed after this step
     parts = [part for part in adapter.parts.values() if isinstance(part, LowRank)]
     if step > last:
         for part in parts:
@@ -95,7 +97,7 @@ def after_step(net: Transformer, step: int) -> None:
     if step < last:
         for part in parts:
             _importance(part).update(part, settings.betas)
-    if (settings.warmup < step and step % settings.every == 0) or step == last:
+    if (settings.warmup_steps < step and step % settings.allocation_interval == 0) or step == last:
         begin = sum(len(part.a) for part in parts)
         allocate(parts, budget(settings, step, begin, settings.target_rank * len(parts)))
 
@@ -114,7 +116,7 @@ def allocate(parts: list[LowRank], count: int) -> None:
 
 
 def penalty(net: Transformer) -> Tensor | None:
-    """Computes AdaLoRA's orthogonality loss, to be weighted by `settings.orthogonality`.
+    """Computes AdaLoRA's orthogonality loss, to be weighted by `settings.orth_reg_weight`.
 
     Returns:
         The mean over all matrices of the Frobenius norm of P^T P - 1, or None if the active adapter
@@ -138,6 +140,6 @@ def _importance(part: LowRank) -> Importance:
 
 
 def _steps(settings: AdaLoRA) -> int:
-    if settings.steps is None:
+    if settings.max_steps is None:
         raise ConfigError("AdaLoRA takes ranks away over a run's steps; say how many: steps.")
-    return settings.steps
+    return settings.max_steps

@@ -52,7 +52,7 @@ def add(
     Returns:
         The new adapter.
 
-    >>> add(model, LoRA(rank=4, targets=("q_proj", "v_proj")))
+    >>> add(model, LoRA(rank=4, target_modules=("q_proj", "v_proj")))
     """
     net, adapter = model, begin(model, settings, name)
     if isinstance(settings, LoRA | AdaLoRA):
@@ -60,10 +60,10 @@ def add(
     elif isinstance(settings, Bottleneck):
         _add_necks(adapter, model, settings, seed)
     elif isinstance(settings, Prefix):
-        adapter.wrapper = PrefixKeys(net, settings.tokens, settings.hidden)
+        adapter.wrapper = PrefixKeys(net, settings.num_virtual_tokens, settings.encoder_hidden_size)
         adapter.wrapper.draw(_drawn(seed, "prefix"))
     elif isinstance(settings, Prompt):
-        adapter.wrapper = PromptTokens(net, settings.tokens)
+        adapter.wrapper = PromptTokens(net, settings.num_virtual_tokens)
         table = prompt_stack(net).embed.token.weight  # type: ignore[union-attr]
         assert isinstance(table, Tensor)
         adapter.wrapper.begin(table, _first_tokens(model, settings, len(table), seed))
@@ -98,7 +98,7 @@ def _add_ranks(
     adapter: Adapter, model: PretrainedTransformer, settings: LoRA | AdaLoRA, seed: int
 ) -> None:
     """Adds low-rank updates to the target layers."""
-    chosen, fresh = choose(find_target_modules(model), settings.targets), fresh_names(model)
+    chosen, fresh = choose(find_target_modules(model), settings.target_modules), fresh_names(model)
     adapter.places = {p.published: p for p in chosen if f"{p.module}.weight" not in fresh}
     if not adapter.places:
         raise ConfigError(
@@ -146,7 +146,7 @@ def _add_necks(
             behind = [module.attention.out] if settings.places == "both" else []
             for linear in (*behind, module.ffn.down):
                 name = places[linear]
-                neck = BottleneckAdapter(linear, settings.width, settings.activation)
+                neck = BottleneckAdapter(linear, settings.bottleneck_size, settings.activation)
                 neck.draw(_drawn(seed, name))
                 adapter.parts[name] = neck
                 adapter.beside.append((linear, neck))
@@ -157,14 +157,14 @@ def _whole_names(
 ) -> list[str]:
     """Returns our names of the parameters that are trained in full.
 
-    These are biases, newly initialized parameters, and the modules in `settings.also`.
+    These are biases, newly initialized parameters, and the modules in `settings.modules_to_save`.
     """
     net, fresh = model, fresh_names(model)
     parameters = dict(net.named_parameters(remove_duplicate=False))
     groups = [group for group in tied_names(net) if group[0] in parameters]
     names = [name for name, *_ in groups]
     chosen = [name for name in parameters if name in fresh]
-    biases = "all" if isinstance(settings, BitFit) else getattr(settings, "biases", "none")
+    biases = "all" if isinstance(settings, BitFit) else getattr(settings, "bias", "none")
     adapted = {place.module for place in adapter.places.values()}
     for name in names:
         module, _, leaf = name.rpartition(".")
@@ -172,7 +172,7 @@ def _whole_names(
             chosen.append(name)
     if isinstance(settings, BitFit) and not any(name.endswith(".bias") for name in chosen):
         raise UnsupportedError("The model has no biases to train; choose another adapter.")
-    if settings.also is None:
+    if settings.modules_to_save is None:
         words = net.spec.last_stack.embed.vocabulary
         outs = [
             f"heads.{h.name}.out." for h in net.spec.heads if h.num_outputs not in (None, words)
@@ -181,7 +181,7 @@ def _whole_names(
         return list(dict.fromkeys(chosen))
     find = matcher(model)
     published = {name: where.theirs for group in groups for name in group if (where := find(name))}
-    for end in settings.also:
+    for end in settings.modules_to_save:
         found = [name for name in published if any(within(t, end) for t in published[name])]
         if not found:
             modules = {
@@ -200,15 +200,17 @@ def within(tensor: str, module: str) -> bool:
 
 def _first_tokens(model: PretrainedTransformer, settings: Prompt, words: int, seed: int) -> Tensor:
     """Returns the token ids whose embeddings initialize the prompt."""
-    if settings.text is None:
-        return torch.randint(words, (settings.tokens,), generator=_drawn(seed, "prompt"))
+    if settings.init_text is None:
+        return torch.randint(
+            words, (settings.num_virtual_tokens,), generator=_drawn(seed, "prompt")
+        )
     tokenizer = getattr(model, "tokenizer", None)
     if tokenizer is None:
         raise UnsupportedError("The model has no tokenizer to read the prompt's text with.")
-    ids = tokenizer.encode(settings.text, special=False).ids
+    ids = tokenizer.encode(settings.init_text, special=False).ids
     if not ids:
-        raise InputError(f"The prompt's text {settings.text!r} has no tokens; write more.")
-    return torch.tensor((list(ids) * settings.tokens)[: settings.tokens])
+        raise InputError(f"The prompt's text {settings.init_text!r} has no tokens; write more.")
+    return torch.tensor((list(ids) * settings.num_virtual_tokens)[: settings.num_virtual_tokens])
 
 
 def _drawn(seed: int, name: str) -> torch.Generator:

@@ -85,11 +85,15 @@ def _load(
         return _load_ranks(model, config, tensors, name, whole)
     settings: AdapterConfig
     if kind == "BOTTLENECK":
-        options = {key: config[key] for key in ("width", "activation", "places")}
-        settings = Bottleneck(also=whole, **options)
+        settings = Bottleneck(
+            bottleneck_size=config["width"],
+            activation=config["activation"],
+            places=config["places"],
+            modules_to_save=whole,
+        )
     elif kind in ("PREFIX_TUNING", "PROMPT_TUNING"):
         make = Prefix if kind == "PREFIX_TUNING" else Prompt
-        settings = make(tokens=config["num_virtual_tokens"], also=whole)
+        settings = make(num_virtual_tokens=config["num_virtual_tokens"], modules_to_save=whole)
     else:
         raise UnsupportedError(
             f"{folder} holds an adapter of the type {kind!r}; those that can be read are LORA, "
@@ -155,8 +159,11 @@ def _load_ranks(
     settings = _settings(config, tuple(ranks), whole)
     places = find_target_modules(model)
     still = not any(bool(parts["B"].any()) for parts in ranks.values())
-    if isinstance(settings, LoRA) and settings.biases == "all" and still:
-        ranks, settings = {}, BitFit(also=whole)  # only biases: this is how BitFit is saved
+    if isinstance(settings, LoRA) and settings.bias == "all" and still:
+        ranks, settings = (
+            {},
+            BitFit(modules_to_save=whole),
+        )  # only biases: this is how BitFit is saved
     adapter = begin(model, settings, name)
     for published, parts in ranks.items():
         if published not in places:
@@ -180,7 +187,7 @@ def _load_ranks(
         if isinstance(settings, LoRA):
             alpha = _pattern(config.get("alpha_pattern"), published, settings.alpha)
             rank = int(_pattern(config.get("rank_pattern"), published, settings.rank))
-            scale = scale_of(alpha, rank, settings.rank_stable)
+            scale = scale_of(alpha, rank, settings.use_rslora)
         if start is not None:
             parts = without_start(parts, place, start, scale)
         singular = isinstance(settings, AdaLoRA)
@@ -216,25 +223,25 @@ def _settings(
     common: dict[str, Any] = {
         "alpha": float(config["lora_alpha"]),
         "dropout": float(config.get("lora_dropout") or 0.0),
-        "targets": names,
-        "also": whole,
+        "target_modules": names,
+        "modules_to_save": whole,
     }
     if config["peft_type"] == "LORA":
         return LoRA(
             rank=config["r"],
-            rank_stable=bool(config.get("use_rslora")),
-            biases=config.get("bias") or "none",
+            use_rslora=bool(config.get("use_rslora")),
+            bias=config.get("bias") or "none",
             **common,
         )
     return AdaLoRA(
         rank=config["init_r"],
         target_rank=config["target_r"],
-        warmup=config["tinit"],
-        final=config["tfinal"],
-        every=config["deltaT"],
+        warmup_steps=config["tinit"],
+        final_steps=config["tfinal"],
+        allocation_interval=config["deltaT"],
         betas=(config["beta1"], config["beta2"]),
-        orthogonality=float(config["orth_reg_weight"]),
-        steps=config["total_step"],
+        orth_reg_weight=float(config["orth_reg_weight"]),
+        max_steps=config["total_step"],
         **common,
     )
 

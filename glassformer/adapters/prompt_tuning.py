@@ -75,7 +75,7 @@ class PrefixKeys(nn.Module):
     def forward(self, inner: Pass, name: str, stack: Stack, tokens: Tensor, **given: Any) -> Tensor:
         if given.get("documents") is not None or given.get("permutation") is not None:
             raise UnsupportedError(
-                "A prefix stands before one text: give each its own row (data.arrange = 'single'), "
+                "A prefix stands before one text: give each its own row (data.batching = 'pad'), "
                 "in its own order."
             )
         cache: Cache | None = given.get("cache")
@@ -153,7 +153,7 @@ class PromptTokens(nn.Module):
             return inner(name, stack, tokens, **given)
         if given.get("documents") is not None or given.get("permutation") is not None:
             raise UnsupportedError(
-                "A prompt stands before one text: give each its own row (data.arrange = 'single'), "
+                "A prompt stands before one text: give each its own row (data.batching = 'pad'), "
                 "in its own order."
             )
         given["cu_seqlens"] = None  # they describe the text without the prompt

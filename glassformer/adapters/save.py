@@ -70,12 +70,12 @@ def _described(model: PretrainedTransformer, adapter: Adapter) -> dict[str, Any]
             "lora_dropout": settings.dropout,
             "fan_in_fan_out": any(place.transposed for place in adapter.places.values()),
             "target_modules": shortest(names, find_target_modules(model)),
-            "bias": getattr(settings, "biases", "none"),
+            "bias": getattr(settings, "bias", "none"),
         }
     if isinstance(settings, LoRA):
         parts = {name: part for name, part in adapter.parts.items() if isinstance(part, LowRank)}
         ranks = {name: len(part.a) for name, part in parts.items()}
-        root = settings.rank_stable
+        root = settings.use_rslora
         alphas = {n: p.scale * (ranks[n] ** 0.5 if root else ranks[n]) for n, p in parts.items()}
         return common | {
             "peft_type": "LORA",
@@ -91,13 +91,13 @@ def _described(model: PretrainedTransformer, adapter: Adapter) -> dict[str, Any]
             "peft_type": "ADALORA",
             "init_r": settings.rank,
             "target_r": settings.target_rank,
-            "tinit": settings.warmup,
-            "tfinal": settings.final,
-            "deltaT": settings.every,
+            "tinit": settings.warmup_steps,
+            "tfinal": settings.final_steps,
+            "deltaT": settings.allocation_interval,
             "beta1": settings.betas[0],
             "beta2": settings.betas[1],
-            "orth_reg_weight": settings.orthogonality,
-            "total_step": settings.steps or settings.warmup + settings.final + 1,
+            "orth_reg_weight": settings.orth_reg_weight,
+            "total_step": settings.max_steps or settings.warmup_steps + settings.final_steps + 1,
             "rank_pattern": {f"{n}.lora_E": _mask(adapter, n).tolist() for n in adapter.places},
         }
     if isinstance(settings, BitFit):
@@ -109,7 +109,7 @@ def _described(model: PretrainedTransformer, adapter: Adapter) -> dict[str, Any]
     if isinstance(settings, Bottleneck):
         return common | {
             "peft_type": "BOTTLENECK",
-            "width": settings.width,
+            "width": settings.bottleneck_size,
             "activation": settings.activation,
             "places": settings.places,
         }
@@ -207,7 +207,7 @@ def _whole_modules(model: PretrainedTransformer, adapter: Adapter) -> list[str]:
     """
     find = matcher(model)
     settings, layers = adapter.settings, {place.module for place in adapter.places.values()}
-    biases = "all" if isinstance(settings, BitFit) else getattr(settings, "biases", "none")
+    biases = "all" if isinstance(settings, BitFit) else getattr(settings, "bias", "none")
 
     def known(ours: str) -> bool:
         module, _, leaf = ours.rpartition(".")

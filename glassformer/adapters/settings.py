@@ -19,12 +19,12 @@ class AdapterConfig:
     """Base class of adapter settings.
 
     Attributes:
-        also: Modules that are trained in full along with the adapter, by the ends of their
-            published names. None selects the output layers of heads that do not predict tokens,
-            which are often new.
+        modules_to_save: Modules that are trained in full along with the adapter, by the ends of
+            their published names. None selects the output layers of heads that do not predict
+            tokens, which are often new.
     """
 
-    also: tuple[str, ...] | None = None
+    modules_to_save: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -32,7 +32,7 @@ class AdapterConfig:
             if isinstance(value, list):
                 object.__setattr__(self, each.name, tuple(value))
             elif isinstance(value, str) and isinstance(each.default, tuple | None):
-                if each.name in ("targets", "also"):
+                if each.name in ("target_modules", "modules_to_save"):
                     object.__setattr__(self, each.name, (value,))
             elif each.default is not None and each.default is not MISSING:
                 _check_type(each.name, value, each.default)
@@ -46,22 +46,22 @@ class LowRankConfig(AdapterConfig):
         rank: The rank of the update of each layer.
         alpha: The numerator of the scale of the update.
         dropout: The dropout probability of the update's input.
-        targets: Linear layers to adapt, by the ends of their published names ("q_proj",
+        target_modules: Linear layers to adapt, by the ends of their published names ("q_proj",
             "c_attn"). None selects all linear layers in the model's blocks.
     """
 
     rank: int = 8
     alpha: float = 16.0
     dropout: float = 0.0
-    targets: tuple[str, ...] | None = None
+    target_modules: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _at_least("rank", self.rank, 1)
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout is {self.dropout}; it must be in 0 <= dropout < 1.")
-        if self.targets == ():
-            raise ConfigError("targets names no linear layer; leave it out to adapt all.")
+        if self.target_modules == ():
+            raise ConfigError("target_modules names no linear layer; leave it out to adapt all.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,62 +69,63 @@ class LoRA(LowRankConfig):
     """LoRA: W + scale B A, where B A has a low rank (Hu et al., 2021).
 
     Attributes:
-        rank_stable: The scale is alpha / sqrt(rank) instead of alpha / rank (Kalajdzievski, 2023).
-        biases: Which biases are trained too: "none", "all" of the model, or only those of the
+        use_rslora: The scale is alpha / sqrt(rank) instead of alpha / rank (Kalajdzievski, 2023).
+        bias: Which biases are trained too: "none", "all" of the model, or only those of the
             adapted layers ("lora_only").
     """
 
-    rank_stable: bool = False
-    biases: Biases = "none"
+    use_rslora: bool = False
+    bias: Biases = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _one_of("biases", self.biases, get_args(Biases))
+        _one_of("bias", self.bias, get_args(Biases))
 
     @property
     def scale(self) -> float:
-        return scale_of(self.alpha, self.rank, self.rank_stable)
+        return scale_of(self.alpha, self.rank, self.use_rslora)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaLoRA(LowRankConfig):
     """AdaLoRA: W + scale P diag(e) Q, where unimportant triplets are pruned (Zhang et al., 2023).
 
-    Pruning takes place between the first `warmup` and the last `final` of all `steps`.
+    Pruning takes place between the first `warmup_steps` and the last `final_steps` of all
+    `max_steps`.
 
     Attributes:
         rank: The initial rank of each layer.
         target_rank: The average rank per layer after pruning.
-        warmup: The number of steps before pruning starts.
-        final: The number of steps at the end during which ranks stay fixed.
-        every: The number of steps between two prunings.
+        warmup_steps: The number of steps before pruning starts.
+        final_steps: The number of steps at the end during which ranks stay fixed.
+        allocation_interval: The number of steps between two prunings.
         betas: Decay rates of the moving averages of sensitivity and its variability.
-        orthogonality: The weight of the loss term that keeps P and Q orthogonal.
-        steps: The total number of training steps.
+        orth_reg_weight: The weight of the loss term that keeps P and Q orthogonal.
+        max_steps: The total number of training steps.
     """
 
     rank: int = 12
     target_rank: int = 8
     alpha: float = 32.0
-    warmup: int = 0
-    final: int = 0
-    every: int = 1
+    warmup_steps: int = 0
+    final_steps: int = 0
+    allocation_interval: int = 1
     betas: tuple[float, ...] = (0.85, 0.85)
-    orthogonality: float = 0.5
-    steps: int | None = None
+    orth_reg_weight: float = 0.5
+    max_steps: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _at_least("target_rank", self.target_rank, 0)
-        _at_least("every", self.every, 1)
+        _at_least("allocation_interval", self.allocation_interval, 1)
         if self.target_rank > self.rank:
             raise ConfigError(
                 f"target_rank is {self.target_rank} and ranks begin with {self.rank}; lower it."
             )
-        if self.steps is not None and self.warmup >= self.steps - self.final:
+        if self.max_steps is not None and self.warmup_steps >= self.max_steps - self.final_steps:
             raise ConfigError(
-                f"Of {self.steps} steps, {self.warmup} of warmup and {self.final} final ones leave "
-                "none to take ranks away in; shorten them."
+                f"Of {self.max_steps} steps, {self.warmup_steps} of warmup and {self.final_steps} "
+                "final ones leave none to take ranks away in; shorten them."
             )
 
     @property
@@ -137,19 +138,19 @@ class Bottleneck(AdapterConfig):
     """Bottleneck adapter: y + up(activation(down(y))).
 
     Attributes:
-        width: The output size of the down projection.
+        bottleneck_size: The output size of the down projection.
         activation: The activation function.
         places: "both" adapts attention and feed-forward outputs of every layer (Houlsby et al.,
             2019), "ffn" only the feed-forward output (Pfeiffer et al., 2021).
     """
 
-    width: int = 64
+    bottleneck_size: int = 64
     activation: Activation = "relu"
     places: Places = "both"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _at_least("width", self.width, 1)
+        _at_least("bottleneck_size", self.bottleneck_size, 1)
         _one_of("activation", self.activation, get_args(Activation))
         _one_of("places", self.places, get_args(Places))
 
@@ -159,17 +160,18 @@ class Prefix(AdapterConfig):
     """Prefix tuning: trained keys and values before the text, in every layer (Li and Liang, 2021).
 
     Attributes:
-        tokens: The number of prefix positions.
-        hidden: If not 0, a small network of this width computes keys and values during training.
+        num_virtual_tokens: The number of prefix positions.
+        encoder_hidden_size: If not 0, a small network of this width computes keys and values during
+            training.
     """
 
-    tokens: int = 20
-    hidden: int = 0
+    num_virtual_tokens: int = 20
+    encoder_hidden_size: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _at_least("tokens", self.tokens, 1)
-        _at_least("hidden", self.hidden, 0)
+        _at_least("num_virtual_tokens", self.num_virtual_tokens, 1)
+        _at_least("encoder_hidden_size", self.encoder_hidden_size, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,17 +179,17 @@ class Prompt(AdapterConfig):
     """Prompt tuning: trained vectors before the embedded text (Lester et al., 2021).
 
     Attributes:
-        tokens: The number of vectors.
-        text: The vectors start as the embeddings of this text's tokens, repeated as needed. None
-            draws tokens from the vocabulary.
+        num_virtual_tokens: The number of vectors.
+        init_text: The vectors start as the embeddings of this text's tokens, repeated as needed.
+            None draws tokens from the vocabulary.
     """
 
-    tokens: int = 20
-    text: str | None = None
+    num_virtual_tokens: int = 20
+    init_text: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _at_least("tokens", self.tokens, 1)
+        _at_least("num_virtual_tokens", self.num_virtual_tokens, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,25 +207,25 @@ KINDS: dict[str, type[AdapterConfig]] = {
 }
 
 
-def make(kind: str, options: Mapping[str, Any], steps: int | None = None) -> AdapterConfig:
+def make(type: str, options: Mapping[str, Any], max_steps: int | None = None) -> AdapterConfig:
     """Creates settings from the [adapter] section of a recipe.
 
     Args:
-        kind: A key of `KINDS`.
+        type: A key of `KINDS`.
         options: The fields of the settings.
-        steps: The number of steps of the run, for adapters with a schedule.
+        max_steps: The number of steps of the run, for adapters with a schedule.
 
-    >>> make("lora", {"rank": 4, "targets": ["q_proj", "v_proj"]})
+    >>> make("lora", {"rank": 4, "target_modules": ["q_proj", "v_proj"]})
     """
-    if kind not in KINDS:
-        raise ConfigError(f"There is no adapter {kind!r}; {nearest(kind, KINDS)}")
-    known = [each.name for each in fields(KINDS[kind])]
+    if type not in KINDS:
+        raise ConfigError(f"There is no adapter {type!r}; {nearest(type, KINDS)}")
+    known = [each.name for each in fields(KINDS[type])]
     for key in options:
         if key not in known:
-            raise ConfigError(f"The adapter {kind!r} has no option {key!r}; {nearest(key, known)}")
-    if "steps" in known and options.get("steps") is None:
-        options = {**options, "steps": steps}
-    return KINDS[kind](**options)
+            raise ConfigError(f"The adapter {type!r} has no option {key!r}; {nearest(key, known)}")
+    if "max_steps" in known and options.get("max_steps") is None:
+        options = {**options, "max_steps": max_steps}
+    return KINDS[type](**options)
 
 
 def scale_of(alpha: float, rank: int, rank_stable: bool) -> float:

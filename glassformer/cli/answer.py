@@ -56,7 +56,7 @@ Squad = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", help="Where answers go by id, as SQuAD's script reads them."),
+    typer.Option("--out", help="Where answers go by id, as SQuAD's script reads them."),
     OutputPath(default=lambda given: Path("predictions.json") if given["squad"] else None),
 ]
 COLUMNS = (
@@ -77,14 +77,14 @@ def answer(
     file: Files = None,
     form: FormOption = None,
     squad: Squad = None,
-    output: Output = None,
+    out: Output = None,
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
     threshold: Annotated[
         float | None, typer.Option(help="There is an answer from this margin on.")
     ] = None,
     n_best: Annotated[int, typer.Option("--n-best", min=1, help="So many alternatives.")] = 1,
-    longest: Annotated[int, typer.Option(min=1, help="An answer, in tokens.")] = 30,
+    max_answer_length: Annotated[int, typer.Option(min=1, help="An answer, in tokens.")] = 30,
     max_length: Annotated[int | None, typer.Option(help="Of a window, in tokens.")] = None,
     stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
     head: HeadOption = None,
@@ -118,7 +118,7 @@ def answer(
         chosen.load().pack(),
         threshold=threshold,
         n_best=n_best,
-        longest=longest,
+        max_answer_length=max_answer_length,
         max_length=max_length,
         stride=stride,
         head=head,
@@ -143,9 +143,9 @@ def answer(
             if not squad:
                 place = (place_of(record),) if several else ()
                 show(rows, record, question_and_context(record)[0], result, n_best, as_json, place)
-    if output is not None:
-        write_text(output, json.dumps(given, ensure_ascii=False, indent=1) + "\n")
-        say(f"{len(given):,} answers written to {output}.")
+    if out is not None:
+        write_text(out, json.dumps(given, ensure_ascii=False, indent=1) + "\n")
+        say(f"{len(given):,} answers written to {out}.")
     if right:
         show_scores(squad_scores(given, right), as_json)
     inputs.end()

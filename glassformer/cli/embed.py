@@ -56,7 +56,9 @@ def embed(
         raise ConfigError("Give one of --out and --json.")
     inputs = reading.inputs()
     loaded = reading.load().pack()
-    embedder = Embedder.of(loaded, pooling, normalize=normalize, prompt=prompt, length=max_length)
+    embedder = Embedder.of(
+        loaded, pooling, normalize=normalize, prompt=prompt, max_length=max_length
+    )
     rows = ResultRows((Column("vector", 11 * SHOWN + 3), Column("text")), reading.as_json)
 
     into = nullcontext() if out is None else whole_matrix(out, embedder.width)

@@ -64,19 +64,19 @@ def evaluate(
     column: Annotated[
         list[str] | None, typer.Option(help="A column's name: label=topic. May come again.")
     ] = None,
-    shots: Annotated[int, typer.Option(help="Examples before each question.")] = 0,
+    num_fewshot: Annotated[int, typer.Option(help="Examples before each question.")] = 0,
     examples: Annotated[
         str | None, typer.Option(help="The file that examples come from; else the data.")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="The first so many records alone.")] = None,
-    draws: Annotated[int, typer.Option(help="For the intervals; 0: none.")] = 1000,
+    n_resamples: Annotated[int, typer.Option(help="For the intervals; 0: none.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     head: HeadOption = None,
     source_language: Annotated[
-        str | None, typer.Option("--from", help="Of a translation, as the tokenizer names it.")
+        str | None, typer.Option(help="Of a translation, as the tokenizer names it.")
     ] = None,
-    target_language: Annotated[str | None, typer.Option("--to", help="The same.")] = None,
+    target_language: Annotated[str | None, typer.Option(help="The same.")] = None,
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
@@ -105,9 +105,9 @@ def evaluate(
             encoding=encoding,
             on_error=on_error,
             limit=limit,
-            shots=shots,
+            num_fewshot=num_fewshot,
             examples=examples,
-            draws=draws,
+            n_resamples=n_resamples,
             seed=seed,
             confidence=confidence,
             progress=passed,

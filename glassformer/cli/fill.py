@@ -31,10 +31,12 @@ def fill(
     tokens: Annotated[
         int, typer.Option(min=1, help="How many a gap may have; for masked language models.")
     ] = 1,
-    among: Annotated[
+    targets: Annotated[
         list[str] | None, typer.Option(help="A word that comes into question; may be repeated.")
     ] = None,
-    beam: Annotated[int, typer.Option(min=1, help="How many fillings are followed at a time.")] = 8,
+    num_beams: Annotated[
+        int, typer.Option(min=1, help="How many fillings are followed at a time.")
+    ] = 8,
 ) -> None:
     """Fill the gaps of texts, marked by ___.
 
@@ -45,7 +47,9 @@ def fill(
     from glassformer.tasks.fill import filler
 
     inputs = reading.inputs()
-    work = filler(reading.load().pack(), top=top, tokens=tokens, among=among, beam=beam)
+    work = filler(
+        reading.load().pack(), top=top, tokens=tokens, targets=targets, num_beams=num_beams
+    )
     rows = ResultRows(COLUMNS, reading.as_json)
 
     with progress(inputs, "filling") as passed:

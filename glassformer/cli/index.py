@@ -42,9 +42,11 @@ def index(
         list[str] | None,
         typer.Option(help="Files to read, such as '*.log'; else *.txt, *.md, *.rst."),
     ] = None,
-    length: Annotated[int | None, typer.Option(help="Tokens of a passage at most (200).")] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="Tokens of a passage at most (200).")
+    ] = None,
     pooling: PoolingOption = None,
-    kept: Annotated[
+    vector_dtype: Annotated[
         Literal["float16", "float32"] | None, typer.Option(help="Of the vectors on disk (float16).")
     ] = None,
     on_error: OnErrorOption = "stop",
@@ -59,7 +61,12 @@ def index(
     """
     from glassformer.loading import open_index
 
-    given = {"patterns": pattern, "length": length, "pooling": pooling, "kept": kept}
+    given = {
+        "patterns": pattern,
+        "max_length": max_length,
+        "pooling": pooling,
+        "vector_dtype": vector_dtype,
+    }
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     made = open_index(folder, with_adapter(model, adapter, device), texts, device, **settings)
     try:

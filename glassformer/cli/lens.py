@@ -39,10 +39,10 @@ def lens(
         typer.Option(help="The lens's folder; else tuned_lens in the model's own, for the page."),
         OutputPath(continued=True),
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 250,
-    tokens: Annotated[int, typer.Option(min=1, help="That are read in a step.")] = 2048,
-    length: Annotated[int, typer.Option(min=2, help="Tokens that are read at once.")] = 256,
-    rate: Annotated[
+    max_steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 250,
+    tokens_per_batch: Annotated[int, typer.Option(min=1, help="That are read in a step.")] = 2048,
+    max_length: Annotated[int, typer.Option(min=2, help="Tokens that are read at once.")] = 256,
+    learning_rate: Annotated[
         float | None, typer.Option(help="How fast it learns; else 1 over the model's width.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the order in which texts come.")] = 0,
@@ -64,17 +64,17 @@ def lens(
     learned = [i for i in range(len(texts)) if len(texts) < HELD or i % HELD != HELD - 1]
     written = None if targets is None else [targets[i] for i in learned]
     try:
-        with watched(steps) as watch:
+        with watched(max_steps) as watch:
             tuned = tune_lens(
                 model,
                 [texts[i] for i in learned],
                 targets=written,
                 head=head,
                 folder=folder,
-                steps=steps,
-                tokens=tokens,
-                length=length,
-                rate=rate,
+                max_steps=max_steps,
+                tokens_per_batch=tokens_per_batch,
+                max_length=max_length,
+                learning_rate=learning_rate,
                 seed=seed,
                 progress=watch,
             )
@@ -82,7 +82,9 @@ def lens(
         say(f"interrupted; {folder} has what was learned, and the same command goes on.")
         raise typer.Exit(130) from None
     known = None if targets is None else targets[held]
-    found = lens_divergence(model, texts[held], tuned, head=head, targets=known, length=length)
+    found = lens_divergence(
+        model, texts[held], tuned, head=head, targets=known, max_length=max_length
+    )
     columns = (Column("stage", 20), Column("logit lens", 10, right=True))
     rows = ResultRows((*columns, Column("tuned lens", 10, right=True)), reading.as_json)
     for stage, plain, better in zip(found.labels["stage"], *found.tolist(), strict=True):

@@ -47,13 +47,13 @@ class Seq2SeqOptions:
             "--set", help="Any option of generate, as name=value.", rich_help_panel=SEARCH
         ),
     ] = None
-    length: Annotated[
+    max_source_length: Annotated[
         int | None,
         typer.Option(
             help="Tokens read at once, if not as many as the model can.", rich_help_panel=FRAME
         ),
     ] = None
-    prefix: Annotated[
+    source_prefix: Annotated[
         str | None,
         typer.Option(
             help="What stands before a text, if not what the model says.", rich_help_panel=FRAME
@@ -72,7 +72,11 @@ class Seq2SeqOptions:
         from glassformer.generate.config import KINDS
 
         turned = {k: v for k, v in vars(self).items() if k in KINDS and v is not None}
-        frame = {"length": self.length, "prefix": self.prefix, "separator": self.separator}
+        frame = {
+            "max_source_length": self.max_source_length,
+            "source_prefix": self.source_prefix,
+            "separator": self.separator,
+        }
         return {**frame, **turned, **knobs_of(self.sets or [])}
 
 

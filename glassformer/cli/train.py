@@ -39,7 +39,7 @@ def train(
 ) -> None:
     """Train a model as a recipe says, or go on with a stopped run.
 
-    $ glassformer train recipe.toml train.steps=1000 --dry-run
+    $ glassformer train recipe.toml train.max_steps=1000 --dry-run
     """
     from glassformer.train.trainer import (
         dry_run,  # takes a second to import; other commands do not need it

@@ -16,10 +16,8 @@ from glassformer.cli.verbs import verb
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
 
-From = Annotated[
-    str | None, typer.Option("--from", help="Of the text, as the model names its languages.")
-]
-To = Annotated[str | None, typer.Option("--to", help="Of the translation.")]
+From = Annotated[str | None, typer.Option(help="Of the text, as the model names its languages.")]
+To = Annotated[str | None, typer.Option(help="Of the translation.")]
 SplitOption = Annotated[
     Literal["parts", "sentences", "none"] | None,
     typer.Option(
@@ -54,7 +52,7 @@ def translate(
 ) -> None:
     """Translate texts line by line, or whole documents.
 
-    $ glassformer translate zoo:translator "Où est la gare ?" --to en
+    $ glassformer translate zoo:translator "Où est la gare ?" --target-language en
     """
     from glassformer.cli.reference_scores import line_in
     from glassformer.metrics.translation import check_sacrebleu, translation_figures

@@ -66,8 +66,8 @@ def train(
     out: Annotated[
         Path, typer.Option(help="Where to write; .bin is binary, else text."), OutputPath()
     ],
-    kind: Annotated[str, typer.Option(help="skip-gram, cbow, glove.")] = "skip-gram",
-    size: Annotated[int, typer.Option(help="Numbers of a vector.")] = 100,
+    type: Annotated[str, typer.Option(help="skip-gram, cbow, glove.")] = "skip-gram",
+    vector_size: Annotated[int, typer.Option(help="Numbers of a vector.")] = 100,
     window: Annotated[int, typer.Option(help="How far a word looks to each side.")] = 5,
     negative: Annotated[
         int, typer.Option(help="Words drawn against each true one; 0: all (full softmax).")
@@ -77,13 +77,13 @@ def train(
     sample: Annotated[
         float, typer.Option(help="Words with a larger share are thinned out; 0: none.")
     ] = 1e-3,
-    rate: Annotated[
+    learning_rate: Annotated[
         float | None, typer.Option(help="Learning rate; 0.025, for glove 0.05.")
     ] = None,
     x_max: Annotated[float, typer.Option(help="glove: counts from here on matter equally.")] = 100,
     alpha: Annotated[float, typer.Option(help="glove: how fast smaller ones matter less.")] = 0.75,
-    lower: Annotated[bool, typer.Option("--lower", help="In small letters.")] = False,
-    workers: Annotated[
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="In small letters.")] = False,
+    num_workers: Annotated[
         int, typer.Option(help="Threads; with 1 the same seed gives the same bytes.")
     ] = 1,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 1,
@@ -91,29 +91,29 @@ def train(
 ) -> None:
     """Learn vectors: words between spaces, sentences in lines. Ctrl-C leaves nothing behind.
 
-    $ glassformer vectors train text.txt --out vectors.bin --size 200
+    $ glassformer vectors train text.txt --out vectors.bin --vector-size 200
     """
     from glassformer.word_vectors import GloVe, Word2Vec, check_target, read_corpus, write_vectors
 
-    if kind not in KINDS:
-        raise ConfigError(f"--kind is one of {', '.join(KINDS)}, not {kind!r}.")
+    if type not in KINDS:
+        raise ConfigError(f"--type is one of {', '.join(KINDS)}, not {type!r}.")
     shared: dict[str, Any] = {
-        "size": size,
+        "vector_size": vector_size,
         "window": window,
         "epochs": epochs,
         "seed": seed,
-        "workers": workers,
+        "num_workers": num_workers,
     }
-    shared |= {} if rate is None else {"rate": rate}
+    shared |= {} if learning_rate is None else {"learning_rate": learning_rate}
     plan: Word2Vec | GloVe = (
         GloVe(**shared, x_max=x_max, alpha=alpha)
-        if kind == "glove"
-        else Word2Vec(kind=kind, negative=negative, sample=sample, device=device, **shared)
+        if type == "glove"
+        else Word2Vec(type=type, negative=negative, sample=sample, device=device, **shared)
     )
     check_target(out)
     total = sum(file.stat().st_size for file in texts if file.is_file())
     with bar("reading", 2 * total, "bytes") as watch:
-        corpus = read_corpus(texts, min_count=min_count, lower=lower, watch=watch)
+        corpus = read_corpus(texts, min_count=min_count, lowercase=lowercase, watch=watch)
     console = Console(stderr=True)
     console.print(f"{len(corpus.words):,} words, {len(corpus.ids):,} of them in the text")
     write_vectors(out, learned(corpus, plan))

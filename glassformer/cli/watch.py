@@ -72,19 +72,19 @@ def watch(
         float,
         typer.Option(help="At most so many buckets raise a false alarm.", rich_help_panel=RULE),
     ] = AlertRule.alpha,
-    change: Annotated[
+    min_change: Annotated[
         float,
         typer.Option(help="A smaller difference of shares is no alert.", rich_help_panel=RULE),
-    ] = AlertRule.change,
+    ] = AlertRule.min_change,
     baseline: Annotated[
         int, typer.Option(help="Buckets to compare with, before each.", rich_help_panel=RULE)
     ] = AlertRule.baseline,
-    fewest: Annotated[
+    min_buckets: Annotated[
         int, typer.Option(help="So many of them must have texts.", rich_help_panel=RULE)
-    ] = AlertRule.fewest,
-    texts: Annotated[
+    ] = AlertRule.min_buckets,
+    min_texts: Annotated[
         int, typer.Option(help="A bucket must have so many.", rich_help_panel=RULE)
-    ] = AlertRule.texts,
+    ] = AlertRule.min_texts,
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
     threshold: Thresholds = None,
@@ -100,9 +100,9 @@ def watch(
     Reads dated texts and classifies them, or records that carry a label. A bucket of time is judged
     when it is over: its shares against those of the buckets before it, by Fisher's exact test and
     by a two-proportion t-test with the variance between those buckets. The larger p-value, after
-    Holm's correction over all labels, must be below --alpha, the share must have moved by --change,
-    and the bucket must have --texts. Standard input is followed, and alerts come as they are
-    raised; files may be in any order.
+    Holm's correction over all labels, must be below --alpha, the share must have moved by
+    --min-change, and the bucket must have --min-texts. Standard input is followed, and alerts come
+    as they are raised; files may be in any order.
 
     $ glassformer watch zoo:reader --head sentiment --file reviews.csv --svg shares.svg
     """
@@ -112,7 +112,13 @@ def watch(
     from glassformer.tasks.classify import Classifier
     from glassformer.tasks.monitor.monitor import Monitor, date_of, given_labels
 
-    rule = AlertRule(alpha=alpha, change=change, baseline=baseline, fewest=fewest, texts=texts)
+    rule = AlertRule(
+        alpha=alpha,
+        min_change=min_change,
+        baseline=baseline,
+        min_buckets=min_buckets,
+        min_texts=min_texts,
+    )
     if (model is None) == (label is None):
         raise ConfigError("Give a model to classify texts, or --label COLUMN for labels.")
     if adapter is not None and model is None:

@@ -26,9 +26,9 @@ def read_text(file_reader: TextFileReader, path: Path, settings: DataSettings) -
 
     Long documents are yielded in pieces, with `begins` and `ends`.
     """
-    if settings.documents == "file":
+    if settings.document_boundary == "file":
         yield from _whole_file(file_reader, path, settings.encoding)
-    elif settings.documents == "blank":
+    elif settings.document_boundary == "blank-line":
         yield from _between_blanks(file_reader, path, settings.encoding)
     else:
         for number, line in file_reader.lines(path, settings.encoding):
@@ -128,15 +128,15 @@ def read_conll(file_reader: TextFileReader, path: Path, settings: DataSettings) 
         else:
             columns = line.split("\t") if "\t" in line else line.split()
             try:
-                word, tag = columns[settings.word], columns[settings.tag]
+                word, tag = columns[settings.word_column], columns[settings.tag_column]
             except IndexError:
                 word = tag = ""
             if len(columns) < 2 or not word or not tag:
                 bad = True
                 yield RecordError(
                     f"{path}:{number}",
-                    f"{line!r} has no word in column {settings.word} and tag in column "
-                    f"{settings.tag} (data.word, data.tag)",
+                    f"{line!r} has no word in column {settings.word_column} and tag in column "
+                    f"{settings.tag_column} (data.word_column, data.tag_column)",
                 )
                 continue
             first = first if words else number

@@ -37,9 +37,9 @@ def _table(
     file_reader: TextFileReader, path: Path, settings: DataSettings, delimiter: str, quotes: bool
 ) -> Iterator[Record | RecordError]:
     delimiter = settings.delimiter or delimiter
-    quotes = quotes if settings.quotes is None else settings.quotes
+    quotes = quotes if settings.quoting is None else settings.quoting
     rows = _quoted if quotes else _plain
-    names: Sequence[str] = settings.names
+    names: Sequence[str] = settings.column_names
     for number, row in rows(file_reader, path, settings.encoding, delimiter):
         where = f"{path}:{number}"
         if isinstance(row, RecordError):
@@ -49,7 +49,7 @@ def _table(
             if len(set(names)) < len(names):
                 raise DataError(
                     f"{where}: the header names a column twice ({', '.join(names)}); name all "
-                    "columns in data.names if this is no header.",
+                    "columns in data.column_names if this is no header.",
                     path=path,
                     line=number,
                 )
@@ -92,7 +92,7 @@ def _quoted(
         number = held[0][0]
         broken = [line for _, line in held if isinstance(line, RecordError)]
         if isinstance(row, csv.Error):
-            advice = "data.quotes = false if quotes are text"
+            advice = "data.quoting = false if quotes are text"
             yield number, RecordError(f"{path}:{number}", f"this is no row ({row})", advice)
             again.extendleft(held[:0:-1])
             reader = csv.reader(lines(), delimiter=delimiter, strict=True)

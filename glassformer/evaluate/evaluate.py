@@ -67,9 +67,9 @@ def evaluate(
     encoding: str = "utf-8",
     on_error: OnError = "stop",
     limit: int | None = None,
-    shots: int = 0,
+    num_fewshot: int = 0,
     examples: Source | None = None,
-    draws: int = 1000,
+    n_resamples: int = 1000,
     seed: int = 0,
     confidence: float = 0.95,
     progress: Progress | None = None,
@@ -87,9 +87,9 @@ def evaluate(
         encoding: Encoding of the files.
         on_error: "stop" at an invalid record, or "skip" it.
         limit: Maximum number of records.
-        shots: Number of answered examples before each question, for language model benchmarks.
+        num_fewshot: Number of answered examples before each question of a benchmark.
         examples: Data to draw these examples from; by default `data` itself.
-        draws: Bootstrap resamples of the records; 0 for no confidence intervals.
+        n_resamples: Bootstrap resamples of the records; 0 for no confidence intervals.
         seed: Seed of the resamples.
         confidence: Level of the confidence intervals: Wilson intervals for the proportion of
             correct records, BCa bootstrap intervals for other metrics.
@@ -102,7 +102,7 @@ def evaluate(
     >>> gf.evaluate("runs/reviews/model", "test.jsonl").figures["accuracy"]
     """
     loaded = load(model) if isinstance(model, str | Path) else model
-    drawing = Resamples(draws, seed, confidence)
+    drawing = Resamples(n_resamples, seed, confidence)
     name = task or task_of(loaded, head)
     evaluator = make_evaluator(loaded, name, head, options)
     read = partial(
@@ -114,10 +114,10 @@ def evaluate(
         on_error=on_error,
     )
     if isinstance(evaluator, BenchmarkEvaluator):
-        evaluator.shots = shots
+        evaluator.shots = num_fewshot
         if examples is not None:
             evaluator.examples = [question for _, question in questions(evaluator, read(examples))]
-    elif shots or examples is not None:
+    elif num_fewshot or examples is not None:
         raise ConfigError(
             f"Examples go before the questions of a benchmark, and {name} is none; there are "
             f"{', '.join(BENCHMARKS)}."

@@ -20,7 +20,13 @@ from glassformer.tasks.model_protocol import require_tokenizer
 from glassformer.train.objectives.masking import Masking, Masks
 from glassformer.train.objectives.text_inputs import IGNORED, Ids, TextFrame, length_of, read_inputs
 
-HIDDEN = Masks(probability=0.15, masked=1.0, random=0.0, whole_words=True, static=1)
+HIDDEN = Masks(
+    mlm_probability=0.15,
+    mask_replace_prob=1.0,
+    random_replace_prob=0.0,
+    whole_word_mask=True,
+    num_static_masks=1,
+)
 SIDE_BY_SIDE = 32  # pieces per batch; the pieces of a pool are first sorted by length
 
 

@@ -76,7 +76,8 @@ class AnswererOptions(TypedDict, total=False):
 
     threshold: float | None
     n_best: int
-    longest: int
+    max_answer_length: int
+    max_question_length: int
     max_length: int | None
     stride: int | None
     head: str | None
@@ -128,7 +129,8 @@ def answer(
     *,
     threshold: float | None = None,
     n_best: int = 5,
-    longest: int = 30,
+    max_answer_length: int = 30,
+    max_question_length: int = 64,
     max_length: int | None = None,
     stride: int | None = None,
     head: str | None = None,
@@ -142,7 +144,8 @@ def answer(
             several contexts and vice versa; several of both are paired.
         threshold: The minimum margin of an answer; below it there is no answer.
         n_best: The number of alternatives.
-        longest: The maximum length of an answer in tokens.
+        max_answer_length: The maximum length of an answer in tokens.
+        max_question_length: The maximum number of tokens of the question.
         max_length: The tokens of a window, including the question.
         stride: The tokens between the starts of two windows.
         head: The name of the head, if the model has several.
@@ -157,7 +160,8 @@ def answer(
         Answerer,
         threshold=threshold,
         n_best=n_best,
-        longest=longest,
+        max_answer_length=max_answer_length,
+        max_question_length=max_question_length,
         max_length=max_length,
         stride=stride,
         head=head,
@@ -181,8 +185,8 @@ class Answerer:
         threshold: The minimum margin of an answer; below it there is no answer. The default is that
             of config.json; without any, there is always an answer.
         n_best: The number of alternatives.
-        longest: The maximum length of an answer in tokens.
-        question: The maximum number of tokens of the question.
+        max_answer_length: The maximum length of an answer in tokens.
+        max_question_length: The maximum number of tokens of the question.
         max_length: The tokens of a window, including the question.
         stride: The tokens between the starts of two windows.
         head: The name of the head, if the model has several.
@@ -194,20 +198,24 @@ class Answerer:
         *,
         threshold: float | None = None,
         n_best: int = 5,
-        longest: int = 30,
-        question: int = 64,
+        max_answer_length: int = 30,
+        max_question_length: int = 64,
         max_length: int | None = None,
         stride: int | None = None,
         head: str | None = None,
     ) -> None:
-        for name, value in (("n_best", n_best), ("longest", longest), ("question", question)):
+        for name, value in (
+            ("n_best", n_best),
+            ("max_answer_length", max_answer_length),
+            ("max_question_length", max_question_length),
+        ):
             if value < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value}.")
         self.model, self.tokenizer = model, require_tokenizer(model)
         self.head = require_head(model, "span", "answer", head)
         saved = settings_of(model, self.head.name)
         self.threshold = saved.get("threshold") if threshold is None else threshold
-        self.n_best, self.longest, self.question = n_best, longest, question
+        self.n_best, self.longest, self.question = n_best, max_answer_length, max_question_length
         self.length, self.stride = length_of(model, max_length, saved), stride
 
     def __call__(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Answer | GlassformerError]:

@@ -37,7 +37,7 @@ class EmbedderOptions(TypedDict, total=False):
     pooling: Pooling | str | Sequence[str] | None
     normalize: bool | None
     prompt: str | None
-    length: int | None
+    max_length: int | None
 
 
 @overload
@@ -59,7 +59,7 @@ def embed(
     pooling: Pooling | str | Sequence[str] | None = None,
     normalize: bool | None = None,
     prompt: str | None = None,
-    length: int | None = None,
+    max_length: int | None = None,
 ) -> Vector | Iterator[Vector]:
     """Computes one vector per text.
 
@@ -70,14 +70,19 @@ def embed(
             mean if its folder does not set one.
         normalize: Whether to scale vectors to length 1.
         prompt: The name of one of the model's prompts ("query").
-        length: The maximum number of tokens; longer texts are truncated.
+        max_length: The maximum number of tokens; longer texts are truncated.
 
     Returns:
         For a text its vector, [width]; for a list, [text, width]; for an iterator, an iterator of
         vectors.
     """
     embedder = cached_task(
-        model, Embedder.of, pooling=pooling, normalize=normalize, prompt=prompt, length=length
+        model,
+        Embedder.of,
+        pooling=pooling,
+        normalize=normalize,
+        prompt=prompt,
+        max_length=max_length,
     )
     if isinstance(texts, str):
         return next(raise_errors(embedder([texts])))
@@ -109,7 +114,7 @@ class Embedder:
         *,
         normalize: bool | None = None,
         prompt: str | None = None,
-        length: int | None = None,
+        max_length: int | None = None,
     ) -> Embedder:
         """Creates an embedder.
 
@@ -119,7 +124,7 @@ class Embedder:
                 the mean if its folder does not set one.
             normalize: Whether to scale vectors to length 1.
             prompt: The name of one of the model's prompts ("query").
-            length: The maximum number of tokens; longer texts are truncated.
+            max_length: The maximum number of tokens; longer texts are truncated.
         """
         require_text(model)
         own = model.pooling or Pooling()
@@ -132,8 +137,8 @@ class Embedder:
         if prompt is not None and prompt not in own.prompts:
             known = f"it has {', '.join(own.prompts)}" if own.prompts else "it has none"
             raise ConfigError(f"The model has no prompt {prompt!r}; {known}.")
-        limit = longest(model, length)
-        if length is None and own.length is not None:
+        limit = longest(model, max_length)
+        if max_length is None and own.length is not None:
             limit = min(own.length, limit or own.length)
         return cls(model, own, own.words(prompt), limit)
 

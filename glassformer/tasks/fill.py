@@ -31,14 +31,15 @@ from glassformer.tasks.registry import task
 from glassformer.tasks.task_cache import cached_task
 from glassformer.text import TextEncoding
 
+BEAMS = 8
+
 
 class FillerOptions(GenerationOptions, total=False):
     """The keyword arguments of `fill`; generation options are for encoder-decoders."""
 
     top: int
     tokens: int
-    among: Sequence[str] | None
-    beam: int
+    targets: Sequence[str] | None
 
 
 @overload
@@ -63,8 +64,8 @@ def fill(
     *,
     top: int = 5,
     tokens: int = 1,
-    among: Sequence[str] | None = None,
-    beam: int = 8,
+    targets: Sequence[str] | None = None,
+    num_beams: int | None = None,
     **generation: Any,
 ) -> Filled | list[Filled] | Iterator[Filled]:
     """Predicts what belongs in the gaps of texts.
@@ -74,8 +75,8 @@ def fill(
         texts: A text with gaps marked by `___`, or a list or iterator of texts.
         top: The number of candidates per gap and of fillings per text.
         tokens: The maximum number of tokens of a gap.
-        among: The words to choose from, with any number of tokens.
-        beam: The beam width.
+        targets: The words to choose from, with any number of tokens.
+        num_beams: The beam width; the default is 8.
         **generation: Generation options, for an encoder-decoder.
 
     Returns:
@@ -83,7 +84,9 @@ def fill(
 
     >>> bert.fill("Paris is the ___ of France.").gaps[0].candidates[0].text
     """
-    task = cached_task(model, filler, top=top, tokens=tokens, among=among, beam=beam, **generation)
+    task = cached_task(
+        model, filler, top=top, tokens=tokens, targets=targets, num_beams=num_beams, **generation
+    )
     results: Filled | list[Filled] | Iterator[Filled] = apply_to(model, texts, task)
     return results
 
@@ -93,8 +96,8 @@ def filler(
     *,
     top: int = 5,
     tokens: int = 1,
-    among: Sequence[str] | None = None,
-    beam: int = 8,
+    targets: Sequence[str] | None = None,
+    num_beams: int | None = None,
     **generation: Any,
 ) -> MaskedFiller | Seq2SeqFiller:
     """Creates a filler for a masked language model or an encoder-decoder.
@@ -103,22 +106,23 @@ def filler(
         model: The model.
         top: The number of candidates per gap and of fillings per text.
         tokens: The maximum number of tokens of a gap.
-        among: The words to choose from, with any number of tokens.
-        beam: The beam width.
+        targets: The words to choose from, with any number of tokens.
+        num_beams: The beam width; the default is 8.
     """
-    for name, value in (("top", top), ("tokens", tokens), ("beam", beam)):
+    beam = BEAMS if num_beams is None else num_beams
+    for name, value in (("top", top), ("tokens", tokens), ("num_beams", beam)):
         if value < 1:
             raise ConfigError(f"{name} must be 1 or more, not {value}.")
     if model.spec.encoder is not None and model.spec.decoder is not None:
-        if among is not None or tokens != 1:
+        if targets is not None or tokens != 1:
             raise ConfigError(
-                f"{model.architecture} writes what is missing, of any length; `tokens` and `among` "
-                "are for masked language models."
+                f"{model.architecture} writes what is missing, of any length; `tokens` and "
+                "`targets` are for masked language models."
             )
         return Seq2SeqFiller(model, top, max(beam, top), generation)
     if generation:
         raise ConfigError(f"{next(iter(generation))!r} is an option of encoder-decoders only.")
-    return MaskedFiller(model, top, tokens, among, max(beam, top))
+    return MaskedFiller(model, top, tokens, targets, max(beam, top))
 
 
 @task("fill", head="lm", objective="masked-lm", fits=lambda model: model.spec.decoder is None)
@@ -126,19 +130,19 @@ class MaskedFiller:
     """Fills gaps with a masked language model."""
 
     def __init__(
-        self, model: TaskModel, top: int, tokens: int, among: Sequence[str] | None, beam: int
+        self, model: TaskModel, top: int, tokens: int, targets: Sequence[str] | None, beam: int
     ) -> None:
         self.head = require_head(model, "lm", "fill")
         self.model, self.top, self.beam = model, top, beam
-        self.tokens, self.among = tokens, among
+        self.tokens, self.targets = tokens, targets
         self.tokenizer = require_tokenizer(model)
         if "mask" not in self.tokenizer.special or model.spec.decoder is not None:
             raise UnsupportedError(
                 f"fill needs a masked language model, or an encoder-decoder; {model.architecture} "
                 f"is {purpose(model)}."
             )
-        if among is not None and not [word for word in among if word.strip()]:
-            raise ConfigError("`among` has no words; name some, or leave it out.")
+        if targets is not None and not [word for word in targets if word.strip()]:
+            raise ConfigError("`targets` has no words; name some, or leave it out.")
         self.mask = self.tokenizer.special["mask"]
         self.sign = self.tokenizer.token(self.mask)
         self.marks = re.compile(f"{GAP}|{re.escape(self.sign)}")
@@ -188,7 +192,7 @@ class MaskedFiller:
 
     def filled(self, text: str, encoded: TextEncoding, guesses: list[list[Guess]]) -> Filled:
         places = [found.span() for found in self.marks.finditer(text)]
-        if self.among is not None:
+        if self.targets is not None:
             guesses = [self.of_words(text, gap) for gap in range(len(places))]
         elif self.tokens > 1:
             guesses = [self.of_lengths(encoded, gap) for gap in range(len(places))]
@@ -210,13 +214,13 @@ class MaskedFiller:
         return sorted(found, key=lambda guess: -guess.score)[: self.top]
 
     def of_words(self, text: str, gap: int) -> list[Guess]:
-        """Scores every word of `among` in the gap, tokenized in its context."""
+        """Scores every word of the targets in the gap, tokenized in its context."""
         parts = self.marks.split(text)
         before = self.sign.join(parts[: gap + 1])
         behind = self.sign.join(parts[gap + 1 :])
         rows: list[MaskedRow] = []
         places: list[list[int]] = []
-        for word in filter(str.strip, self.among or ()):
+        for word in filter(str.strip, self.targets or ()):
             made = self.tokenizer.encode(before + word + behind)
             start, end = len(before), len(before) + len(word)
             own = [
@@ -234,12 +238,12 @@ class MaskedFiller:
     def together(self, encoded: TextEncoding, guesses: list[list[Guess]]) -> list[list[Guess]]:
         """Returns the best joint fillings of all gaps.
 
-        Each gap has the length of its best candidate alone; with `among`, the best words of each
+        Each gap has the length of its best candidate alone; with `targets`, the best words of each
         gap are combined.
         """
         if len(guesses) == 1:
             return [[guess] for guess in guesses[0]]
-        if self.among is not None:
+        if self.targets is not None:
             return self.among_words(encoded, guesses)
         sizes = {gap: len(found[0].tokens) for gap, found in enumerate(guesses)}
         row, places = self.row(encoded, sizes)

@@ -44,10 +44,10 @@ class Rewriter:
         verb: The task, for error messages.
         task: The name under which config.json may have settings of the task.
         given: The user's generation options.
-        prefix: The text before each source; the default is that of config.json.
+        source_prefix: The text before each source; the default is that of config.json.
         separator: What separates source and target in a decoder-only model; the default is that of
             config.json.
-        length: The maximum number of tokens of a source.
+        max_source_length: The maximum number of tokens of a source.
         new_tokens: The maximum number of new tokens if neither `given` nor config.json sets it.
     """
 
@@ -58,9 +58,9 @@ class Rewriter:
         task: str,
         given: Mapping[str, Any],
         *,
-        prefix: str | None = None,
+        source_prefix: str | None = None,
         separator: str | None = None,
-        length: int | None = None,
+        max_source_length: int | None = None,
         new_tokens: int,
     ) -> None:
         require_head(model, "lm", verb)
@@ -81,10 +81,12 @@ class Rewriter:
         languages = [options.get(name) for name in LANGUAGES]
         self.tokenizer, address = tokenizer.for_translation(*languages)
         self.config = self.writer.knobs(options)
-        self.prefix = address + (saved.get("prefix", "") if prefix is None else prefix)
+        self.prefix = address + (
+            saved.get("prefix", "") if source_prefix is None else source_prefix
+        )
         self.behind = self._separator(separator) if self.alone else []
         self.start = start_ids(self.tokenizer) if self.alone else []
-        self.room = self._room(length)
+        self.room = self._room(max_source_length)
 
     @property
     def writer(self) -> Generator:
@@ -266,7 +268,7 @@ def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
     if not ids or tokenizer.special.get("unk") in ids:
         raise ConfigError(
             f"The tokenizer has no token for the separator {separator!r}; name one that it has "
-            "(objective.separator), or let a fresh one have it (tokenizer.special.sep)."
+            "(objective.separator), or let a fresh one have it (tokenizer.special_tokens.sep)."
         )
     return ids
 

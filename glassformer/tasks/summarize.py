@@ -52,8 +52,8 @@ class Summarizer:
         model: TaskModel,
         *,
         long: Long = "cut",
-        length: int | None = None,
-        prefix: str | None = None,
+        max_source_length: int | None = None,
+        source_prefix: str | None = None,
         separator: str | None = None,
         **generation: Any,
     ) -> None:
@@ -65,9 +65,9 @@ class Summarizer:
             "summarize",
             "summarization",
             generation,
-            prefix=prefix,
+            source_prefix=source_prefix,
             separator=separator,
-            length=length,
+            max_source_length=max_source_length,
             new_tokens=NEW_TOKENS,
         )
 
@@ -105,8 +105,8 @@ class SummarizerOptions(GenerationOptions, total=False):
     """The keyword arguments of `summarize`."""
 
     long: Long
-    length: int | None
-    prefix: str | None
+    max_source_length: int | None
+    source_prefix: str | None
     separator: str | None
 
 
@@ -133,8 +133,8 @@ def summarize(
     texts: str | Sequence[str] | Iterator[str],
     *,
     long: Long = "cut",
-    length: int | None = None,
-    prefix: str | None = None,
+    max_source_length: int | None = None,
+    source_prefix: str | None = None,
     separator: str | None = None,
     **generation: Any,
 ) -> Summary | list[Summary] | Iterator[Summary]:
@@ -145,8 +145,8 @@ def summarize(
         texts: A text, or a list or iterator of texts.
         long: What happens to a text that exceeds the model's context: "cut" drops the rest;
             "split" summarizes its parts and then the joined summaries.
-        length: The maximum number of tokens of a text or part.
-        prefix: The text before each source; the default is that of config.json.
+        max_source_length: The maximum number of tokens of a text or part.
+        source_prefix: The text before each source; the default is that of config.json.
         separator: What separates source and target in a decoder-only model; the default is that
             of config.json.
         **generation: Generation options.
@@ -160,8 +160,8 @@ def summarize(
         model,
         Summarizer,
         long=long,
-        length=length,
-        prefix=prefix,
+        max_source_length=max_source_length,
+        source_prefix=source_prefix,
         separator=separator,
         **generation,
     )

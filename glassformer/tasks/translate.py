@@ -70,15 +70,15 @@ class Translator:
         source_language: str | None = None,
         target_language: str | None = None,
         split: Split | None = None,
-        length: int | None = None,
-        prefix: str | None = None,
+        max_source_length: int | None = None,
+        source_prefix: str | None = None,
         separator: str | None = None,
         keep_empty: bool = False,
         **generation: Any,
     ) -> None:
         self.keep_empty = keep_empty
         languages = (source_language, target_language)
-        task = None if prefix is not None else _task(model, languages)
+        task = None if source_prefix is not None else _task(model, languages)
         if task is None:  # otherwise the task's prefix names the languages
             named = zip(("source_language", "target_language"), languages, strict=True)
             generation |= {name: language for name, language in named if language is not None}
@@ -87,9 +87,9 @@ class Translator:
             "translate",
             task or "translation",
             generation,
-            prefix=prefix,
+            source_prefix=source_prefix,
             separator=separator,
-            length=length,
+            max_source_length=max_source_length,
             new_tokens=NEW_TOKENS,
         )
         if None not in languages:
@@ -99,9 +99,9 @@ class Translator:
         self.split: Split = split or self.rewriter.saved.get("split", "parts")
         if self.split not in SPLITS:
             raise ConfigError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
-        if prefix is None and self._lacks_target():
+        if source_prefix is None and self._lacks_target():
             raise ConfigError(
-                "Say which language to translate into (target_language, --to), as the tokenizer "
+                "Say which language to translate into (target_language), as the tokenizer "
                 "names them."
             )
 
@@ -148,8 +148,8 @@ class TranslatorOptions(GenerationOptions, total=False):
     """The keyword arguments of `translate`."""
 
     split: Split | None
-    length: int | None
-    prefix: str | None
+    max_source_length: int | None
+    source_prefix: str | None
     separator: str | None
     keep_empty: bool
 
@@ -179,8 +179,8 @@ def translate(
     source_language: str | None = None,
     target_language: str | None = None,
     split: Split | None = None,
-    length: int | None = None,
-    prefix: str | None = None,
+    max_source_length: int | None = None,
+    source_prefix: str | None = None,
     separator: str | None = None,
     keep_empty: bool = False,
     **generation: Any,
@@ -194,8 +194,8 @@ def translate(
         target_language: The language to translate into, for a multilingual model.
         split: What is translated at a time: "parts" (as many sentences of a paragraph as fit),
             "sentences", or "none" for the whole text.
-        length: The maximum number of tokens of a part.
-        prefix: The text before each source; the default is that of config.json.
+        max_source_length: The maximum number of tokens of a part.
+        source_prefix: The text before each source; the default is that of config.json.
         separator: What separates source and target in a decoder-only model; the default is that
             of config.json.
         keep_empty: Whether an empty text stays as it is, instead of raising an error.
@@ -212,8 +212,8 @@ def translate(
         source_language=source_language,
         target_language=target_language,
         split=split,
-        length=length,
-        prefix=prefix,
+        max_source_length=max_source_length,
+        source_prefix=source_prefix,
         separator=separator,
         keep_empty=keep_empty,
         **generation,
@@ -235,7 +235,7 @@ def _task(model: TaskModel, languages: Sequence[str | None]) -> str | None:
         addresses = require_tokenizer(model).language_tokens
         if addresses and languages[1] is None:
             raise ConfigError(
-                "Say which language to translate into (target_language, --to); the model knows "
+                "Say which language to translate into (target_language); the model knows "
                 f"{', '.join(addresses)}."
             )
         return None
@@ -248,8 +248,7 @@ def _task(model: TaskModel, languages: Sequence[str | None]) -> str | None:
         return pairs[fitting[0]]
     known = ", ".join(" to ".join(pair) for pair in pairs)
     raise ConfigError(
-        f"Say which languages (source_language, target_language; --from, --to); the model "
-        f"translates {known}."
+        f"Say which languages (source_language, target_language); the model translates {known}."
     )
 
 

@@ -18,6 +18,7 @@ from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Reporter
 
 SAMPLE = 2**28
+HELD_OUT_SPLITS = {"valid": "validation", "test": "test"}  # the key of the data by the name in logs
 
 
 def tokenizer_texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[str]:
@@ -25,7 +26,8 @@ def tokenizer_texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[s
 
     Large data is sampled uniformly by record to about `SAMPLE` bytes.
     """
-    records, draw = Records(recipe.data, "train"), random.Random(recipe.train.seed)
+    seed = recipe.train.seed
+    records, draw = Records(recipe.data, "train", seed), random.Random(seed)
     share = SAMPLE / max(records.total, 1)
     for number, record in enumerate(records.strict()):
         if number % 1000 == 0:
@@ -47,14 +49,14 @@ def build_dataloader(
     for part in objective.modules():
         if isinstance(part, Objective):
             part.few_shapes = worker.device.type == "cuda"
-    length_of(model, data.length)  # raises an error if rows are longer than the model can read
+    length_of(model, data.sequence_length)  # an error if rows are longer than the model can read
     loader = partial(_split_loader, recipe, model, objective, data.cache or cache, reporters)
     return DataModule(
         loader("train", 2),
-        {split: loader(split, 0) for split in ("valid", "test") if getattr(data, split)},
+        {name: loader(split, 0) for name, split in HELD_OUT_SPLITS.items() if data.files(split)},
         worker.data_rank,
         worker.data_parallel_size,
-        recipe.train.evaluate_batches or None,
+        recipe.train.max_eval_batches or None,
     )
 
 
@@ -73,7 +75,7 @@ def _split_loader(
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
         "tokenizer": None if model.tokenizer is None else model.tokenizer.fingerprint,
         "context": context,
-        "length": recipe.data.length,
+        "length": recipe.data.sequence_length,
         "labels": list(model.spec.labels),
     }
     store = prepare(
@@ -82,6 +84,7 @@ def _split_loader(
         objective,
         cache,
         about=about,
+        seed=settings.seed,
         progress=partial(report_progress, reporters, f"reading {split}"),
     )
     if store.skipped:
@@ -96,8 +99,8 @@ def _split_loader(
         objective,
         context=context,
         seed=settings.seed,
-        batch=settings.batch,
-        accumulate=settings.accumulate,
+        batch=settings.batch_size,
+        accumulate=settings.gradient_accumulation_steps,
         ahead=ahead,
     )
 

@@ -25,14 +25,14 @@ from glassformer.train.recipe import ModelSettings, Recipe, TokenizerSettings
 from glassformer.train.reporter import Reporter
 
 SIZES = {  # sizes in a recipe: the config keys of the model families
-    "layers": "num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers "
+    "num_layers": "num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers "
     "decoder_layers num_hops",
-    "heads": "num_attention_heads n_head n_heads num_heads encoder_attention_heads "
+    "num_heads": "num_attention_heads n_head n_heads num_heads encoder_attention_heads "
     "decoder_attention_heads",
-    "width": "hidden_size n_embd d_model dim emb_dim emb_sz",
-    "ffn": "intermediate_size n_inner d_ff dff hidden_dim ffn_dim d_inner encoder_ffn_dim "
-    "decoder_ffn_dim n_hid",
-    "context": "max_position_embeddings n_positions max_target_positions memory_size",
+    "hidden_size": "hidden_size n_embd d_model dim emb_dim emb_sz",
+    "intermediate_size": "intermediate_size n_inner d_ff dff hidden_dim ffn_dim d_inner "
+    "encoder_ffn_dim decoder_ffn_dim n_hid",
+    "context_length": "max_position_embeddings n_positions max_target_positions memory_size",
     "dropout": "hidden_dropout_prob attention_probs_dropout_prob resid_pdrop embd_pdrop "
     "attn_pdrop dropout attention_dropout dropout_rate hidden_dropout embed_dropout "
     "resid_dropout embedding_dropout mlp_dropout dropatt",
@@ -41,7 +41,11 @@ SIZES = {  # sizes in a recipe: the config keys of the model families
     "kv_heads": "num_key_value_heads",
     "embedded": "d_embed word_embed_proj_dim",
 }
-DEFAULT_KIND = "byte-bpe"
+GIVEN_SIZES = (  # keys of the [model] table
+    *("num_layers", "num_heads", "hidden_size", "intermediate_size", "context_length"),
+    "dropout",
+)
+DEFAULT_TYPE = "byte-bpe"
 BYTES = 256
 
 
@@ -57,7 +61,7 @@ def build_model(
     """
     tokenizer = make_tokenizer(recipe.tokenizer, recipe.model, texts, kept)
     seed, settings = recipe.train.seed, recipe.model
-    if settings.folder is None:
+    if settings.base is None:
         assert settings.preset is not None
         config = config_of(settings, tokenizer)
         model = create(settings.preset, seed, tokenizer=tokenizer, **config)
@@ -88,23 +92,23 @@ def make_tokenizer(
     """Loads or trains the tokenizer; returns None if the model's folder contains one."""
     if settings.folder is not None:
         return Tokenizer.load(settings.folder)
-    if settings.kind is None and model.folder is not None:
+    if settings.type is None and model.base is not None:
         return None
     if kept is not None and holds_tokenizer(kept):
         return Tokenizer.load(kept)
-    kind, size = settings.kind or DEFAULT_KIND, settings.size
+    kind, size = settings.type or DEFAULT_TYPE, settings.vocab_size
     special = None
     if kind == "byte":
         kind = "byte-bpe"  # without merges
-        special = {**KINDS[kind].special, **settings.special}
+        special = {**KINDS[kind].special, **settings.special_tokens}
         size = BYTES + len(set(special.values())) + len(settings.languages)
-    elif settings.special:
-        special = {**KINDS[kind].special, **settings.special}
+    elif settings.special_tokens:
+        special = {**KINDS[kind].special, **settings.special_tokens}
     made = train_tokenizer(
         kind,
         texts=texts(),
-        size=size,
-        special=special,
+        vocab_size=size,
+        special_tokens=special,
         lowercase=settings.lowercase,
         min_frequency=settings.min_frequency,
         languages=settings.languages,
@@ -127,18 +131,14 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
             f"model.architecture is {architecture!r}; {family.NAME} has "
             f"{', '.join(family.CLASSES)}."
         )
-    reader = reader_of({**preset, **settings.settings})
+    reader = reader_of({**preset, **settings.config})
     before = family.spec_from_config(reader, architecture)
-    wanted = {
-        word: value
-        for word in ("layers", "heads", "width", "ffn", "context", "dropout")
-        if (value := getattr(settings, word)) is not None
-    }
+    wanted = {word: value for word in GIVEN_SIZES if (value := getattr(settings, word)) is not None}
     for word in wanted:
         if not keys_of(word, reader.used):
             raise ConfigError(
                 f"model.{word} has no meaning for the preset {settings.preset!r}; leave it out, or "
-                "say it under [model.settings] in the words of its config.json."
+                "say it under [model.config] in the words of its config.json."
             )
     if tokenizer is not None:
         wanted["vocabulary"] = max(tokenizer.size, tokenizer.target.size)
@@ -147,14 +147,14 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
         for word, value in (_in_proportion(before, wanted) | wanted).items()
         for key in keys_of(word, reader.used)
     }
-    if settings.layers is not None:
-        named |= _layer_by_layer(reader.values, settings.layers)
+    if settings.num_layers is not None:
+        named |= _layer_by_layer(reader.values, settings.num_layers)
     if tokenizer is not None:
         named |= _special(before, tokenizer, reader.used)
     if settings.labels:
         named["id2label"] = {str(i): label for i, label in enumerate(settings.labels)}
         named["label2id"] = {label: i for i, label in enumerate(settings.labels)}
-    return {**named, **settings.settings, "architectures": [architecture]}
+    return {**named, **settings.config, "architectures": [architecture]}
 
 
 def check_vocabulary(model: Model) -> None:
@@ -174,23 +174,19 @@ def check_vocabulary(model: Model) -> None:
 
 
 def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> Model:
-    sized = [
-        word
-        for word in ("layers", "heads", "width", "ffn", "context", "dropout", "settings")
-        if getattr(settings, word) not in (None, {})
-    ]
+    sized = [word for word in (*GIVEN_SIZES, "config") if getattr(settings, word) not in (None, {})]
     if sized:
         raise ConfigError(
             f"model.{sized[0]} is for fresh models (model.preset); the model in "
-            f"{settings.folder} is as it is."
+            f"{settings.base} is as it is."
         )
-    assert settings.folder is not None
+    assert settings.base is not None
     model = load(
-        settings.folder,
+        settings.base,
         dtype=torch.float32,
         architecture=settings.architecture,
-        init_missing=settings.make,
-        ignore_unexpected=settings.drop,
+        init_missing=settings.init_missing,
+        ignore_unexpected=settings.ignore_unexpected,
         labels=settings.labels or None,
         seed=seed,
     )
@@ -217,19 +213,19 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
 def _in_proportion(before: ModelSpec, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the sizes that follow from others; inner layers keep their ratio to the width."""
     blocks = before.last_stack.attention_blocks
-    if not blocks or not {"width", "heads"} & set(wanted):
+    if not blocks or not {"hidden_size", "num_heads"} & set(wanted):
         return {}
     attention, ffn = blocks[0].attention, blocks[0].ffn
-    width = wanted.get("width", before.last_stack.width)
-    heads = wanted.get("heads", attention.heads)
+    width = wanted.get("hidden_size", before.last_stack.width)
+    heads = wanted.get("num_heads", attention.heads)
     if width % heads:
         raise ConfigError(
-            f"A model of width {width} cannot have {heads} heads; choose model.heads that divide "
-            "model.width."
+            f"A model of hidden size {width} cannot have {heads} heads; choose a model.num_heads "
+            "that divides model.hidden_size."
         )
     shared = attention.heads // (attention.kv_heads or attention.heads)
     return {
-        "ffn": round(ffn.width * width / before.last_stack.width),
+        "intermediate_size": round(ffn.width * width / before.last_stack.width),
         "head_dim": width // heads,
         "kv_heads": max(1, heads // shared),
         "embedded": width,

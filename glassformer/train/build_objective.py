@@ -20,14 +20,14 @@ def with_labels(recipe: Recipe) -> Recipe:
     They are the labels that the objective lists, or else those found in its data; with several
     objectives, those of the first one that has any.
     """
-    fresh = recipe.model.preset is not None or recipe.model.make
+    fresh = recipe.model.preset is not None or recipe.model.init_missing
     if recipe.model.labels or not fresh:
         return recipe
     keys = part_names(one.name for one in recipe.objective)
     for key, one in zip(keys, recipe.objective, strict=True):
         task = one.options.get("task", one.name)  # distillation uses the labels of its task
         name = task if isinstance(task, str) else task["name"]
-        records = Records(recipe.data, "train").strict()
+        records = Records(recipe.data, "train", recipe.train.seed).strict()
         own = (record for record in records if record.get("objective", key) == key)
         found = tuple(map(str, one.options.get("labels") or ())) or find_labels(name, own)
         if found:
@@ -40,25 +40,25 @@ def build_objective(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
 
     Several objectives become a mixture, for which each missing head is added to the model.
     """
-    length = recipe.data.length
+    length = recipe.data.sequence_length
     if len(recipe.objective) == 1:
         (one,) = recipe.objective
         return model, make_objective(one.name, model, one.options, length)
     named = [{"name": one.name, **one.options} for one in recipe.objective]
-    parts = with_part_labels(model, named, lambda: Records(recipe.data, "train").strict())
-    model = with_heads(model, parts, recipe.train.seed)
+    seed = recipe.train.seed
+    parts = with_part_labels(model, named, lambda: Records(recipe.data, "train", seed).strict())
+    model = with_heads(model, parts, seed)
     return model, make_objective("mixture", model, {"parts": parts}, length)
 
 
 def add_adapter(model: Model, recipe: Recipe) -> Model:
     """Adds the adapter of the recipe to the model; all other weights are frozen."""
     assert recipe.adapter is not None
-    if recipe.model.folder is None:
+    if recipe.model.base is None:
         raise ConfigError(
-            "An [adapter] stands beside the weights of a model that is there: name its folder as "
-            "model.folder."
+            "An [adapter] is added to the weights of an existing model: name it as model.base."
         )
-    kind, options = recipe.adapter.kind, recipe.adapter.options
+    kind, options = recipe.adapter.type, recipe.adapter.options
     return model.adapters.add(
-        adapters.make(kind, options, recipe.train.steps), seed=recipe.train.seed
+        adapters.make(kind, options, recipe.train.max_steps), seed=recipe.train.seed
     )

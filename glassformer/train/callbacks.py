@@ -44,7 +44,9 @@ class LogCallback:
 
     def after_step(self, end: StepEnd) -> None:
         state = self.loop.state
-        logged = is_due(state.step, self.run.recipe.run.log_every) or state.step == 1 or end.last
+        logged = (
+            is_due(state.step, self.run.recipe.run.logging_steps) or state.step == 1 or end.last
+        )
         if not (logged or end.checkpoint):
             return
         entry = self.loop.log_entry(end.stats)
@@ -63,7 +65,8 @@ class LogCallback:
         if not math.isfinite(entry["loss"]) and self.loop.settings.precision != "float16":
             raise GlassformerError(
                 f"The loss of step {entry['step']} is {entry['loss']}; lower train.learning_rate, "
-                "lengthen train.warmup or set train.clip, and begin anew with --restart."
+                "lengthen train.warmup_steps or set train.max_grad_norm, and begin anew with "
+                "--restart."
             )
 
 
@@ -76,10 +79,12 @@ class EvaluationCallback:
 
     def __init__(self, loop: TrainingLoop, run: Run, reporters: Sequence[Reporter]) -> None:
         self.loop, self.run, self.reporters = loop, run, reporters
-        self.early_stopping = EarlyStopping(loop.settings.best, loop.settings.patience)
+        self.early_stopping = EarlyStopping(
+            loop.settings.metric_for_best_model, loop.settings.early_stopping_patience
+        )
 
     def after_step(self, end: StepEnd) -> None:
-        if not (end.last or is_due(self.loop.state.step, self.loop.settings.evaluate_every)):
+        if not (end.last or is_due(self.loop.state.step, self.loop.settings.eval_steps)):
             return
         splits = self.loop.data.held_out_splits
         if "valid" in splits:
@@ -106,7 +111,7 @@ class EvaluationCallback:
 
     def start_averaging(self, value: float) -> None:
         """Starts the plain mean of the weights once evaluations no longer improve."""
-        state, after = self.loop.state, self.loop.settings.average_after
+        state, after = self.loop.state, self.loop.settings.averaging_patience
         if after and not state.averaging_start:
             if has_settled(self.early_stopping.metric, state.metric_history, value, after):
                 state.averaging_start = state.step
@@ -114,7 +119,7 @@ class EvaluationCallback:
 
 
 class CheckpointCallback:
-    """Writes checkpoints, and the models that `run.keep` and `run.keep_every` select."""
+    """Writes checkpoints, and the models that `run.snapshots` and `run.snapshot_steps` select."""
 
     def __init__(self, loop: TrainingLoop, run: Run, reporters: Sequence[Reporter]) -> None:
         self.loop, self.run, self.reporters = loop, run, reporters
@@ -130,7 +135,7 @@ class CheckpointCallback:
     def keep_model(self) -> None:
         """Saves the model of this step if the recipe selects it."""
         step, selected = self.loop.state.step, self.run.recipe.run
-        if step in selected.keep or (step and is_due(step, selected.keep_every)):
+        if step in selected.snapshots or (step and is_due(step, selected.snapshot_steps)):
             export_model(self.loop, self.run.steps / step_name(step), self.run.replacing)
 
 

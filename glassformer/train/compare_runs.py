@@ -43,7 +43,7 @@ def read_run(folder: Path) -> Run:
 def differing(summaries: Sequence[RunSummary]) -> dict[str, list[Any]]:
     """Returns the recipe keys that are not the same in all runs, with the value of each run."""
     recipes = [flat(summary.recipe.tables()) for summary in summaries]
-    keys = dict.fromkeys(key for recipe in recipes for key in recipe if key != "run.folder")
+    keys = dict.fromkeys(key for recipe in recipes for key in recipe if key != "run.out")
     values = {key: [recipe.get(key) for recipe in recipes] for key in keys}
     return {key: each for key, each in values.items() if any(one != each[0] for one in each)}
 

@@ -40,7 +40,8 @@ def apply_tensor_parallel(module: TrainingModule, worker: Worker, recipe: Recipe
         fitting = [n for n, kind in OPTIMIZERS.all().items() if not kind.needs_full_matrices]
         raise UnsupportedError(
             f"The optimizer {recipe.train.optimizer!r} looks at matrices as a whole, and with "
-            f"scale.tensor = {worker.tensor_parallel_size} none is; use {' or '.join(fitting)}.",
+            f"scale.tensor_parallel_size = {worker.tensor_parallel_size} none is; "
+            f"use {' or '.join(fitting)}.",
             field="train.optimizer",
         )
     return split_layers(module, worker.world_info.mesh)

@@ -160,15 +160,16 @@ def find_worker(device: str) -> Worker:
 def init_distributed(device: str, scale: ScaleSettings) -> Iterator[Worker]:
     """Yields the worker of a process that torchrun has started, or of a single process."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world % scale.tensor:
+    if world % scale.tensor_parallel_size:
         raise ConfigError(
-            f"scale.tensor is {scale.tensor}, and that does not divide the number of processes, "
-            f"{world}; start so many: torchrun --nproc-per-node {scale.tensor} -m glassformer ..."
+            f"scale.tensor_parallel_size is {scale.tensor_parallel_size}, and that does not divide "
+            f"the number of processes, {world}; start so many: torchrun --nproc-per-node "
+            f"{scale.tensor_parallel_size} -m glassformer ..."
         )
-    if scale.parallel == "ddp" and 1 < scale.tensor < world:
+    if scale.parallel == "ddp" and 1 < scale.tensor_parallel_size < world:
         raise ConfigError(
-            f"Of {world} processes {scale.tensor} share the matrices of a layer; those that share "
-            'the data then have to be scale.parallel = "fsdp".'
+            f"Of {world} processes {scale.tensor_parallel_size} share the matrices of a layer; "
+            'those that share the data then have to be scale.parallel = "fsdp".'
         )
     if world == 1:
         yield find_worker(device)
@@ -185,15 +186,15 @@ def init_distributed(device: str, scale: ScaleSettings) -> Iterator[Worker]:
         torch.cuda.set_device(worker.device)
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if worker.device.type == "cuda" else "gloo",
-        timeout=timedelta(minutes=scale.timeout),
+        timeout=timedelta(minutes=scale.timeout_minutes),
     )
-    shape = (world // scale.tensor, scale.tensor)
+    shape = (world // scale.tensor_parallel_size, scale.tensor_parallel_size)
     world_info = WorldInfo(
         init_device_mesh(worker.device.type, shape, mesh_dim_names=("data", "tensor")),
-        dist.new_group(backend="gloo", timeout=timedelta(minutes=scale.timeout)),
+        dist.new_group(backend="gloo", timeout=timedelta(minutes=scale.timeout_minutes)),
         dist.new_group(backend="gloo", timeout=PATIENCE),
     )
-    yield Worker(worker.device, dist.get_rank(), world, scale.tensor, world_info)
+    yield Worker(worker.device, dist.get_rank(), world, scale.tensor_parallel_size, world_info)
     dist.destroy_process_group()  # not after an error: other processes may never reach it
 
 

@@ -44,9 +44,10 @@ def is_better(metric: str, value: float, best: float | None) -> bool:
 
 
 def metric_value(metrics: dict[str, float], name: str) -> float:
-    """Returns the metric that `train.best` names."""
+    """Returns the metric that `train.metric_for_best_model` names."""
     if name not in metrics:
         raise ConfigError(
-            f"train.best is {name!r}, and evaluation gives {', '.join(metrics)}; name one of these."
+            f"train.metric_for_best_model is {name!r}, and evaluation gives {', '.join(metrics)}; "
+            "name one of these."
         )
     return metrics[name]

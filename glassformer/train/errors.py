@@ -28,8 +28,8 @@ def explain_model_memory() -> Iterator[None]:
             raise
         raise DeviceError(
             "There is not enough memory for the model, its gradients and what the optimizer "
-            "remembers; choose a smaller model.width or model.layers, or share it between "
-            'processes with scale.parallel = "fsdp".'
+            "remembers; choose a smaller model.hidden_size or model.num_layers, or share it "
+            'between processes with scale.parallel = "fsdp".'
         ) from error
 
 
@@ -87,15 +87,16 @@ def _lost(error: BaseException) -> bool:
 def out_of_memory(settings: TrainSettings) -> DeviceError:
     """Returns an error that lists the settings that would save memory, the cheapest first."""
     remedies = []
-    if settings.batch > 1:
-        fewer = max(1, settings.batch // 2)
-        more = settings.accumulate * settings.batch // fewer
+    if settings.batch_size > 1:
+        fewer = max(1, settings.batch_size // 2)
+        more = settings.gradient_accumulation_steps * settings.batch_size // fewer
         remedies.append(
-            f"train.batch={fewer} train.accumulate={more} (the same step in more parts)"
+            f"train.batch_size={fewer} train.gradient_accumulation_steps={more} "
+            "(the same step in more parts)"
         )
     if settings.precision == "float32":
         remedies.append("train.precision=bfloat16")
-    if not settings.checkpoint:
-        remedies.append("train.checkpoint=true (a third slower)")
-    remedies.append("shorter rows (data.length)")
+    if not settings.gradient_checkpointing:
+        remedies.append("train.gradient_checkpointing=true (a third slower)")
+    remedies.append("shorter rows (data.sequence_length)")
     return DeviceError(f"There is not enough memory for a step; try {', or '.join(remedies)}.")

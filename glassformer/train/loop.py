@@ -72,7 +72,7 @@ class TrainingLoop:
         self.shard_plan = apply_tensor_parallel(self.module, worker, recipe)
         if settings.bptt:
             truncate(self.module, settings.bptt)
-        if settings.checkpoint and not settings.compile:
+        if settings.gradient_checkpointing and not settings.compile:
             recompute_layers(self.module)
         apply_fsdp(self.module, worker, recipe)
         self.optimizer = make_optimizer(self.module, settings)
@@ -83,7 +83,9 @@ class TrainingLoop:
             for name, parameter in zip(group["param_names"], group["params"], strict=True)
         }
         self.parameters = list(named.values())
-        self.average = WeightAverage(named, settings.average > 0 or settings.average_after > 0)
+        self.average = WeightAverage(
+            named, settings.ema_decay > 0 or settings.averaging_patience > 0
+        )
         self.precision = Precision(settings.precision, worker.device)
         self.precision.narrow(self.module)
         self.checkpoint = CheckpointState(
@@ -101,21 +103,24 @@ class TrainingLoop:
         """
         settings, worker, objective = self.settings, self.worker, self.module.objective
         alone = worker.world_size == 1 and worker.device.type == "cuda"
-        recorded = alone and settings.accumulate == 1
+        recorded = alone and settings.gradient_accumulation_steps == 1
         if settings.compile:
             compiled = Compiled(
-                self.wrapped_module, objective, frugal=settings.checkpoint, recorded=recorded
+                self.wrapped_module,
+                objective,
+                frugal=settings.gradient_checkpointing,
+                recorded=recorded,
             )
             return ForwardBackward(compiled, self.precision, worker)
         plain = ForwardBackward(self.wrapped_module, self.precision, worker)
-        if recorded and not settings.unfreeze_every and recordable(self.model):
+        if recorded and not settings.gradual_unfreezing_steps and recordable(self.model):
             return Recorded(plain, objective, self.parameters)
         return plain
 
     def train_step(self) -> StepStats:
         """Takes one training step on all micro-batches."""
         settings, step, worker = self.settings, self.state.step, self.worker
-        self.module.objective.advance(step / settings.steps)
+        self.module.objective.advance(step / settings.num_training_steps)
         unfreeze(self.optimizer, settings, step)
         batches = self.data.batches(step)
         counts = self.module.counts(batches) | {TOKENS: float(sum(b.tokens for b in batches))}
@@ -127,7 +132,7 @@ class TrainingLoop:
         sums = accumulate_gradients(
             self.forward_backward, batches, factors, worker, (settings.seed, step)
         )
-        grad_norm = self.precision.step(self.optimizer, self.parameters, settings.clip)
+        grad_norm = self.precision.step(self.optimizer, self.parameters, settings.max_grad_norm)
         adapters.after_step(self.model, step)
         self.optimizer.zero_grad(set_to_none=True)
         self.state.step += 1
@@ -142,7 +147,7 @@ class TrainingLoop:
         the first step have no share. The plain mean equals the newest weights until averaging
         begins.
         """
-        decay, step = self.settings.average, self.state.step
+        decay, step = self.settings.ema_decay, self.state.step
         if decay:
             return (1 - decay) / (1 - decay**step)
         return 1 / (1 + step - (self.state.averaging_start or step))

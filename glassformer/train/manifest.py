@@ -74,7 +74,7 @@ class Manifest:
         if form != FORMAT:
             raise LoadError(
                 f"{folder} holds a run of a newer version of Glassformer; update it, or name "
-                "another run.folder."
+                "another run.out."
             )
         return made
 
@@ -92,7 +92,7 @@ class Manifest:
             if folder.name and (self.folder / folder).is_symlink():
                 raise LoadError(
                     f"{self.folder / folder} is a link, and a run writes only inside its folder; "
-                    "put the folder itself there, or let run.folder be a link."
+                    "put the folder itself there, or let run.out be a link."
                 )
         shutil.rmtree(self.drafts, ignore_errors=True)
         before = json.dumps(self._content())

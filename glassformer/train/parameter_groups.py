@@ -21,9 +21,9 @@ class GroupSettings(Protocol):
     @property
     def weight_decay(self) -> float: ...
     @property
-    def layer_decay(self) -> float: ...
+    def layerwise_lr_decay(self) -> float: ...
     @property
-    def unfreeze_every(self) -> int: ...
+    def gradual_unfreezing_steps(self) -> int: ...
 
 
 def layer_depths(net: Transformer) -> list[list[nn.Module]]:
@@ -74,19 +74,20 @@ def parameter_groups(module: nn.Module, settings: GroupSettings) -> list[dict[st
 
     Matrices and other parameters with two or more dimensions, including embeddings, decay; vectors,
     that is, biases and the scales of norms, do not. A group's `share` of the learning rate is
-    layer_decay^(number of depths above it). If depth makes no difference, all parameters are
+    layerwise_lr_decay^(number of depths above it). If depth makes no difference, all parameters are
     assigned to the top, because fewer groups make a faster step.
     """
     depth_of = depths(module)
     top = max(depth_of.values(), default=0)
-    if settings.layer_decay == 1 and not settings.unfreeze_every:
+    if settings.layerwise_lr_decay == 1 and not settings.gradual_unfreezing_steps:
         depth_of = dict.fromkeys(depth_of, top)
     trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     if not trained:
         raise ConfigError("Nothing is left to train: every parameter is frozen.")
-    if not 0 < settings.layer_decay <= 1:
+    if not 0 < settings.layerwise_lr_decay <= 1:
         raise ConfigError(
-            f"layer_decay is a factor above 0 and up to 1, not {settings.layer_decay}."
+            "layerwise_lr_decay is a factor above 0 and up to 1, not "
+            f"{settings.layerwise_lr_decay}."
         )
 
     def key(named: tuple[str, nn.Parameter]) -> tuple[int, bool]:
@@ -94,7 +95,7 @@ def parameter_groups(module: nn.Module, settings: GroupSettings) -> list[dict[st
 
     groups = []
     for (depth, decays), members in groupby(sorted(trained, key=key), key):
-        share = settings.layer_decay ** (top - depth)
+        share = settings.layerwise_lr_decay ** (top - depth)
         groups.append(
             {
                 "params": list(members),
@@ -107,7 +108,7 @@ def parameter_groups(module: nn.Module, settings: GroupSettings) -> list[dict[st
     return groups
 
 
-def freeze_body(module: nn.Module) -> None:
+def freeze_base(module: nn.Module) -> None:
     """Freezes everything except the heads and the objective's own weights."""
     depth_of = depths(module)
     top = max(depth_of.values(), default=0)
@@ -119,17 +120,17 @@ def freeze_body(module: nn.Module) -> None:
 def unfreeze(optimizer: torch.optim.Optimizer, settings: GroupSettings, step: int) -> bool:
     """Applies gradual unfreezing (Howard and Ruder, 2018, 3.3).
 
-    The top depth is trained from step 0, and the next one below joins every `unfreeze_every` steps;
-    with 0, all are trained from the start. Parameters that were frozen when the optimizer was
-    created stay frozen.
+    The top depth is trained from step 0, and the next one below joins every
+    `gradual_unfreezing_steps` steps; with 0, all are trained from the start. Parameters that were
+    frozen when the optimizer was created stay frozen.
 
     Returns:
         Whether any parameter changed.
     """
-    if not settings.unfreeze_every:
+    if not settings.gradual_unfreezing_steps:
         return False
     all_depths = sorted({group["depth"] for group in optimizer.param_groups}, reverse=True)
-    unfrozen = all_depths[: 1 + step // settings.unfreeze_every]
+    unfrozen = all_depths[: 1 + step // settings.gradual_unfreezing_steps]
     changed = False
     for group in optimizer.param_groups:
         trainable = group["depth"] in unfrozen

@@ -19,52 +19,55 @@ from glassformer.errors import ConfigError, LoadError
 from glassformer.train import recipe_text
 from glassformer.train.coerce import fill, number, unknown
 from glassformer.train.optimizers import optimizer_options
+from glassformer.train.recipe_paths import absolute_paths, relative_paths, resolve_paths
+from glassformer.train.renamed_keys import renamed_key
 
 Table = Mapping[str, Any]
+DEFAULT_MAX_STEPS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
-    """The [model] table: a preset to create with the given sizes, or a folder to start from.
+    """The [model] table: a preset to create with the given sizes, or a base to start from.
 
-    The size settings apply to every model family; `settings` are keys of the family's config.json.
-    The other settings are those of `gf.load`.
+    The sizes apply to every model family; `config` are keys of the family's config.json. The other
+    settings are those of `gf.load`.
     """
 
     preset: str | None = None
-    folder: str | None = None
-    layers: int | None = number(None, least=1)
-    heads: int | None = number(None, least=1)
-    width: int | None = number(None, least=1)
-    ffn: int | None = number(None, least=1)
-    context: int | None = number(None, least=1)
+    base: str | None = None
+    num_layers: int | None = number(None, least=1)
+    num_heads: int | None = number(None, least=1)
+    hidden_size: int | None = number(None, least=1)
+    intermediate_size: int | None = number(None, least=1)
+    context_length: int | None = number(None, least=1)
     dropout: float | None = number(None, least=0.0, below=1.0)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
     architecture: str | None = None
-    make: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
+    init_missing: tuple[str, ...] = ()
+    ignore_unexpected: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    vectors: str | None = None  # a file of word vectors to initialize token embeddings from
+    word_vectors: str | None = None  # a file to initialize token embeddings from
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSettings:
-    """The [tokenizer] table: a kind to train on the data, or a folder to load.
+    """The [tokenizer] table: a type to train on the data, or a folder to load.
 
-    If neither is given, a model folder provides its own tokenizer, and a new model gets a
-    byte-level BPE tokenizer. `special` adds special tokens to those of the kind, as in
-    `special.mask = "[MASK]"`. `languages` are target languages, each of which gets a token that is
-    put before a source.
+    If neither is given, a base model provides its own tokenizer, and a new model gets a byte-level
+    BPE tokenizer. `special_tokens` adds special tokens to those of the type, as in
+    `special_tokens.mask = "[MASK]"`. `languages` are target languages, each of which gets a token
+    that is put before a source.
     """
 
-    kind: (
+    type: (
         Literal["char", "byte", "word", "space", "bpe", "byte-bpe", "wordpiece", "unigram"] | None
     ) = None
     folder: str | None = None
-    size: int = number(8000, least=2)
+    vocab_size: int = number(8000, least=2)
     min_frequency: int = number(1, least=1)
     lowercase: bool = False
-    special: Mapping[str, str] = field(default_factory=dict)
+    special_tokens: Mapping[str, str] = field(default_factory=dict)
     languages: tuple[str, ...] = ()
 
 
@@ -80,54 +83,76 @@ class ObjectiveSettings:
 class TrainSettings:
     """The [train] table.
 
-    `batch` is the number of rows of a micro-batch over all processes; a step has `accumulate`
-    micro-batches. `options` are the other keys of the table, which the optimizer defines.
+    A run has `max_steps` steps, or those of `epochs` passes over the data; 1000 steps if neither is
+    given. `batch_size` is the number of rows of a micro-batch over all processes; a step has
+    `gradient_accumulation_steps` micro-batches. `options` are the other keys of the table, which
+    the optimizer defines.
     """
 
-    steps: int = number(1000, least=1)
-    batch: int = number(32, least=1)
-    accumulate: int = number(1, least=1)
+    max_steps: int | None = number(None, least=1)
+    epochs: float | None = number(None, above=0.0)
+    batch_size: int = number(32, least=1)
+    gradient_accumulation_steps: int = number(1, least=1)
     seed: int = number(0, least=0)
     optimizer: str = "adamw"
     learning_rate: float = number(3e-4, above=0.0)
     weight_decay: float = number(0.1, least=0.0)
-    schedule: str = "cosine"
-    warmup: int | None = number(None, least=0)  # steps; takes precedence over the ratio
+    lr_scheduler: str = "cosine"
+    warmup_steps: int | None = number(None, least=0)  # takes precedence over the ratio
     warmup_ratio: float = number(0.1, least=0.0, most=1.0)
-    floor: float = number(0.1, least=0.0, most=1.0)
-    cut: float = number(0.1, above=0.0, below=1.0)
+    min_lr_ratio: float = number(0.1, least=0.0, most=1.0)
+    cut_fraction: float = number(0.1, above=0.0, below=1.0)
     ratio: float = number(32.0, least=1.0)
-    clip: float = number(1.0, least=0.0)
-    layer_decay: float = number(1.0, above=0.0, most=1.0)
-    unfreeze_every: int = number(0, least=0)
-    freeze_body: bool = False
+    max_grad_norm: float = number(1.0, least=0.0)
+    layerwise_lr_decay: float = number(1.0, above=0.0, most=1.0)
+    gradual_unfreezing_steps: int = number(0, least=0)
+    freeze_base: bool = False
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     compile: bool = False
-    checkpoint: bool = False
+    gradient_checkpointing: bool = False
     deterministic: bool = False
-    average: float = number(0.0, least=0.0, below=1.0)
-    average_after: int = number(0, least=0)
+    ema_decay: float = number(0.0, least=0.0, below=1.0)
+    averaging_patience: int = number(0, least=0)
     bptt: int = number(0, least=0)
-    save_every: int = number(200, least=0)
-    evaluate_every: int = number(200, least=0)
-    evaluate_batches: int = number(0, least=0)
-    best: str = "loss"
-    patience: int = number(0, least=0)
+    save_steps: int = number(200, least=0)
+    eval_steps: int = number(200, least=0)
+    max_eval_batches: int = number(0, least=0)
+    metric_for_best_model: str = "loss"
+    early_stopping_patience: int = number(0, least=0)
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.max_steps is not None and self.epochs is not None:
+            raise ConfigError("train.max_steps or train.epochs: give one.")
+        if self.max_steps is None and self.epochs is None:
+            object.__setattr__(self, "max_steps", DEFAULT_MAX_STEPS)
+
     @property
-    def warmup_steps(self) -> int:
-        """The number of warmup steps: `warmup`, or else `warmup_ratio` of all steps."""
-        if self.warmup is not None:
-            return self.warmup
-        return math.ceil(self.warmup_ratio * self.steps)
+    def num_training_steps(self) -> int:
+        """The number of steps of the run; `with_num_steps` computes it from `epochs`."""
+        assert self.max_steps is not None, "the epochs have not been converted to steps"
+        return self.max_steps
+
+    @property
+    def num_warmup_steps(self) -> int:
+        """The number of warmup steps: `warmup_steps`, or else `warmup_ratio` of all steps."""
+        if self.warmup_steps is not None:
+            return self.warmup_steps
+        return math.ceil(self.warmup_ratio * self.num_training_steps)
+
+    def with_num_steps(self, steps_per_epoch: float) -> TrainSettings:
+        """Returns the settings with `max_steps` in place of `epochs`."""
+        if self.epochs is None:
+            return self
+        steps = math.ceil(round(self.epochs * steps_per_epoch, 6))
+        return replace(self, max_steps=max(1, steps), epochs=None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterSettings:
     """The [adapter] table: the adapter that is trained instead of all weights, with its options."""
 
-    kind: str
+    type: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -140,23 +165,23 @@ class ScaleSettings:
 
     device: str = "auto"
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    tensor: int = number(1, least=1)
-    timeout: float = number(10.0, above=0.0)
+    tensor_parallel_size: int = number(1, least=1)
+    timeout_minutes: float = number(10.0, above=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """The [run] table: what is written, where and how often.
 
-    These settings do not affect what is learned. The model is saved every `keep_every` steps and
-    after the steps in `keep` (0 is before the first step), for later inspection. `tensorboard`
-    defaults to true if TensorBoard is installed; `wandb` is the name of a project.
+    These settings do not affect what is learned. The model is saved every `snapshot_steps` steps
+    and after the steps in `snapshots` (0 is before the first step), for later inspection.
+    `tensorboard` defaults to true if TensorBoard is installed; `wandb` is the name of a project.
     """
 
-    folder: str = "run"
-    log_every: int = number(10, least=1)
-    keep_every: int = number(0, least=0)
-    keep: tuple[int, ...] = ()
+    out: str = "run"
+    logging_steps: int = number(10, least=1)
+    snapshot_steps: int = number(0, least=0)
+    snapshots: tuple[int, ...] = ()
     tensorboard: bool | None = None
     wandb: str | None = None
 
@@ -175,22 +200,25 @@ class Recipe:
     run: RunSettings = RunSettings()
 
     def __post_init__(self) -> None:
-        if (self.model.preset is None) == (self.model.folder is None):
+        if (self.model.preset is None) == (self.model.base is None):
             raise ConfigError(
-                "model.preset (a fresh model) or model.folder (one to start from): give one."
+                "model.preset (a fresh model) or model.base (one to start from): give one."
             )
-        if self.tokenizer.kind is not None and self.tokenizer.folder is not None:
-            raise ConfigError("tokenizer.kind or tokenizer.folder: give one.")
+        if self.tokenizer.type is not None and self.tokenizer.folder is not None:
+            raise ConfigError("tokenizer.type or tokenizer.folder: give one.")
         if not self.data.train:
             raise ConfigError("data.train names no file to learn from.")
-        if self.train.warmup is not None and self.train.warmup_ratio != TrainSettings.warmup_ratio:
-            raise ConfigError("train.warmup (steps) or train.warmup_ratio: give one.")
-        if self.train.average and self.train.average_after:
-            raise ConfigError("train.average or train.average_after: give one.")
-        if self.train.average_after and not (self.data.valid and self.train.evaluate_every):
+        if (
+            self.train.warmup_steps is not None
+            and self.train.warmup_ratio != TrainSettings.warmup_ratio
+        ):
+            raise ConfigError("train.warmup_steps or train.warmup_ratio: give one.")
+        if self.train.ema_decay and self.train.averaging_patience:
+            raise ConfigError("train.ema_decay or train.averaging_patience: give one.")
+        if self.train.averaging_patience and not (self.data.validation and self.train.eval_steps):
             raise ConfigError(
-                "train.average_after goes by evaluations: name data.valid, and say how often in "
-                "train.evaluate_every."
+                "train.averaging_patience counts evaluations: set data.validation and "
+                "train.eval_steps."
             )
 
     def tables(self) -> dict[str, Any]:
@@ -201,9 +229,15 @@ class Recipe:
             if (value := getattr(self, table.name)) is not None
         }
 
-    def text(self) -> str:
-        """Returns the recipe as TOML, or as JSON if tomli-w is not installed."""
-        return recipe_text.write_recipe(self.tables())
+    def text(self, folder: Path | None = None) -> str:
+        """Returns the recipe as TOML, or as JSON if tomli-w is not installed.
+
+        Its paths are relative to the folder, if one is given.
+        """
+        tables = self.tables()
+        return recipe_text.write_recipe(
+            tables if folder is None else relative_paths(tables, folder)
+        )
 
 
 TABLES: dict[str, type] = {
@@ -218,24 +252,25 @@ TABLES: dict[str, type] = {
 }
 FREE = ("scale", "run")
 """Tables that may differ when a run is resumed."""
-FREE_KEYS = ("data.processes", "data.cache")
+FREE_KEYS = ("data.num_workers", "data.cache")
 
 
 def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = ()) -> Recipe:
     """Reads and validates a recipe.
 
     Args:
-        source: Path of a TOML or JSON file, its tables as a mapping, or a `Recipe`.
+        source: Path of a TOML or JSON file, its tables as a mapping, or a `Recipe`. Relative paths
+            in a file are relative to its folder, and others to the working directory.
         overrides: Settings that replace those of the source, each as `section.key=value`.
 
     Returns:
         The recipe with all defaults filled in, except the options of the objectives.
 
-    >>> read_recipe("recipe.toml", ["train.steps=100"])
+    >>> read_recipe("recipe.toml", ["train.max_steps=100"])
     """
     if isinstance(source, Recipe):
         source = source.tables()
-    tables = _copied(source if isinstance(source, Mapping) else parse_recipe(Path(source)))
+    tables = _copied(source if isinstance(source, Mapping) else _from_file(Path(source)))
     for word in overrides:
         recipe_text.override(tables, word)
     for name in tables:
@@ -243,6 +278,7 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
             raise unknown("The recipe has no table", name, TABLES)
     made: dict[str, Any] = {"model": ModelSettings(), "data": DataSettings()}
     for name, value in tables.items():
+        _refuse_renamed(name, value)
         several = name == "objective" and isinstance(value, list | tuple)
         listed: list[Any] = [
             fill(TABLES[name], name, one) for one in (value if several else [value])
@@ -261,7 +297,7 @@ def _with_optimizer_options(settings: TrainSettings) -> TrainSettings:
 
 def differences(old: Recipe, new: Recipe) -> list[str]:
     """Returns the settings that make two recipes different runs, one line per setting."""
-    one, other = flat(old.tables()), flat(new.tables())
+    one, other = (flat(absolute_paths(recipe.tables())) for recipe in (old, new))
     return [
         f"{key}: {one.get(key)!r} there, {other.get(key)!r} here"
         for key in dict.fromkeys((*one, *other))
@@ -282,6 +318,20 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
         for name, one in parts
         for key, leaf in flat(one, f"{path}.{name}" if path else str(name)).items()
     }
+
+
+def _refuse_renamed(name: str, table: Any) -> None:
+    for key in table if isinstance(table, Mapping) else ():
+        new = renamed_key(name, key)
+        if new is not None:
+            raise ConfigError(f"{name}.{key} is now {name}.{new}.")
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    tables = parse_recipe(path)
+    if isinstance(tables.get("run", {}), dict):
+        tables.setdefault("run", {}).setdefault("out", RunSettings.out)
+    return resolve_paths(tables, path.parent)
 
 
 def parse_recipe(path: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ metrics.jsonl   one line for each logged step and each evaluation
 state/          the last checkpoint, from which the run resumes
 model/          the model in the published layout, when the run is finished
 best/           the same, at the best evaluation
-steps/          the same, every run.keep_every steps and after the steps in run.keep
+steps/          the same, every run.snapshot_steps steps and after the steps in run.snapshots
 tokenizer/      the tokenizer that was trained on the data
 about.json      facts about the model, the data and the machine that the recipe does not contain
 plots/          plots of loss, learning rate and gradient norm
@@ -158,7 +158,7 @@ class NonMainRun(Run):
 
 def non_main_run(recipe: Recipe) -> Run:
     """Returns a run that the main process has opened."""
-    folder = Path(recipe.run.folder)
+    folder = Path(recipe.run.out)
     return NonMainRun(folder, recipe, Manifest.read(folder))
 
 
@@ -167,10 +167,10 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
     """Opens a new or existing run and locks its folder against other processes.
 
     Args:
-        recipe: The complete recipe; `run.folder` is the folder to open.
+        recipe: The complete recipe; `run.out` is the folder to open.
         restart: Whether to remove the files of an earlier run first.
     """
-    folder = Path(recipe.run.folder)
+    folder = Path(recipe.run.out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_folder(folder)  # before anything is written
@@ -180,7 +180,7 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
             except BlockingIOError:
                 raise LoadError(
                     f"Another process is training in {folder}; wait for it, or name another "
-                    "run.folder."
+                    "run.out."
                 ) from None
             _check_folder(folder)
             older = files_of_older_run(folder)
@@ -211,7 +211,7 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
             f"the last checkpoint in {run.state} is whole. Make room or get permission, and the "
             "same command goes on from it."
             if run.is_begun
-            else "make room, get permission, or name another run.folder."
+            else "make room, get permission, or name another run.out."
         )
         raise LoadError(f"{where} cannot be written ({error.strerror or error}); {then}") from None
 
@@ -225,7 +225,7 @@ def _check_folder(folder: Path) -> None:
     if others:
         raise ConfigError(
             f"{folder} holds {others[0]!r}, which no {MANIFEST} of a run lists; a run begins in a "
-            f"new or empty folder, for example run.folder={free_folder(folder)}."
+            f"new or empty folder, for example run.out={free_folder(folder)}."
         )
 
 
@@ -246,7 +246,7 @@ def _clear(run: Run) -> None:
         raise ConfigError(
             f"{run.folder} holds a run of an older version, which did not list its files, so they "
             "cannot be told from yours; move what you need and delete the folder, or name another "
-            f"one, for example run.folder={free_folder(run.folder)}."
+            f"one, for example run.out={free_folder(run.folder)}."
         )
     run.manifest.clear()
 
@@ -266,13 +266,13 @@ def _check_inputs(run: Run) -> None:
                 raise ConfigError(
                     f"{key} is {word}, which the run in {run.folder} has written itself and would "
                     f"replace; name another folder, for example "
-                    f"run.folder={free_folder(run.folder)}."
+                    f"run.out={free_folder(run.folder)}."
                 )
 
 
 def _write_recipe(run: Run) -> None:
     name = f"recipe.{recipe_format()}"
-    run.manifest.write(name, run.recipe.text())
+    run.manifest.write(name, run.recipe.text(run.folder))
     for other in RECIPES:
         if other != name:  # tomli-w was installed or removed since the run was begun
             run.manifest.remove(other)
@@ -291,7 +291,7 @@ def _compare(run: Run) -> None:
     elif changed:
         raise ConfigError(
             f"{run.folder} holds a run of another recipe ({'; '.join(changed)}); name another "
-            "run.folder, or --restart begins anew."
+            "run.out, or --restart begins anew."
         )
 
 

@@ -1,8 +1,8 @@
 """The saved models of a run folder, by step.
 
-`run.keep_every` and `run.keep` save models of individual steps; there are also the best model, the
-last model, and, for an unfinished run, its newest checkpoint. A folder that is both a model and a
-run with the steps that led to it is itself the last model.
+`run.snapshot_steps` and `run.snapshots` save models of individual steps; there are also the best
+model, the last model, and, for an unfinished run, its newest checkpoint. A folder that is both a
+model and a run with the steps that led to it is itself the last model.
 """
 
 from __future__ import annotations

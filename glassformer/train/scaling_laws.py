@@ -21,7 +21,7 @@ from glassformer.train.scaling_fit import Array, LawFit, fit
 
 FEWEST, FEWEST_JOINT = 4, 6  # minimum number of runs: one more than the number of parameters
 VALUES = 3  # minimum number of distinct sizes and token counts for a joint law
-ALIKE = ("objective.", "data.valid", "data.format", "tokenizer.")
+ALIKE = ("objective.", "data.validation", "data.format", "tokenizer.")
 """Settings that must be equal for losses to be comparable."""
 NAMES = {"compute": "operations (6ND)", "data": "tokens", "parameters": "parameters of the layers"}
 
@@ -159,7 +159,7 @@ def _points(summaries: Sequence[RunSummary], names: Sequence[str]) -> tuple[list
         if summary.run.finished is None:
             notes.append(f"{name} is left out: it is {summary.state}")
         elif best is None or about is None:
-            notes.append(f"{name} is left out: nothing was evaluated, for lack of data.valid")
+            notes.append(f"{name} is left out: nothing was evaluated, for lack of data.validation")
         else:
             loss, step = best
             read = summary.tokens_at(step)

@@ -18,17 +18,17 @@ class ScheduleSettings(Protocol):
     """The settings of a recipe's [train] table that are read here."""
 
     @property
-    def schedule(self) -> str: ...
+    def lr_scheduler(self) -> str: ...
     @property
     def learning_rate(self) -> float: ...
     @property
-    def steps(self) -> int: ...
+    def num_training_steps(self) -> int: ...
     @property
-    def warmup_steps(self) -> int: ...
+    def num_warmup_steps(self) -> int: ...
     @property
-    def floor(self) -> float: ...
+    def min_lr_ratio(self) -> float: ...
     @property
-    def cut(self) -> float: ...
+    def cut_fraction(self) -> float: ...
     @property
     def ratio(self) -> float: ...
 
@@ -40,11 +40,11 @@ def schedule(settings: ScheduleSettings, width: int | None = None) -> Factor:
         settings: The schedule and its parameters.
         width: The model's width, which the "transformer" schedule (Vaswani et al., 2017) needs.
     """
-    name = settings.schedule
+    name = settings.lr_scheduler
     if name not in SCHEDULES:
         near = get_close_matches(name, SCHEDULES, 1) or ["cosine"]
         raise ConfigError(
-            f"There is no schedule {name!r}; did you mean {near[0]!r}? "
+            f"There is no learning rate scheduler {name!r}; did you mean {near[0]!r}? "
             f"There are: {', '.join(SCHEDULES)}."
         )
     _check(settings)
@@ -52,10 +52,10 @@ def schedule(settings: ScheduleSettings, width: int | None = None) -> Factor:
     if name == "transformer":
         if width is None:
             raise ConfigError(
-                "The schedule 'transformer' goes by the model's width; give it, or choose "
+                "The scheduler 'transformer' goes by the model's width; give it, or choose "
                 "'inverse-square-root'."
             )
-        scale = (width * max(settings.warmup_steps, 1)) ** -0.5
+        scale = (width * max(settings.num_warmup_steps, 1)) ** -0.5
     shape = SCHEDULES[name]
     return lambda step: scale * shape(settings, step)
 
@@ -72,7 +72,7 @@ def constant(settings: ScheduleSettings, step: int) -> float:
 
 
 def linear(settings: ScheduleSettings, step: int) -> float:
-    """Linear decay to the floor after a linear warmup."""
+    """Linear decay to `min_lr_ratio` after a linear warmup."""
     return _risen(settings, step) * _above_floor(settings, 1 - _progress(settings, step))
 
 
@@ -88,28 +88,28 @@ def inverse_square_root(settings: ScheduleSettings, step: int) -> float:
     `transformer` is the same in its original form, width^-0.5 * min(n^-0.5, n * warmup^-1.5) in
     step n counted from 1, which the learning rate multiplies.
     """
-    number, warmup = step + 1, max(settings.warmup_steps, 1)
+    number, warmup = step + 1, max(settings.num_warmup_steps, 1)
     if number <= warmup:
         return number / warmup
-    return max(settings.floor, math.sqrt(warmup / number))
+    return max(settings.min_lr_ratio, math.sqrt(warmup / number))
 
 
 def relative_step(settings: ScheduleSettings, step: int) -> float:
     """min(rate, n^-0.5): the schedule of Adafactor, and of T5 with a rate of 0.01."""
     falling = min(1.0, 1 / (math.sqrt(step + 1) * settings.learning_rate))
-    return _risen(settings, step) * max(settings.floor, falling)
+    return _risen(settings, step) * max(settings.min_lr_ratio, falling)
 
 
 def slanted_triangular(settings: ScheduleSettings, step: int) -> float:
-    """Linear warmup in the first `cut` of the steps and linear decay in the others.
+    """Linear warmup in the first `cut_fraction` of the steps and linear decay in the others.
 
     The lowest rate is 1/ratio of the highest (Howard and Ruder, 2018, 3.2).
     """
-    cut = math.floor(settings.steps * settings.cut)
+    cut = math.floor(settings.num_training_steps * settings.cut_fraction)
     if step < cut:
         return _slanted(settings, step / cut)
-    falling = 1 - (step - cut) / (settings.steps - cut)
-    return max(settings.floor, _slanted(settings, max(0.0, falling)))
+    falling = 1 - (step - cut) / (settings.num_training_steps - cut)
+    return max(settings.min_lr_ratio, _slanted(settings, max(0.0, falling)))
 
 
 SCHEDULES: dict[str, Callable[[ScheduleSettings, int], float]] = {
@@ -128,30 +128,33 @@ def _slanted(settings: ScheduleSettings, share: float) -> float:
 
 
 def _risen(settings: ScheduleSettings, step: int) -> float:
-    return min(1.0, (step + 1) / (settings.warmup_steps + 1))
+    return min(1.0, (step + 1) / (settings.num_warmup_steps + 1))
 
 
 def _progress(settings: ScheduleSettings, step: int) -> float:
     """Returns the fraction of the steps after the warmup that are done."""
-    after = (step - settings.warmup_steps) / max(1, settings.steps - settings.warmup_steps)
+    after = (step - settings.num_warmup_steps) / max(
+        1, settings.num_training_steps - settings.num_warmup_steps
+    )
     return min(1.0, max(0.0, after))
 
 
 def _above_floor(settings: ScheduleSettings, factor: float) -> float:
-    return settings.floor + (1 - settings.floor) * factor
+    return settings.min_lr_ratio + (1 - settings.min_lr_ratio) * factor
 
 
 def _check(settings: ScheduleSettings) -> None:
-    if settings.warmup_steps < 0:
-        raise ConfigError(f"A warm-up takes 0 steps or more, not {settings.warmup_steps}.")
-    if not 0 <= settings.floor <= 1:
+    if settings.num_warmup_steps < 0:
+        raise ConfigError(f"A warm-up takes 0 steps or more, not {settings.num_warmup_steps}.")
+    if not 0 <= settings.min_lr_ratio <= 1:
         raise ConfigError(
-            f"The floor {settings.floor} is a share of the learning rate: choose it from 0 to 1."
+            f"min_lr_ratio is {settings.min_lr_ratio}; it is a share of the learning rate from 0 "
+            "to 1."
         )
-    if not 0 <= settings.cut < 1 or settings.ratio < 1:
+    if not 0 <= settings.cut_fraction < 1 or settings.ratio < 1:
         raise ConfigError(
-            f"A slanted triangle needs a cut from 0 to below 1 and a ratio of 1 or more, not "
-            f"{settings.cut} and {settings.ratio}."
+            "A slanted triangle needs a cut_fraction from 0 to below 1 and a ratio of 1 or more, "
+            f"not {settings.cut_fraction} and {settings.ratio}."
         )
     if settings.learning_rate <= 0:
         raise ConfigError(f"A learning rate is above 0, not {settings.learning_rate}.")

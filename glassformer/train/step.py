@@ -40,7 +40,7 @@ class TrainingModule(nn.Module):
         adapter = adapters.active(net)
         settings = None if adapter is None else adapter.settings
         self.orthogonality = (
-            settings.orthogonality if isinstance(settings, adapters.AdaLoRA) else 0.0
+            settings.orth_reg_weight if isinstance(settings, adapters.AdaLoRA) else 0.0
         )
 
     def forward(self, batch: TrainingBatch) -> Sums:

@@ -1,11 +1,17 @@
-"""Reads the recipe of a run folder, also one of version 0.1."""
+"""Reads the recipe.toml of a run folder; one of version 0.1 is converted to the present keys."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from glassformer.data.readers import form_of
+from glassformer.train.objectives.registry import objective_names, options_of
 from glassformer.train.optimizers import OPTIMIZERS
 from glassformer.train.recipe import Recipe, parse_recipe, read_recipe
+from glassformer.train.recipe_paths import resolve_paths
+from glassformer.train.renamed_keys import migrate_options, migrate_table, renamed_key
 
 OLD_OPTIONS = ("betas", "eps", "momentum")  # which version 0.1 stored for every optimizer
 
@@ -13,11 +19,47 @@ OLD_OPTIONS = ("betas", "eps", "momentum")  # which version 0.1 stored for every
 def read_stored_recipe(path: Path) -> Recipe:
     """Reads the recipe that a run has written to its folder.
 
-    Options that only other optimizers have are left out: version 0.1 stored those, too.
+    Its paths are relative to the folder. In version 0.1 they were relative to the working directory
+    of the run, which must be the present one for such a run to resume.
     """
     tables = parse_recipe(path)
+    if any(renamed_key(name, key) for name, table in tables.items() for key in table):
+        tables = _migrated(tables)
+    else:
+        tables = resolve_paths(tables, path.parent)
+    return read_recipe(_with_own_options(tables))
+
+
+def _with_own_options(tables: dict[str, Any]) -> dict[str, Any]:
+    """Leaves out options that only other optimizers have."""
     train = tables.get("train", {})
-    if isinstance(train, dict) and "optimizer" in train:
-        own = OPTIMIZERS.find(train["optimizer"]).__dataclass_fields__
-        tables["train"] = {k: v for k, v in train.items() if k in own or k not in OLD_OPTIONS}
-    return read_recipe(tables)
+    if not isinstance(train, dict) or "optimizer" not in train:
+        return tables
+    own = OPTIMIZERS.find(train["optimizer"]).__dataclass_fields__
+    kept = {key: value for key, value in train.items() if key in own or key not in OLD_OPTIONS}
+    return {**tables, "train": kept}
+
+
+def _migrated(tables: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name, table in tables.items():
+        if name != "objective":
+            made[name] = migrate_table(name, table)
+        elif isinstance(table, list):
+            made[name] = [_objective(one, {"weight", "rate"}) for one in table]
+        else:
+            made[name] = _objective(table, set())
+    data = made["data"]
+    first = data["train"] if isinstance(data["train"], str) else data["train"][0]
+    if data.get("format") == form_of(Path(first)):  # the present default
+        del data["format"]
+    return made
+
+
+def _objective(table: Mapping[str, Any], mixed: set[str]) -> dict[str, Any]:
+    known = set(options_of(table["name"])) if table.get("name") in objective_names() else set()
+    migrated = migrate_options(table, known | mixed | {"name"})
+    if "task_options" in migrated and migrated.get("task") in objective_names():
+        inner = set(options_of(migrated["task"]))
+        migrated["task_options"] = migrate_options(migrated["task_options"], inner)
+    return migrated

@@ -116,7 +116,8 @@ def split_layers(root: nn.Module, mesh: DeviceMesh) -> ShardPlan:
     for net in nets:
         if adapters.active(net) is not None:
             raise UnsupportedError(
-                "Adapters do not go with scale.tensor; leave one of them out.", field="scale.tensor"
+                "Adapters do not go with scale.tensor_parallel_size; leave one of them out.",
+                field="scale.tensor_parallel_size",
             )
         check_shares(net.spec, tensor.size())
     orders: dict[str, Tensor] = {}
@@ -301,13 +302,13 @@ def check_shares(spec: ModelSpec, degree: int) -> None:
                 _check_attention(attention, block, degree)
         if block.ffn.width % degree:
             raise ConfigError(
-                f"scale.tensor is {degree}, and feed-forward layers of {block.ffn.width} units "
-                "cannot be shared by so many."
+                f"scale.tensor_parallel_size is {degree}, and feed-forward layers of "
+                f"{block.ffn.width} units cannot be shared by so many."
             )
         if any(stack.layer_dropout for stack in stacks):
             raise UnsupportedError(
-                "Layers that are left out at random do not go with scale.tensor.",
-                field="scale.tensor",
+                "Layers that are left out at random do not go with scale.tensor_parallel_size.",
+                field="scale.tensor_parallel_size",
             )
 
 
@@ -315,8 +316,8 @@ def _check_attention(attention: AttentionSpec, block: BlockSpec, degree: int) ->
     for heads in (attention.heads, attention.key_heads):
         if heads % degree:
             raise ConfigError(
-                f"scale.tensor is {degree}, and {heads} heads cannot be shared by so many; choose "
-                "a number that divides them."
+                f"scale.tensor_parallel_size is {degree}, and {heads} heads cannot be shared by so "
+                "many; choose a number that divides them."
             )
     special = (
         attention.score != "dot"
@@ -327,6 +328,6 @@ def _check_attention(attention: AttentionSpec, block: BlockSpec, degree: int) ->
     if special or not fits or isinstance(block.pattern, BlockSparsePattern):
         raise UnsupportedError(
             "This model's attention has weights or patterns that cannot be shared head by head; "
-            'leave scale.tensor at 1 and use scale.parallel = "fsdp".',
-            field="scale.tensor",
+            'leave scale.tensor_parallel_size at 1 and use scale.parallel = "fsdp".',
+            field="scale.tensor_parallel_size",
         )

@@ -70,7 +70,7 @@ def train(
     Returns:
         The finished run; `run.model` is the folder of the trained model.
 
-    >>> run = gf.train("recipe.toml", ["train.steps=100"])
+    >>> run = gf.train("recipe.toml", ["train.max_steps=100"])
     >>> gf.load(run.model).generate("ROMEO:")
     """
     complete = with_objective_defaults(read_recipe(recipe, overrides))
@@ -129,7 +129,9 @@ class Trainer:
         """
         recipe = with_labels(recipe)
         parts = worker.on_main_first(partial(_build, recipe, worker, folder, reporters))
-        return cls(TrainingLoop(recipe, *parts, worker), reporters)
+        model, objective, data = parts
+        recipe = _with_num_steps(recipe, data)
+        return cls(TrainingLoop(recipe, model, objective, data, worker), reporters)
 
     def fit(self, run: Run) -> None:
         """Trains to the end of the run, from its last checkpoint if there is one."""
@@ -166,11 +168,11 @@ class Trainer:
         if not state.step:
             checkpoint.keep_model()
         with InterruptHandler() as interrupt:
-            while state.step < settings.steps and not state.stopped:
+            while state.step < settings.num_training_steps and not state.stopped:
                 stats = loop.train_step()
                 interrupted = any(loop.worker.all_gather(interrupt.requested))  # all agree
-                last = state.step == settings.steps
-                saves = is_due(state.step, settings.save_every) or last or interrupted
+                last = state.step == settings.num_training_steps
+                saves = is_due(state.step, settings.save_steps) or last or interrupted
                 end = StepEnd(stats, last=last, checkpoint=saves)
                 log.after_step(end)
                 with log.throughput.paused():
@@ -178,13 +180,13 @@ class Trainer:
                     checkpoint.after_step(end)
                 if interrupted and not (last or state.stopped):
                     raise TrainingInterrupted(
-                        f"Stopped after step {state.step} of {settings.steps}, which is saved in "
-                        f"{run.folder}; the same command goes on from there."
+                        f"Stopped after step {state.step} of {settings.num_training_steps}, which "
+                        f"is saved in {run.folder}; the same command goes on from there."
                     )
 
     def check_metric(self) -> None:
-        """Checks before the first step that evaluation yields the metric named by `train.best`."""
-        metric = self.loop.settings.best
+        """Checks before the first step that evaluation yields `train.metric_for_best_model`."""
+        metric = self.loop.settings.metric_for_best_model
         if "valid" in self.loop.data.held_out_splits and metric != "loss":
             metric_value(self.loop.evaluate(max_batches=1), metric)
 
@@ -194,13 +196,18 @@ def _build(
 ) -> tuple[Model, Objective, DataModule]:
     """Builds the parts of a training loop."""
     model = build_model(recipe, lambda: tokenizer_texts(recipe, reporters), folder / "tokenizer")
-    if recipe.model.vectors is not None:
-        initialize_from_vectors(model, recipe.model.vectors, reporters)
+    if recipe.model.word_vectors is not None:
+        initialize_from_vectors(model, recipe.model.word_vectors, reporters)
     model, objective = build_objective(recipe, model)
-    if recipe.adapter is not None:
-        model = add_adapter(model, recipe)
     data = build_dataloader(recipe, model, objective, worker, folder / "data", reporters)
+    if recipe.adapter is not None:
+        model = add_adapter(model, _with_num_steps(recipe, data))
     return model, objective, data
+
+
+def _with_num_steps(recipe: Recipe, data: DataModule) -> Recipe:
+    """Returns the recipe with the number of steps that its epochs amount to."""
+    return replace(recipe, train=recipe.train.with_num_steps(data.steps_per_epoch))
 
 
 @contextmanager
@@ -215,11 +222,12 @@ def explain_interrupt(recipe: Recipe) -> Iterator[None]:
     except TrainingInterrupted:
         raise
     except KeyboardInterrupt:
-        folder, steps = Path(recipe.run.folder), recipe.train.steps
+        folder, steps = Path(recipe.run.out), recipe.train.max_steps
         done = Run(folder, recipe).step
+        last = "" if steps is None else f" of {steps}"
         raise TrainingInterrupted(
-            f"Stopped; step {done} of {steps} is saved in {folder}, and the same command goes on "
-            "from there."
+            f"Stopped; step {done}{last} is saved in {folder}, and the same command goes on from "
+            "there."
             if done
             else "Stopped before the first checkpoint; the same command begins again."
         ) from None

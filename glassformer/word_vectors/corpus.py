@@ -47,18 +47,22 @@ class Corpus:
 
 
 def read_corpus(
-    files: Sequence[Path], *, min_count: int = 5, lower: bool = False, watch: Watch = lambda _: None
+    files: Sequence[Path],
+    *,
+    min_count: int = 5,
+    lowercase: bool = False,
+    watch: Watch = lambda _: None,
 ) -> Corpus:
     """Reads text files: words are separated by whitespace, sentences are lines.
 
     Args:
         files: Text files in UTF-8; they are read twice.
         min_count: Minimum number of occurrences of a word.
-        lower: Whether to convert the text to lowercase.
+        lowercase: Whether to convert the text to lowercase.
         watch: Called with the number of bytes read so far, over both passes.
     """
     counter: Counter[str] = Counter()
-    for sentence in sentences(files, lower, watch):
+    for sentence in sentences(files, lowercase, watch):
         counter.update(sentence)
     if not counter:
         raise DataError(f"There are no words in {names(files)}.")
@@ -75,7 +79,7 @@ def read_corpus(
     bounds = [0]
     try:
         with tempfile.TemporaryFile() as file:
-            for sentence in sentences(files, lower, lambda size: watch(done + size)):
+            for sentence in sentences(files, lowercase, lambda size: watch(done + size)):
                 ids = [place for word in sentence if (place := number.get(word)) is not None]
                 for begin in range(0, len(ids), LONGEST):
                     part = np.array(ids[begin : begin + LONGEST], np.int32)

@@ -33,17 +33,18 @@ Piece = tuple[int, int]  # range of the order
 class GloVe:
     """Training settings. The defaults are those of the authors' program."""
 
-    size: int = 100
+    vector_size: int = 100
     window: int = 15
     epochs: int = 25
     x_max: float = 100.0  # counts above this have weight 1
     alpha: float = 0.75  # exponent of the weight (count / x_max) below it
-    rate: float = 0.05
+    learning_rate: float = 0.05
     seed: int = 1
-    workers: int = 1  # with one, the same seed gives bitwise identical vectors
+    num_workers: int = 1  # with one, the same seed gives bitwise identical vectors
 
     def __post_init__(self) -> None:
-        check(self, size=1, window=1, epochs=1, x_max=0, alpha=0, rate=0, seed=0, workers=1)
+        least = {"vector_size": 1, "window": 1, "epochs": 1, "x_max": 0, "alpha": 0}
+        check(self, **least, learning_rate=0, seed=0, num_workers=1)
 
 
 @dataclass(frozen=True)
@@ -105,16 +106,16 @@ def learn_glove(
         batch: Pairs per step, computed by torch; None uses the compiled kernel if possible.
     """
     rng = np.random.default_rng(settings.seed)
-    fit = GloVeSteps(counts, two_sides(len(words), settings.size, rng), settings)
+    fit = GloVeSteps(counts, two_sides(len(words), settings.vector_size, rng), settings)
     total, fast = len(counts.value), None if batch else kernel()
     pieces = [(begin, min(begin + CHUNK, total)) for begin in range(0, total, CHUNK)]
     for epoch in range(settings.epochs):
         order = rng.permutation(total)
         do = fit.compiled(order, fast.regress) if fast else fit.plain(order, batch or BATCH)
         before = partial(lambda start, size: watch(start + size), epoch * total)
-        work(pieces, do, settings.workers if fast else 1, before)
+        work(pieces, do, settings.num_workers if fast else 1, before)
     table = fit.sides[0].table + fit.sides[1].table
-    return Vectors(words, table[:, : settings.size].numpy())
+    return Vectors(words, table[:, : settings.vector_size].numpy())
 
 
 def two_sides(words: int, size: int, rng: np.random.Generator) -> tuple[GloVeSide, GloVeSide]:
@@ -150,7 +151,7 @@ class GloVeSteps:
             squares=pointers(side.squares for side in self.sides),
             biases=pointers(side.bias for side in self.sides),
             width=self.sides[0].table.shape[1],
-            rate=self.settings.rate,
+            rate=self.settings.learning_rate,
         )
 
         def do(piece: Piece) -> int:
@@ -168,7 +169,7 @@ class GloVeSteps:
                     for a in (self.counts.first, self.counts.second, self.wanted, self.weight)
                 )
                 rows = (first.long(), second.long())
-                regression(self.sides, rows, wanted, weight, self.settings.rate)
+                regression(self.sides, rows, wanted, weight, self.settings.learning_rate)
             return piece[1] - piece[0]
 
         return do

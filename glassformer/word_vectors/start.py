@@ -39,7 +39,8 @@ def started(table: Tensor, tokenizer: Tokenizer, vectors: Vectors) -> int:
     if width != vectors.size:
         raise InputError(
             f"The vectors have {vectors.size} numbers, and the rows of the model's table {width}; "
-            f"train vectors of that size (--size {width}) or choose a width of {vectors.size}."
+            f"train vectors of that size (--vector-size {width}) or choose a hidden size of "
+            f"{vectors.size}."
         )
     pairs = []
     for id in range(min(tokenizer.size, len(table))):

@@ -25,22 +25,23 @@ BATCH = 32  # windows per step without the compiled kernel
 class Word2Vec:
     """Training settings. The defaults are those of word2vec and gensim."""
 
-    kind: str = "skip-gram"  # or "cbow"
-    size: int = 100
+    type: str = "skip-gram"  # or "cbow"
+    vector_size: int = 100
     window: int = 5  # maximum window size; each word draws its own from 1 to this
     negative: int = 5  # negative samples per word; 0: full softmax over all words
     epochs: int = 5
     sample: float = 1e-3  # words with a higher relative frequency are subsampled; 0: none
-    rate: float = 0.025  # decreases linearly to `floor`
-    floor: float = 1e-4
+    learning_rate: float = 0.025  # decreases linearly to `min_lr`
+    min_lr: float = 1e-4
     seed: int = 1
-    workers: int = 1  # with one, the same seed gives bitwise identical vectors
+    num_workers: int = 1  # with one, the same seed gives bitwise identical vectors
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        if self.kind not in ("skip-gram", "cbow"):
-            raise ConfigError(f"kind is skip-gram or cbow, not {self.kind!r}.")
-        check(self, size=1, window=1, negative=0, epochs=1, sample=0, rate=0, workers=1, seed=0)
+        if self.type not in ("skip-gram", "cbow"):
+            raise ConfigError(f"type is skip-gram or cbow, not {self.type!r}.")
+        least = {"vector_size": 1, "window": 1, "negative": 0, "epochs": 1, "sample": 0}
+        check(self, **least, learning_rate=0, num_workers=1, seed=0)
 
 
 def check(settings: object, **least: float) -> None:
@@ -70,17 +71,17 @@ def learn_word2vec(
     else:
         do = KernelRun(corpus, settings, tables, fast.train).piece
     pieces = [(e, c) for e in range(settings.epochs) for c in corpus.chunks(CHUNK)]
-    work(pieces, do, settings.workers if fast else 1, watch)
-    return Vectors(corpus.words, tables.inputs[:, : settings.size].cpu().numpy())
+    work(pieces, do, settings.num_workers if fast else 1, watch)
+    return Vectors(corpus.words, tables.inputs[:, : settings.vector_size].cpu().numpy())
 
 
 def fresh(corpus: Corpus, settings: Word2Vec) -> Tables:
     """Returns initial tables: random inputs and zero outputs."""
-    shape = (len(corpus.words), padded(settings.size))
+    shape = (len(corpus.words), padded(settings.vector_size))
     inputs = np.zeros(shape, np.float32)
     rng = np.random.default_rng(settings.seed)
-    drawn = rng.random((shape[0], settings.size), np.float32)
-    inputs[:, : settings.size] = (drawn * 2 - 1) / settings.size
+    drawn = rng.random((shape[0], settings.vector_size), np.float32)
+    inputs[:, : settings.vector_size] = (drawn * 2 - 1) / settings.vector_size
     table = torch.from_numpy(inputs).to(settings.device)
     return Tables(table, torch.zeros_like(table))
 
@@ -99,7 +100,10 @@ class Word2VecRun:
     def rate(self, epoch: int, sentence: int) -> float:
         words = len(self.corpus.ids)
         done = (epoch * words + int(self.corpus.bounds[sentence])) / (self.settings.epochs * words)
-        return self.settings.rate - (self.settings.rate - self.settings.floor) * done
+        return (
+            self.settings.learning_rate
+            - (self.settings.learning_rate - self.settings.min_lr) * done
+        )
 
     def size(self, sentences: tuple[int, int]) -> int:
         return int(self.corpus.bounds[sentences[1]] - self.corpus.bounds[sentences[0]])
@@ -126,7 +130,7 @@ class KernelRun(Word2VecRun):
             width=tables.inputs.shape[1],
             window=settings.window,
             negative=settings.negative,
-            mean=settings.kind == "cbow",
+            mean=settings.type == "cbow",
         )
 
     def piece(self, piece: Piece) -> int:
@@ -158,7 +162,7 @@ class TorchRun(Word2VecRun):
         )
         whole = (found.center, found.context, found.negative)
         center, context, negative = (torch.from_numpy(a).to(settings.device) for a in whole)
-        mean = settings.kind == "cbow"
+        mean = settings.type == "cbow"
         for begin in range(0, len(center), self.batch):
             part = slice(begin, begin + self.batch)
             if settings.negative:

@@ -1,7 +1,7 @@
 """Trains, judges and packs models of the zoo:
 
     python recipes/zoo/build.py encoder                # on a GPU; data.py has made its data
-    python recipes/zoo/build.py encoder train.steps=9  # with other settings of its recipes
+    python recipes/zoo/build.py encoder train.max_steps=9  # with other settings of its recipes
     python recipes/zoo/build.py all --only judge,card  # parts of it: train, pack, judge, card
 
 What is done is not done again: a run goes on where it was stopped, and what stands in figures.json
@@ -61,7 +61,7 @@ def file_of(recipe: str) -> Path:
 
 
 def folder_of(recipe: str) -> Path:
-    return Path(read_recipe(file_of(recipe)).run.folder)
+    return Path(read_recipe(file_of(recipe)).run.out)
 
 
 def pack(name: str, facts: Facts, target: Path) -> None:

@@ -78,13 +78,13 @@ FACTS = {
         }),
         trials=(
             Trial(title="French to English", file="fr-en.tsv",
-                  options="--to en --column source=fr --column target=en"),
+                  options="--target-language en --column source=fr --column target=en"),
             Trial(title="English to French", file="fr-en.tsv",
-                  options="--to fr --column source=en --column target=fr"),
+                  options="--target-language fr --column source=en --column target=fr"),
             Trial(title="Chinese to English", file="zh-en.tsv",
-                  options="--to en --column source=zh --column target=en"),
+                  options="--target-language en --column source=zh --column target=en"),
             Trial(title="English to Chinese", file="zh-en.tsv",
-                  options="--to zh --column source=en --column target=zh"),
+                  options="--target-language zh --column source=en --column target=zh"),
         ),
         shown={"bleu": ".1f", "chrf": ".1f"},
         data=(TATOEBA,),
@@ -93,8 +93,9 @@ FACTS = {
         "57.5 (fr-en), 50.5 (en-fr), 36.1 (zh-en) and 31.4 (en-zh) on other sentences of "
         "Tatoeba's: near these, and not the same.",
         examples=(
-            'glassformer translate zoo:translator "Où est la gare ?" --to en',
-            'glassformer translate zoo:translator "I would like a cup of tea." --to zh',
+            'glassformer translate zoo:translator "Où est la gare ?" --target-language en',
+            'glassformer translate zoo:translator "I would like a cup of tea." '
+            "--target-language zh",
         ),
         notes="1,000 pairs of each language pair are held out to test and 1,000 to validate. No "
         "sentence of theirs, in either language, is in the training pairs, case and punctuation "
@@ -139,7 +140,7 @@ FACTS = {
         "same.",
         examples=(
             'glassformer fill zoo:encoder "She drank a glass of ___."',
-            'glassformer train recipes/zoo/encoder-tuned.toml model.folder=zoo:encoder',
+            'glassformer train recipes/zoo/encoder-tuned.toml model.base=zoo:encoder',
         ),
         notes="Letters keep their case. A record is a line of text; a word counts as told if all "
         "its pieces are. Words that WikiText-2 has as unknown are never asked for. It knows how "

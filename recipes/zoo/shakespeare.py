@@ -40,7 +40,9 @@ def main(text_path: Path, out: Path) -> None:
     text = text_path.read_text("utf-8")
     edge = len(text) * 9 // 10
     special = {"bos": "<|endoftext|>", "eos": "<|endoftext|>"}
-    tokenizer = train_tokenizer("byte-bpe", texts=[text[:edge]], size=1024, special=special)
+    tokenizer = train_tokenizer(
+        "byte-bpe", texts=[text[:edge]], vocab_size=1024, special_tokens=special
+    )
     ids = {
         "train": torch.tensor(tokenizer.encode(text[:edge]).ids),
         "valid": torch.tensor(tokenizer.encode(text[edge:]).ids),

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The zoo's models at once on one GPU, each into glassformer/zoo and with a log in runs/zoo. What starts
 # from another waits for it: the reader for the encoder, and for its teacher. More words are settings for
-# all recipes: sh recipes/zoo/side_by_side.sh train.steps=9
+# all recipes: sh recipes/zoo/side_by_side.sh train.max_steps=9
 cd "$(dirname "$0")/../.." || exit
 export PYTHONPATH="$PWD" PYTHONUNBUFFERED=1 OMP_NUM_THREADS=2
 python=${PYTHON:-python3}

@@ -41,8 +41,8 @@ def training(run: Path) -> Figures:
     assert summary.about is not None
     last = evaluations_of(summary.entries)[-1]["valid"]
     return {
-        "steps": summary.recipe.train.steps,
-        "batch": summary.recipe.train.batch,
+        "steps": summary.recipe.train.max_steps,
+        "batch": summary.recipe.train.batch_size,
         "seed": summary.recipe.train.seed,
         "tokens": summary.tokens,
         "epochs": summary.tokens / summary.about.tokens_epoch,

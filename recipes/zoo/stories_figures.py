@@ -22,7 +22,7 @@ def foreseen(models: Mapping[str, Model], texts: Sequence[str]) -> Figures:
     records = [{"text": text} for text in texts]
     found: Figures = {"stories": len(texts)}
     for name, model in models.items():
-        figures = gf.evaluate(model, records, "perplexity", draws=0).figures
+        figures = gf.evaluate(model, records, "perplexity", n_resamples=0).figures
         perplexity = figures["perplexity"].value
         found[name] = {
             "perplexity": perplexity,

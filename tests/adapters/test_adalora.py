@@ -15,7 +15,13 @@ from glassformer.errors import GlassformerError
 
 STEPS = 12
 SETTINGS = AdaLoRA(
-    rank=4, target_rank=2, warmup=2, final=3, every=2, steps=STEPS, targets=("c_attn", "c_fc")
+    rank=4,
+    target_rank=2,
+    warmup_steps=2,
+    final_steps=3,
+    allocation_interval=2,
+    max_steps=STEPS,
+    target_modules=("c_attn", "c_fc"),
 )
 
 
@@ -72,7 +78,7 @@ def test_what_is_left_of_the_ranks_is_saved(pair, tmp_path):
     for step in range(STEPS):
         model.zero_grad()
         logits = pair.logits(model)
-        (logits.square().mean() + SETTINGS.orthogonality * penalty(model)).backward()
+        (logits.square().mean() + SETTINGS.orth_reg_weight * penalty(model)).backward()
         after_step(model, step)
     ours = pair.ours(model)
     model.adapters.save(tmp_path / "adapter")

@@ -25,20 +25,25 @@ def llama(tmp_path_factory):
 
 @pytest.fixture
 def folder(gpt2, tmp_path):
-    adapted(gpt2.model(), LoRA(rank=2, targets=("c_attn",))).adapters.save(tmp_path / "adapter")
+    adapted(gpt2.model(), LoRA(rank=2, target_modules=("c_attn",))).adapters.save(
+        tmp_path / "adapter"
+    )
     return tmp_path / "adapter"
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (LoRA(targets=("c_atn",)), "no linear layer 'c_atn' to adapt; did you mean 'c_attn'"),
-        (LoRA(targets=("xyz",)), "there are c_attn, c_fc, c_proj, lm_head"),
+        (
+            LoRA(target_modules=("c_atn",)),
+            "no linear layer 'c_atn' to adapt; did you mean 'c_attn'",
+        ),
+        (LoRA(target_modules=("xyz",)), "there are c_attn, c_fc, c_proj, lm_head"),
         (
             LoRA(rank=17),
             "a matrix of 48 by 16, which has no rank of 17; choose a rank of at most 16",
         ),
-        (LoRA(also=("lm_haed",)), "no module 'lm_haed'; did you mean 'lm_head'"),
+        (LoRA(modules_to_save=("lm_haed",)), "no module 'lm_haed'; did you mean 'lm_head'"),
     ],
 )
 def test_settings_that_do_not_fit_the_model(gpt2, settings, said):
@@ -58,13 +63,17 @@ def test_settings_that_do_not_fit_the_model(gpt2, settings, said):
         ("lora", {"rank": "four"}, "rank is 'four'; it must be like 8"),
         ("lora", {"rank": 0}, "rank is 0; it must be at least 1"),
         ("lora", {"dropout": 1.0}, "dropout is 1.0"),
-        ("lora", {"biases": "some"}, "biases is 'some'"),
-        ("lora", {"targets": []}, "targets names no linear layer"),
+        ("lora", {"bias": "some"}, "bias is 'some'"),
+        ("lora", {"target_modules": []}, "target_modules names no linear layer"),
         ("adalora", {"rank": 4}, "target_rank is 8 and ranks begin with 4"),
-        ("adalora", {"warmup": 5, "final": 5, "steps": 10}, "leave none to take ranks away in"),
+        (
+            "adalora",
+            {"warmup_steps": 5, "final_steps": 5, "max_steps": 10},
+            "leave none to take ranks away in",
+        ),
         ("bottleneck", {"activation": "rellu"}, "did you mean 'relu'"),
         ("bottleneck", {"places": "attention"}, "places is 'attention'"),
-        ("prefix", {"tokens": 0}, "tokens is 0"),
+        ("prefix", {"num_virtual_tokens": 0}, "num_virtual_tokens is 0"),
     ],
 )
 def test_settings_of_a_recipe(kind, options, said):
@@ -73,8 +82,10 @@ def test_settings_of_a_recipe(kind, options, said):
 
 
 def test_a_recipe_makes_settings():
-    assert make("lora", {"targets": ["q"], "alpha": 8}) == LoRA(targets=("q",), alpha=8)
-    assert make("adalora", {}, steps=100) == AdaLoRA(steps=100)
+    assert make("lora", {"target_modules": ["q"], "alpha": 8}) == LoRA(
+        target_modules=("q",), alpha=8
+    )
+    assert make("adalora", {}, max_steps=100) == AdaLoRA(max_steps=100)
     assert make("bitfit", {}) == BitFit()
 
 
@@ -94,7 +105,7 @@ def test_another_models_folder(gpt2, llama, folder, tmp_path):
     ):
         model.adapters.load(folder)
     assert far(gpt2.ours(model), gpt2.ours(gpt2.model())) == 0
-    adapted(gpt2.model(), Prefix(tokens=3)).adapters.save(tmp_path / "prefix")
+    adapted(gpt2.model(), Prefix(num_virtual_tokens=3)).adapters.save(tmp_path / "prefix")
     (tmp_path / "prefix/glassformer.json").unlink()
     with pytest.raises(GlassformerError, match="prompt_embeddings"):
         llama.model(adapter=tmp_path / "prefix")
@@ -121,7 +132,7 @@ def test_what_cannot_be_merged(gpt2, llama):
         model = gpt2.model().adapters.add(settings)
         with pytest.raises(GlassformerError, match="cannot be merged"):
             model.adapters.merge()
-    model = gpt2.model().adapters.add(LoRA(targets=("lm_head",)))
+    model = gpt2.model().adapters.add(LoRA(target_modules=("lm_head",)))
     with pytest.raises(GlassformerError, match="lm_head shares its weight with another layer"):
         model.adapters.merge()
     model = llama.model(quantize="int8").adapters.add(LoRA())
@@ -150,7 +161,7 @@ def test_orders_of_things(gpt2):
 
 
 def test_texts_that_share_a_row(gpt2):
-    for settings in (Prefix(tokens=3), Prompt(tokens=3)):
+    for settings in (Prefix(num_virtual_tokens=3), Prompt(num_virtual_tokens=3)):
         model = gpt2.model().adapters.add(settings)
         with pytest.raises(GlassformerError, match="stands before one text"):
             model(gpt2.tokens, document_ids=torch.zeros_like(gpt2.tokens))

@@ -42,13 +42,13 @@ class Case:
 
 ALL = (
     LoRA(rank=2),
-    LoRA(rank=2, biases="all"),
-    LoRA(rank=2, also=()),
-    AdaLoRA(rank=3, target_rank=2, steps=9),
-    Prefix(tokens=3),
-    Prompt(tokens=3),
+    LoRA(rank=2, bias="all"),
+    LoRA(rank=2, modules_to_save=()),
+    AdaLoRA(rank=3, target_rank=2, max_steps=9),
+    Prefix(num_virtual_tokens=3),
+    Prompt(num_virtual_tokens=3),
     BitFit(),
-    Bottleneck(width=4),
+    Bottleneck(bottleneck_size=4),
 )
 POOLED = {"bert.pooler.dense", "classifier"}
 CASES = {
@@ -79,7 +79,7 @@ CASES = {
     "a head of two layers": Case(
         {**BERT, "model_type": "roberta", "pad_token_id": 1}, "RobertaForMaskedLM",
         "RobertaForSequenceClassification", {"classifier.dense", "classifier.out_proj"},
-        ("classifier",), ("lm_head",), LABELS, (LoRA(rank=2, targets=("query", "dense")),),
+        ("classifier",), ("lm_head",), LABELS, (LoRA(rank=2, target_modules=("query", "dense")),),
     ),
     "a decoder": Case(
         GPT2, "GPT2LMHeadModel", "GPT2ForSequenceClassification", {"score"}, ("score",), (), LABELS
@@ -194,7 +194,7 @@ def test_ranks_do_not_stand_beside_what_is_trained_whole(bases):
     case = CASES["classes"]
     model = load(case, bases / "classes")
     with pytest.raises(GlassformerError, match="classifier starts fresh and is trained whole"):
-        model.adapters.add(LoRA(targets=("classifier",)))
+        model.adapters.add(LoRA(target_modules=("classifier",)))
 
 
 def test_an_adapter_without_what_was_fresh_is_refused(bases, tmp_path):
@@ -255,7 +255,7 @@ def test_the_base_is_found_where_it_went(bases, tmp_path, monkeypatch):
 def test_a_built_in_base_is_known_by_its_name(tmp_path):
     model = gf.load("encoder", architecture="BertForTokenClassification", labels=LABELS,
                     init_missing="classifier", ignore_unexpected="cls")  # fmt: skip
-    adapted(model, LoRA(rank=1, targets=("query",))).adapters.save(tmp_path / "adapter")
+    adapted(model, LoRA(rank=1, target_modules=("query",))).adapters.save(tmp_path / "adapter")
     told = json.loads((tmp_path / "adapter/glassformer.json").read_text())
     assert told["base"]["source"] == "zoo:encoder" and "relative" not in told["base"]
     assert Path(

@@ -20,17 +20,17 @@ def pair(request, tmp_path_factory):
 
 def settings_for(architecture):
     targets, kind = tuple(TARGETS[architecture]), CONFIGS[architecture]["model_type"]
-    yield LoRA(rank=3, alpha=5, targets=targets)
+    yield LoRA(rank=3, alpha=5, target_modules=targets)
     if kind in ("gpt2", "bert"):
-        yield LoRA(rank=4, rank_stable=True, biases="lora_only")
+        yield LoRA(rank=4, use_rslora=True, bias="lora_only")
         yield BitFit()
     if kind in ("gpt2", "bert", "t5", "gpt_neox"):
-        yield AdaLoRA(rank=4, target_rank=2, steps=10, targets=targets)
-        yield Prompt(tokens=4)
+        yield AdaLoRA(rank=4, target_rank=2, max_steps=10, target_modules=targets)
+        yield Prompt(num_virtual_tokens=4)
     if kind in ("gpt2", "llama", "bert", "t5"):
-        yield Prefix(tokens=4)
+        yield Prefix(num_virtual_tokens=4)
     if kind == "bart":
-        yield Prefix(tokens=4, hidden=6)
+        yield Prefix(num_virtual_tokens=4, encoder_hidden_size=6)
 
 
 def configs_for(architecture):
@@ -78,7 +78,7 @@ def test_what_peft_saves_we_read(pair, tmp_path):
 
 def test_a_folder_names_published_modules_and_its_base(tmp_path):
     pair = Pair("GPT2LMHeadModel", tmp_path / "model")
-    model = adapted(pair.model(), LoRA(rank=2, targets=("c_attn",)))
+    model = adapted(pair.model(), LoRA(rank=2, target_modules=("c_attn",)))
     model.adapters.save(tmp_path / "adapter")
     config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == str(tmp_path / "model")
@@ -111,7 +111,9 @@ def test_a_bottleneck_is_saved_in_a_layout_of_our_own(tmp_path):
     """peft has none."""
     pair = Pair("BertForSequenceClassification", tmp_path / "model")
     for places in ("both", "ffn"):
-        model = adapted(pair.model(), Bottleneck(width=5, places=places, activation="gelu"))
+        model = adapted(
+            pair.model(), Bottleneck(bottleneck_size=5, places=places, activation="gelu")
+        )
         model.adapters.save(tmp_path / places)
         assert far(pair.ours(pair.model(adapter=tmp_path / places)), pair.ours(model)) == 0
         assert far(pair.ours(model), pair.ours(pair.model())) > 1e-3

@@ -24,11 +24,11 @@ from glassformer.errors import GlassformerError
 
 ALL = [
     LoRA(rank=3),
-    AdaLoRA(rank=4, target_rank=2, steps=10),
-    Bottleneck(width=5),
-    Prefix(tokens=4),
-    Prefix(tokens=4, hidden=6),
-    Prompt(tokens=4),
+    AdaLoRA(rank=4, target_rank=2, max_steps=10),
+    Bottleneck(bottleneck_size=5),
+    Prefix(num_virtual_tokens=4),
+    Prefix(num_virtual_tokens=4, encoder_hidden_size=6),
+    Prompt(num_virtual_tokens=4),
     BitFit(),
 ]
 
@@ -71,7 +71,13 @@ def test_gradients_reach_the_adapter_and_nothing_else(gpt2, settings):
 
 
 @pytest.mark.parametrize(
-    "settings", [LoRA(rank=3, targets=("c_attn",)), Prefix(tokens=4), Prompt(tokens=4)], ids=kind
+    "settings",
+    [
+        LoRA(rank=3, target_modules=("c_attn",)),
+        Prefix(num_virtual_tokens=4),
+        Prompt(num_virtual_tokens=4),
+    ],
+    ids=kind,
 )
 def test_compiled_as_eager(gpt2, settings):
     model = adapted(gpt2.model(), settings)
@@ -120,7 +126,9 @@ def test_recorded_steps_hear_it(gpt2, settings):
     assert [list(found.tokens) for found in other.generate(prompts, **options)] == expected
 
 
-@pytest.mark.parametrize("settings", [Prefix(tokens=4), Prompt(tokens=4)], ids=kind)
+@pytest.mark.parametrize(
+    "settings", [Prefix(num_virtual_tokens=4), Prompt(num_virtual_tokens=4)], ids=kind
+)
 def test_an_encoder_decoder_writes_with_it(tmp_path, settings):
     pair = Pair("T5ForConditionalGeneration", tmp_path)
     model = adapted(pair.model(), settings)
@@ -139,7 +147,7 @@ def test_an_encoder_decoder_writes_with_it(tmp_path, settings):
 
 
 @pytest.mark.parametrize(
-    "settings", [LoRA(rank=3), AdaLoRA(rank=4, target_rank=2, steps=9), BitFit()], ids=kind
+    "settings", [LoRA(rank=3), AdaLoRA(rank=4, target_rank=2, max_steps=9), BitFit()], ids=kind
 )
 def test_merged_as_beside_and_unmerged_to_the_bit(gpt2, settings):
     model = adapted(gpt2.model(), settings)
@@ -245,7 +253,9 @@ def test_packed_weights_and_deberta_hear_it(tmp_path):
 
 
 def test_only_orthogonal_vectors_have_no_penalty(gpt2):
-    model = gpt2.model().adapters.add(AdaLoRA(rank=4, target_rank=2, steps=9, targets=("c_attn",)))
+    model = gpt2.model().adapters.add(
+        AdaLoRA(rank=4, target_rank=2, max_steps=9, target_modules=("c_attn",))
+    )
     with torch.no_grad():
         for part in active(model).parts.values():
             part.a.copy_(torch.eye(*part.a.shape))

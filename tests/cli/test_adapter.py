@@ -33,7 +33,7 @@ def home(tmp_path_factory):
     """A decoder and an encoder, each with an adapter, whose bases are found by their names alone;
     and a run that has published one of them."""
     folder = tmp_path_factory.mktemp("adapters")
-    tokenizer = train_tokenizer("wordpiece", texts=TEXTS, size=60)
+    tokenizer = train_tokenizer("wordpiece", texts=TEXTS, vocab_size=60)
     ids = {"vocab_size": tokenizer.size, "bos_token_id": 1, "eos_token_id": 2}
     gpt2 = gf.create(
         "gpt2", tokenizer=tokenizer, n_layer=1, n_head=2, n_embd=16, n_positions=24, **ids
@@ -96,7 +96,7 @@ def test_the_adapter_is_heard(glassformer, home, monkeypatch, way):
     assert found["probabilities"] == pytest.approx(wanted.probabilities, abs=1e-5)
     vector = json.loads(said("embed", "bert", TEXT, "--json"))["vector"]
     assert vector == pytest.approx(bert.embed(TEXT).tolist(), abs=1e-5)
-    judged = json.loads(said("evaluate", "bert", "data.jsonl", "--draws", "0", "--json"))
+    judged = json.loads(said("evaluate", "bert", "data.jsonl", "--n-resamples", "0", "--json"))
     right = [one.label == "good" for one in bert.classify(TEXTS)]
     assert judged["figures"]["accuracy"]["value"] == pytest.approx(sum(right) / len(right))
     assert "BertForSequenceClassification" in said("inspect", "bert")

@@ -123,7 +123,7 @@ def test_a_model_of_another_kind_names_the_verb_that_fits(glassformer, models, v
 def test_an_encoder_decoder_without_a_mask_does_not_fill(glassformer, tmp_path):
     texts = ["The film is good.", "A bore, they say."]
     roles = {"eos": "</s>", "pad": "<pad>"}
-    tokenizer = gf.text.train("byte-bpe", texts=texts, size=300, special=roles)
+    tokenizer = gf.text.train("byte-bpe", texts=texts, vocab_size=300, special_tokens=roles)
     sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": tokenizer.size}
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
     model = gf.create("transformer-base", tokenizer=tokenizer, **sizes, **heads)

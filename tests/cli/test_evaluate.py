@@ -35,9 +35,9 @@ def test_a_table_for_people_and_json_for_programs(glassformer, model, tmp_path):
     cells = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.strip()}
     assert cells["accuracy"][0] == f"{5 / 6:.4f}"
     assert cells["bad"][-1] == "4"
-    code, shown, _ = glassformer(*words, "--json", "--seed", "3", "--draws", "50")
+    code, shown, _ = glassformer(*words, "--json", "--seed", "3", "--n-resamples", "50")
     found = json.loads(shown)
-    wanted = gf.evaluate(model, words[2], columns={"label": "mood"}, seed=3, draws=50)
+    wanted = gf.evaluate(model, words[2], columns={"label": "mood"}, seed=3, n_resamples=50)
     assert code == 0 and found == wanted.record()
 
 
@@ -46,8 +46,8 @@ def test_a_benchmark_by_name(glassformer, tmp_path):
     tiny.model().save(folder)
     rows = tiny.records()["arc_easy"][:6]
     words = "evaluate", str(folder), written(tmp_path / "arc.jsonl", rows), "--task", "arc_easy"
-    found = json.loads(glassformer(*words, "--shots", "1", "--json")[1])
-    wanted = gf.evaluate(folder, rows, "arc_easy", shots=1)
+    found = json.loads(glassformer(*words, "--num-fewshot", "1", "--json")[1])
+    wanted = gf.evaluate(folder, rows, "arc_easy", num_fewshot=1)
     assert found["figures"] == wanted.record()["figures"]
     code, shown, _ = glassformer(*words, "--limit", "4")
     assert code == 0 and "arc_easy (school science), 4 records" in shown

@@ -24,21 +24,21 @@ from glassformer.cli import app
 RECIPE = """
 [model]
 preset = "gpt2"
-layers = 1
-heads = 1
-width = 16
-context = 16
+num_layers = 1
+num_heads = 1
+hidden_size = 16
+context_length = 16
 [tokenizer]
-kind = "byte-bpe"
-size = 260
+type = "byte-bpe"
+vocab_size = 260
 [data]
 train = "{data}/stories.txt"
-processes = 1
+num_workers = 1
 [train]
-steps = 2
-batch = 2
+max_steps = 2
+batch_size = 2
 [run]
-folder = "run"
+out = "run"
 """
 TEXT = "The king and the queen sat in the garden, and a dog slept at their feet all afternoon."
 CHINESE = "国王和王后坐在花园里，一只狗整个下午都睡在他们的脚边，谁也没有说话。" * 3
@@ -57,13 +57,15 @@ class Example:
 EXAMPLES = {
     "open": Example("zoo:letters --check --port 0", numbers=True),
     "inspect": Example("zoo:letters"),
-    "lens": Example("zoo:letters {data}/stories.txt --steps 1 --tokens 16 --length 8 --out lens"),
+    "lens": Example(
+        "zoo:letters {data}/stories.txt --max-steps 1 --tokens-per-batch 16 --out lens"
+    ),
     "check": Example("zoo:shakespeare"),
     "families": Example(""),
     "zoo": Example(""),
     "fetch": Example("microformer"),
     "generate": Example("zoo:letters ROMEO: --max-new-tokens 2"),
-    "translate": Example("zoo:translator {data}/french.txt --to en --num-beams 1"),
+    "translate": Example("zoo:translator {data}/french.txt --target-language en --num-beams 1"),
     "summarize": Example("zoo:translator {data}/french.txt --num-beams 1 --max-new-tokens 4"),
     "fill": Example("zoo:encoder {data}/gaps.txt"),
     "score": Example("zoo:letters {data}/stories.txt"),
@@ -75,10 +77,12 @@ EXAMPLES = {
     "index": Example("notes.index --model zoo:encoder --texts {data}/notes"),
     "search": Example("{data}/notes.index {data}/stories.txt"),
     "train": Example("{data}/recipe.toml --dry-run", numbers=True),
-    "evaluate": Example("zoo:reader {data}/reviews.csv --head sentiment --draws 10"),
+    "evaluate": Example("zoo:reader {data}/reviews.csv --head sentiment --n-resamples 10"),
     "runs": Example("{data}/runs"),
     "scaling": Example("{data}/runs"),
-    "vectors train": Example("{data}/words.txt --out v.txt --size 4 --epochs 1", writes="v.txt"),
+    "vectors train": Example(
+        "{data}/words.txt --out v.txt --vector-size 4 --epochs 1", writes="v.txt"
+    ),
     "vectors evaluate": Example("{data}/space.txt --analogies {data}/questions.txt"),
     "vectors nearest": Example("{data}/space.txt king"),
     "vectors analogy": Example("{data}/space.txt man king woman"),
@@ -217,15 +221,15 @@ def test_a_table_in_a_file_has_whole_texts(server, data, tmp_path, name):
 
 FILES = {  # commands that write files, and what the error names
     "embed zoo:encoder {data}/stories.txt --out v.npy": "v.npy",
-    "answer {data}/answerer {data}/questions.jsonl --output predictions.json": "predictions.json",
+    "answer {data}/answerer {data}/questions.jsonl --out predictions.json": "predictions.json",
     "watch --label label --file {data}/days.jsonl --svg days.svg": "days.svg",
     "watch --label label --file {data}/days.jsonl --html days.html": "days.html",
     "runs {data}/runs --plot runs.svg": "runs.svg",
     "scaling {data}/runs --plot laws.svg": "laws.svg",
     "generate zoo:letters --batch {data}/prompts.jsonl --out out.jsonl": "out.jsonl",
-    "lens zoo:letters {data}/stories.txt --steps 1 --tokens 16 --length 8 --out lens": "lens",
+    "lens zoo:letters {data}/stories.txt --max-steps 1 --tokens-per-batch 16 --out lens": "lens",
     "index notes.index --model zoo:encoder --texts {data}/notes": "notes.index",
-    "vectors train {data}/words.txt --out v.txt --size 4 --epochs 1": "The temporary folder",
+    "vectors train {data}/words.txt --out v.txt --vector-size 4 --epochs 1": "The temporary folder",
     "vectors convert {data}/space.txt v.bin": "v.bin",
     "train {data}/recipe.toml": "run",
 }

@@ -30,9 +30,13 @@ def trained(tmp_path_factory) -> Path:
     recipe = folder / "recipe.toml"
     recipe.write_text(RECIPE.replace('"train.txt"', f'"{folder}/train.txt"')
                       .replace('"valid.txt"', f'"{folder}/valid.txt"'))  # fmt: skip
-    settings = ["train.save_every=2", "run.log_every=1"]
-    for name, more in (("a", []), ("deep/b", ["model.width=32", "train.seed=7"]), ("deep/c", [])):
-        words = [*settings, *more, f"run.folder={folder}/runs/{name}"]
+    settings = ["train.save_steps=2", "run.logging_steps=1"]
+    for name, more in (
+        ("a", []),
+        ("deep/b", ["model.hidden_size=32", "train.seed=7"]),
+        ("deep/c", []),
+    ):
+        words = [*settings, *more, f"run.out={folder}/runs/{name}"]
         if name == "deep/c":
             with pytest.raises(ZeroDivisionError):
                 gf.train(recipe, words, reporters=[Dies()])
@@ -55,8 +59,8 @@ def test_a_table_of_runs(glassformer, trained):
     assert [row[-1] for row in whole[:3]] == ["finished", "finished", "unfinished"]
     assert whole[2][4] == "3/6"
     other = [line.rstrip() for line in shown.splitlines()[-2:]]
-    assert other[0] == "model.width  16 (a, deep/c), 32 (deep/b)"
-    assert other[1] == "train.seed   0 (a, deep/c), 7 (deep/b)"
+    assert other[0] == "model.hidden_size  16 (a, deep/c), 32 (deep/b)"
+    assert other[1] == "train.seed         0 (a, deep/c), 7 (deep/b)"
 
 
 def test_metrics_that_are_damaged_are_named(glassformer, tmp_path):
@@ -78,7 +82,7 @@ def test_json_of_runs(glassformer, trained):
         384 / a["tokens_per_second"]
     )
     assert c["best"] is None and c["state"] == "unfinished"
-    assert said["differing"] == {"model.width": [16, 32, 16], "train.seed": [0, 7, 0]}
+    assert said["differing"] == {"model.hidden_size": [16, 32, 16], "train.seed": [0, 7, 0]}
 
 
 def test_a_run_that_somebody_trains_is_running(glassformer, trained):
@@ -101,7 +105,7 @@ def test_a_run_that_has_not_begun_and_one_that_goes_nowhere(glassformer, tmp_pat
 
 
 def test_figures_other_than_the_loss_are_named(glassformer, tmp_path):
-    folder = make_run(tmp_path / "run", 100, 1000, 2.0, best="f1")
+    folder = make_run(tmp_path / "run", 100, 1000, 2.0, metric_for_best_model="f1")
     lines = [
         {"step": 50, "valid": {"loss": 1.0, "f1": 0.5}},
         {"step": 60, "valid": {"loss": 2.0, "f1": 0.75}},

@@ -85,7 +85,7 @@ def test_runs_that_cannot_count_are_left_out(glassformer, tmp_path):
     code, shown, _ = glassformer("scaling", str(tmp_path))
     assert code == 0
     assert "Note: half is left out: it is unfinished." in shown
-    assert "Note: blind is left out: nothing was evaluated, for lack of data.valid." in shown
+    assert "Note: blind is left out: nothing was evaluated, for lack of data.validation." in shown
     assert "No L(data): more of it made 1 of 4 runs better, and 4 are needed." in shown
     assert "No L(N, D): it takes 6 runs of 3 sizes and 3 amounts of data; there are 4 of 4" in shown
     assert "L(N) = a N^-b + c" in shown

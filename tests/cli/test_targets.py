@@ -159,7 +159,16 @@ def test_two_outputs_are_two_files(glassformer, home):
 
 
 def test_overwrite_replaces_what_is_no_input(glassformer, home):
-    words = ("vectors", "corpus.txt", "--out", "other.txt", "--size", "4", "--min-count", "1")
+    words = (
+        "vectors",
+        "corpus.txt",
+        "--out",
+        "other.txt",
+        "--vector-size",
+        "4",
+        "--min-count",
+        "1",
+    )
     assert glassformer(*words)[0] == 1
     assert (home / "other.txt").read_text() == "something else of the user"
     assert glassformer(*words, "--overwrite")[0] == 0

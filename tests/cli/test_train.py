@@ -14,20 +14,20 @@ from glassformer.train.loop import TrainingLoop
 RECIPE = """
 [model]
 preset = "gpt2"
-layers = 1
-heads = 2
-width = 16
-context = 16
+num_layers = 1
+num_heads = 2
+hidden_size = 16
+context_length = 16
 [tokenizer]
-kind = "char"
+type = "char"
 [data]
 train = "train.txt"
-valid = "valid.txt"
+validation = "valid.txt"
 [train]
-steps = 6
-batch = 4
+max_steps = 6
+batch_size = 4
 [run]
-folder = "run"
+out = "run"
 """
 
 
@@ -41,16 +41,16 @@ def here(tmp_path, monkeypatch) -> Path:
 
 
 def test_a_run_from_the_command_line(glassformer, here):
-    code, _, said = glassformer("train", "recipe.toml", "train.steps=3", "train.seed=2")
+    code, _, said = glassformer("train", "recipe.toml", "train.max_steps=3", "train.seed=2")
     assert code == 0
     assert "3 steps done, best " in said and "the model is in run/model" in said
     assert "step      3  loss " in said
     assert gf.load("run/model").tokenizer.size == gf.load("run/best").tokenizer.size
     assert "seed = 2" in (here / "run/recipe.toml").read_text()
-    code, _, said = glassformer("train", "recipe.toml", "train.steps=3", "train.seed=2")
+    code, _, said = glassformer("train", "recipe.toml", "train.max_steps=3", "train.seed=2")
     assert code == 0 and "3 steps done" in said
-    code, _, said = glassformer("train", "recipe.toml", "train.steps=4", "train.seed=2")
-    assert code == 1 and "train.steps: 3 there, 4 here" in said
+    code, _, said = glassformer("train", "recipe.toml", "train.max_steps=4", "train.seed=2")
+    assert code == 1 and "train.max_steps: 3 there, 4 here" in said
     code, _, said = glassformer("train", "recipe.toml", "--restart")
     assert code == 0 and "6 steps done" in said
 

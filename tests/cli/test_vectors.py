@@ -20,7 +20,17 @@ def text(tmp_path):
 @pytest.mark.parametrize("name", ["v.txt", "v.bin"])
 def test_a_text_becomes_vectors(glassformer, text, kind, name):
     out = text.with_name(name)
-    words = ("vectors", str(text), "--kind", kind, "--size", "12", "--epochs", "2", "--lower")
+    words = (
+        "vectors",
+        str(text),
+        "--type",
+        kind,
+        "--vector-size",
+        "12",
+        "--epochs",
+        "2",
+        "--lowercase",
+    )
     code, shown, said = glassformer(*words, "--out", str(out))
     assert (code, shown) == (0, "")
     assert "9 words, 600 of them in the text" in said
@@ -36,7 +46,7 @@ def test_a_text_becomes_vectors(glassformer, text, kind, name):
 
 def test_the_full_softmax(glassformer, text):
     out = text.with_name("v.txt")
-    words = ("--negative", "0", "--size", "8", "--out", str(out))
+    words = ("--negative", "0", "--vector-size", "8", "--out", str(out))
     assert glassformer("vectors", str(text), *words)[0] == 0
     assert read_vectors(out).size == 8
 
@@ -79,7 +89,7 @@ def test_conversion(glassformer, space, tmp_path):
     ("words", "said"),
     [
         (("none.txt", "--out", "v"), "none.txt cannot be read: No such file or directory."),
-        (("text.txt", "--out", "v", "--kind", "bag"), "--kind is one of skip-gram, cbow, glove"),
+        (("text.txt", "--out", "v", "--type", "bag"), "--type is one of skip-gram, cbow, glove"),
         (("text.txt", "--out", "none/v"), "none/v cannot be written"),
         (("text.txt", "--out", "v", "--min-count", "999"), "lower min_count, or give more text"),
         (("text.txt", "--out", "v", "--window", "0"), "window must be 1 or more, not 0"),

@@ -42,7 +42,7 @@ def read_loosely(*files, **settings):
 class TestText:
     def test_lines_end_at_line_feeds_only(self, write):
         name = write("a.txt", "\ufeffeins\r\n\r\n zwei\u2028drei \n\x0cvier\rfünf")
-        assert read(name, documents="lines") == [
+        assert read(name, document_boundary="line") == [
             {"text": "eins", "where": "a.txt:1"},
             {"text": " zwei\u2028drei ", "where": "a.txt:3"},
             {"text": "\x0cvier\rfünf", "where": "a.txt:4"},
@@ -50,7 +50,7 @@ class TestText:
 
     def test_documents_between_blank_lines(self, write):
         name = write("a.txt", "\n\nOne.\nTwo.\n \nThree.\n\n\n你好。")
-        records = read(name, documents="blank")
+        records = read(name, document_boundary="blank-line")
         assert [r["sentences"] for r in records] == [["One.", "Two."], ["Three."], ["你好。"]]
         assert [r["text"] for r in records] == ["One.\nTwo.", "Three.", "你好。"]
         assert [r["where"] for r in records] == ["a.txt:3", "a.txt:6", "a.txt:9"]
@@ -106,7 +106,7 @@ class TestText:
     def test_other_encodings(self, write):
         name = write("a.txt", "café\n", "latin-1")
         assert read(name, encoding="latin-1")[0]["text"] == "café\n"
-        assert read(name, encoding="latin-1", documents="lines")[0]["text"] == "café"
+        assert read(name, encoding="latin-1", document_boundary="line")[0]["text"] == "café"
         with pytest.raises(GlassformerError, match="convert the files to UTF-8"):
             read(name, encoding="utf-16")
         with pytest.raises(GlassformerError, match="no encoding 'latin-99'"):
@@ -116,8 +116,8 @@ class TestText:
     def test_bytes_that_are_no_text(self, write, documents):
         name = write("a.txt", "one\ncaf\xe9\nthree\n", "latin-1")
         with pytest.raises(GlassformerError, match=r"a.txt:2: the byte 0xe9 .*data.encoding"):
-            read(name, documents=documents)
-        records, errors = read_loosely(name, documents=documents)
+            read(name, document_boundary=documents)
+        records, errors = read_loosely(name, document_boundary=documents)
         assert len(errors) == 1
         text = "\n".join(record["text"] for record in records)
         assert "one" in text and "three" in text and "é" not in text
@@ -162,7 +162,7 @@ class TestTables:
 
     def test_csv_without_a_header(self, write):
         name = write("a.csv", "neutral;a b\nnegative;c\n")
-        records = read(name, format="csv", names=("label", "text"), delimiter=";")
+        records = read(name, format="csv", column_names=("label", "text"), delimiter=";")
         assert [(r["label"], r["text"]) for r in records] == [("neutral", "a b"), ("negative", "c")]
 
     def test_tsv_takes_quotes_for_text(self, write):
@@ -171,7 +171,7 @@ class TestTables:
         assert [r["text"] for r in records] == ['"So" it began', '"']
         assert [r["where"] for r in records] == ["a.tsv:2", "a.tsv:3"]
         quoted = write("b.tsv", 'text\tlabel\n"a\tb"\t0\n')
-        assert read(quoted, format="tsv", quotes=True)[0]["text"] == "a\tb"
+        assert read(quoted, format="tsv", quoting=True)[0]["text"] == "a\tb"
 
     def test_a_field_may_be_long(self, write):
         name = write("a.csv", 'text\n"' + "word " * 50_000 + '"\n')
@@ -183,7 +183,7 @@ class TestTables:
         pairs = [(r["a"], r["b"]) for r in records]
         assert pairs == [("1", "2"), ("5", "6"), ("8", "9")]  # a quote swallows no other row
         assert "a.csv:3: this row has 3 columns, not 2 (a, b)" in errors[0]
-        assert "a.csv:4: " in errors[1] and "data.quotes = false" in errors[1]
+        assert "a.csv:4: " in errors[1] and "data.quoting = false" in errors[1]
         assert "a.csv:5: the byte 0xe9" in errors[2]
         assert "a.csv:7: this is no row (unexpected end of data)" in errors[3]
         name = write("c.csv", b'a,b\n1,"open\n2,"two"\n\xff\n3,"three\nand more"\n4,"x"y\n5,6\n')
@@ -243,11 +243,11 @@ class TestConll:
         assert [r["words"] for r in records] == [["EU", "rejects"], ["Peter"], ["."]]
         assert [r["tags"] for r in records] == [["I-ORG", "O"], ["B-PER"], ["O"]]
         assert [r["where"] for r in records] == ["a.conll:3", "a.conll:7", "a.conll:9"]
-        assert read(name, format="conll", tag=1)[0]["tags"] == ["NNP", "VBZ"]
+        assert read(name, format="conll", tag_column=1)[0]["tags"] == ["NNP", "VBZ"]
 
     def test_tabs_part_columns_with_spaces_in_them(self, write):
         name = write("a.conll", "1\tNew York\tS-LOC\n2\t#\tO\n")
-        record = read(name, format="conll", word=1)[0]
+        record = read(name, format="conll", word_column=1)[0]
         assert record["words"] == ["New York", "#"] and record["tags"] == ["S-LOC", "O"]
 
     def test_a_malformed_line_takes_its_sentence_along(self, write):
@@ -325,15 +325,15 @@ def test_files_that_are_not_there(write, tmp_path):
         read("no*.txt")
     with pytest.raises(GlassformerError, match=r'is a folder; ".*/\*" are the files in it'):
         read(str(tmp_path))
-    with pytest.raises(GlassformerError, match=r"say data.valid"):
-        Records(DataSettings(train=("x",)), "valid")
+    with pytest.raises(GlassformerError, match=r"say data.validation"):
+        Records(DataSettings(train=("x",)), "validation")
     with pytest.raises(GlassformerError, match=r"a.txt.gz cannot be unpacked"):
         read(write("a.txt.gz", b"this is no gzip file"))
 
 
 def test_nothing_to_read(write):
     with pytest.raises(GlassformerError, match=r"There are no records in data.train \(a.txt\)\.$"):
-        read(write("a.txt", "\n\n"), documents="lines")
+        read(write("a.txt", "\n\n"), document_boundary="line")
     with pytest.raises(GlassformerError, match=r"None of 2 could be used; the first: a.jsonl:1: "):
         read(write("a.jsonl", "1\n2\n"), format="jsonl", on_error="skip")
 

@@ -18,17 +18,17 @@ REVIEWS = [{"text": "Slow and dull.", "label": "bad"}, {"text": "A joy to read."
 RECIPE = """
 [model]
 preset = "gpt2"
-layers = 1
-heads = 2
-width = 16
-context = 16
+num_layers = 1
+num_heads = 2
+hidden_size = 16
+context_length = 16
 [tokenizer]
-kind = "char"
+type = "char"
 [data]
 train = "text.txt"
 [train]
-steps = 3
-batch = 2
+max_steps = 3
+batch_size = 2
 """
 SIZES = {
     "num_hidden_layers": 1,
@@ -50,7 +50,7 @@ def built_in(folder: Path) -> None:
 
 def labeled(folder: Path, kind: str, *labels: str) -> None:
     """A model that has a head for labels, and has learned nothing."""
-    tokenizer = train_tokenizer("wordpiece", texts=[one["text"] for one in REVIEWS], size=60)
+    tokenizer = train_tokenizer("wordpiece", texts=[one["text"] for one in REVIEWS], vocab_size=60)
     names = {str(number): label for number, label in enumerate(labels)}
     gf.create(
         "bert-base",
@@ -66,12 +66,12 @@ def page(root: Path) -> None:
     for name in ("my-checkpoint", "base", "fine-tuned"):
         built_in(root / name)
     model = gf.load(root / "base")
-    model.adapters.add(LoRA(rank=1, targets=("c_attn",)))
+    model.adapters.add(LoRA(rank=1, target_modules=("c_attn",)))
     model.adapters.save(root / "my-lora")
     (root / "text.txt").write_text(LINE * 20)
     recipe = tomllib.loads(RECIPE)
     recipe["data"]["train"] = str(root / "text.txt")
-    gf.train({**recipe, "run": {"folder": str(root / "runs/my-run"), "keep_every": 1}})
+    gf.train({**recipe, "run": {"out": str(root / "runs/my-run"), "snapshot_steps": 1}})
 
 
 def generate(root: Path) -> None:

@@ -88,7 +88,9 @@ def test_a_command_that_cannot_work_is_an_error(line):
 
 
 def test_a_command_that_is_not_run_must_still_be_understood():
-    assert understand(["glassformer", "train", "recipes/shakespeare.toml", "train.steps=3"]) == ""
+    assert (
+        understand(["glassformer", "train", "recipes/shakespeare.toml", "train.max_steps=3"]) == ""
+    )
     for words in (["--nothing"], ["train.stepps=3"]):
         with pytest.raises(Exception, match=r"nothing|stepps"):
             understand(["glassformer", "train", "recipes/shakespeare.toml", *words])
@@ -97,8 +99,8 @@ def test_a_command_that_is_not_run_must_still_be_understood():
 def test_blocks_share_a_session_and_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (
-        '```toml title="a/recipe.toml"\n[train]\nsteps = 3\n```\n'
-        "```python\nx = open('a/recipe.toml').read().count('steps')\n```\n"
+        '```toml title="a/recipe.toml"\n[train]\nmax_steps = 3\n```\n'
+        "```python\nx = open('a/recipe.toml').read().count('max_steps')\n```\n"
         "```python\nprint(x)\n```\n\n```text\n2\n```\n"
         '```sh\necho "one  # two" | cat > said.txt   # a comment\ncat said.txt\n```\n'
     )

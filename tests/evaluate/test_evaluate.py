@@ -37,13 +37,13 @@ def test_labels_of_a_model_that_learned_them(classifier):
     assert (found.task, found.records) == ("classification", len(ROWS))
     assert found["accuracy"] == 1.0 and found["matthews"] == 1.0
     wrong = [{**ROWS[0], "label": "bad"}, *ROWS[1:]]
-    found = gf.evaluate(classifier, wrong, draws=200)
+    found = gf.evaluate(classifier, wrong, n_resamples=200)
     hits = len(ROWS) - 1
     assert found["accuracy"] == found["micro_f1"] == pytest.approx(hits / len(ROWS))
     assert found.figures["accuracy"].low < found["accuracy"] < found.figures["accuracy"].high
     assert found.classes.classes["bad"].support == 4
     assert found.classes.classes["good"].precision == pytest.approx(2 / 3)
-    again = gf.evaluate(classifier, wrong, draws=200)
+    again = gf.evaluate(classifier, wrong, n_resamples=200)
     assert again == found and found.record()["figures"]["accuracy"]["low"] is not None
 
 
@@ -55,7 +55,7 @@ def test_few_records_that_are_all_right_leave_room_for_doubt(classifier):
     figures = gf.evaluate(classifier, ROWS[:3]).figures
     assert (figures["accuracy"].low, figures["accuracy"].high) == pytest.approx(wilson(3, 3))
     assert figures["macro_f1"].value == 1.0 and figures["macro_f1"].low is None
-    assert gf.evaluate(classifier, ROWS[:3], draws=0).figures["accuracy"].low is None
+    assert gf.evaluate(classifier, ROWS[:3], n_resamples=0).figures["accuracy"].low is None
 
 
 def test_of_several_heads_one_is_meant():
@@ -112,12 +112,12 @@ def test_examples_come_from_their_own_file(tmp_path):
     model, rows = tiny.model(), tiny.records()["piqa"]
     path = tmp_path / "train.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows[6:]))
-    one = gf.evaluate(model, rows[:6], "piqa", shots=2, examples=path)
+    one = gf.evaluate(model, rows[:6], "piqa", num_fewshot=2, examples=path)
     bounds = wilson(round(6 * one["acc"]), 6)
     assert (one.figures["acc"].low, one.figures["acc"].high) == pytest.approx(bounds)
-    assert one == gf.evaluate(model, rows[:6], "piqa", shots=2, examples=rows[6:])
+    assert one == gf.evaluate(model, rows[:6], "piqa", num_fewshot=2, examples=rows[6:])
     with pytest.raises(GlassformerError, match="99 examples cannot be drawn from 18 records"):
-        gf.evaluate(model, rows[:6], "piqa", shots=99, examples=path)
+        gf.evaluate(model, rows[:6], "piqa", num_fewshot=99, examples=path)
 
 
 def test_entities_of_a_model_that_learned_them(tmp_path):
@@ -157,7 +157,7 @@ def test_answers_are_judged_as_squad_judges_them(tmp_path):
 def test_numbers_and_choices(tokenizer):
     rated = bert(tokenizer, labels=("value",), problem_type="regression")
     rows = [{"text": text, "value": len(text)} for text in UNSEEN]
-    found = gf.evaluate(rated, rows, draws=50)
+    found = gf.evaluate(rated, rows, n_resamples=50)
     assert found.task == "regression" and {*found.figures} == {"pearson", "spearman", "error"}
     chooser = bert(tokenizer, "MultipleChoice")
     rows = [
@@ -215,9 +215,9 @@ def test_tasks_that_are_not_there_and_models_without_the_head(classifier, tokeni
         gf.evaluate(classifier, ROWS, "arc_easy")
     with pytest.raises(GlassformerError, match="evaluate by tagging needs a head for every word"):
         gf.evaluate(classifier, ROWS, "tagging")
-    assert gf.evaluate(bert(tokenizer, "MaskedLM"), ROWS, draws=0).task == "masked-lm"
+    assert gf.evaluate(bert(tokenizer, "MaskedLM"), ROWS, n_resamples=0).task == "masked-lm"
     with pytest.raises(GlassformerError, match="Examples go before the questions of a benchmark"):
-        gf.evaluate(classifier, ROWS, shots=2)
+        gf.evaluate(classifier, ROWS, num_fewshot=2)
 
 
 def test_translations_and_summaries_beside_references(tmp_path):
@@ -225,13 +225,13 @@ def test_translations_and_summaries_beside_references(tmp_path):
     model = learn(tmp_path / "de", rows, BOTH, objective={"name": "sequence-to-sequence"})
     rows[0]["target"] = [ABOUT[0], "All people are born free and equal in dignity and rights."]
     rows[1]["target"] = "Nobody has the right to anything."
-    found = gf.evaluate(model, rows, "translation", draws=100)
+    found = gf.evaluate(model, rows, "translation", n_resamples=100)
     texts = [one.text for one in model.translate(GERMAN)]
     several = [r["target"] if isinstance(r["target"], list) else [r["target"]] for r in rows]
     wanted = translation_figures(texts, several)
     assert [found["bleu"], found["chrf"]] == pytest.approx([one.value for one in wanted])
     assert found.figures["bleu"].low < found["bleu"] < found.figures["bleu"].high
-    found = gf.evaluate(model, rows, "summarization", draws=100)
+    found = gf.evaluate(model, rows, "summarization", n_resamples=100)
     wanted = summary_figures([one.text for one in model.summarize(GERMAN)], several)
     assert list(found.figures) == [one.name.replace("ROUGE-", "rouge") for one in wanted]
     assert [f.value for f in found.figures.values()] == pytest.approx([w.value for w in wanted])

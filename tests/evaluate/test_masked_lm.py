@@ -24,7 +24,7 @@ CONTEXT = 16
 
 @pytest.fixture(scope="module")
 def model():
-    tokenizer = train_tokenizer("wordpiece", texts=LINES, size=60)
+    tokenizer = train_tokenizer("wordpiece", texts=LINES, vocab_size=60)
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2}
     return gf.create("bert-base", seed=3, tokenizer=tokenizer, architectures=["BertForMaskedLM"],
                      vocab_size=60, intermediate_size=64, max_position_embeddings=CONTEXT,
@@ -45,7 +45,7 @@ def test_figures(model, tmp_path):
     """By what the judge has hidden: whole words, and about as many tokens as it says."""
     path = tmp_path / "text.txt"
     path.write_text("\n".join(LINES))
-    found = gf.evaluate(model, path, draws=50)
+    found = gf.evaluate(model, path, n_resamples=50)
     assert found.task == "masked-lm" and found.records == len(pieces(model))
     from glassformer.evaluate.masked_lm import MaskedLMEvaluator
 
@@ -85,8 +85,8 @@ def test_figures(model, tmp_path):
 
 def test_the_same_words_each_time_whatever_the_order(model):
     records = [{"text": line} for line in LINES if line]
-    one = gf.evaluate(model, records, draws=0)
-    other = gf.evaluate(model, records[::-1], draws=0)
+    one = gf.evaluate(model, records, n_resamples=0)
+    other = gf.evaluate(model, records[::-1], n_resamples=0)
     assert one["perplexity"] == pytest.approx(other["perplexity"], rel=1e-6)
     assert one.records == other.records and np.isfinite(one["word_perplexity"])
 

@@ -67,14 +67,14 @@ def test_sources_of_other_lengths_are_read_in_the_same_place(model, monkeypatch)
     prompts = model.prompts((12, 11, 9, 8, 8, 4, 3, 2), seed=5)
     expected = [one.tokens for one in model.model.generate(prompts, **knobs)]
     made, writer = model.model.generator.knobs(knobs), model.model.generator
-    runner = BeamRunner(case.model, made, make_processors(made), rows=2)
+    runner = BeamRunner(model.model, made, make_processors(made), rows=2)
     places, found = [], {}
     for news in run_beams(runner, writer.requests(prompts, made)):
         places.append(id(runner.slots))
         found |= {one.request: one.tokens for one in news.finished}
     assert [found[n] for n in range(len(prompts))] == expected
     assert len({*places}) == 1
-    if model.encoder is not None:
+    if model.model.encoder is not None:
         monkeypatch.setattr(slots, "LONGER", 1)
         (one,) = run_beams(runner, writer.requests(prompts[-1:], made))
         assert one.finished[0].tokens == expected[-1] and id(runner.slots) != places[0]
@@ -88,7 +88,7 @@ def test_words_that_are_forbidden(model):
     bad = [(first,), (free[0].tokens[0], free[0].tokens[1]), (second, third)]
     expected = [one.tokens for one in model.model.generate(prompts, bad_words_ids=bad, **knobs)]
     made = model.model.generator.knobs({**knobs, "bad_words_ids": bad})
-    runner = BeamRunner(case.model, made, make_processors(made), rows=3)
+    runner = BeamRunner(model.model, made, make_processors(made), rows=3)
     news = run_beams(runner, model.model.generator.requests(prompts, made))
     found = {one.request: one.tokens for each in news for one in each.finished}
     assert [found[n] for n in range(3)] == expected != [one.tokens for one in free]

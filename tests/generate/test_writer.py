@@ -134,7 +134,7 @@ def llama():
 @pytest.mark.parametrize("kind", ["unigram", "wordpiece", "byte-bpe", "bpe"])
 def test_the_text_is_joined_to_the_prompt(kind):
     corpus = ["the cat sat on the mat and the dog sat on the log while the sun went down"] * 9
-    tokenizer = train_tokenizer(kind, texts=corpus, size=300 if kind == "byte-bpe" else 60)
+    tokenizer = train_tokenizer(kind, texts=corpus, vocab_size=300 if kind == "byte-bpe" else 60)
     sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": tokenizer.size}
     model = gf.create("llama-7b", seed=3, tokenizer=tokenizer, **sizes, **heads)
@@ -154,7 +154,7 @@ def test_the_text_is_joined_to_the_prompt(kind):
 
 
 def test_a_regular_expression_sees_the_space_before_the_first_word():
-    tokenizer = train_tokenizer("bpe", texts=["the cat sat on the mat 7 8 9"] * 9, size=50)
+    tokenizer = train_tokenizer("bpe", texts=["the cat sat on the mat 7 8 9"] * 9, vocab_size=50)
     sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": tokenizer.size}
     model = gf.create("llama-7b", seed=3, tokenizer=tokenizer, **sizes, **heads)

@@ -92,7 +92,7 @@ def test_no_other_direction_counts_as_much(kind):
 
 def test_through_a_tuned_lens():
     model = small.decoder()
-    lens = inside.tune_lens(model, TEXTS, steps=20, tokens=64)
+    lens = inside.tune_lens(model, TEXTS, max_steps=20, tokens_per_batch=64)
     basis = inside.causal_basis(model, TEXTS[:4], 0, 1, tuned=lens)
     streams = torch.cat([model.look(text).residual[0].array for text in TEXTS[:4]])
     (vector,) = basis.vectors.array

@@ -43,7 +43,7 @@ def test_a_model_beside_itself_is_its_adapter():
     with pytest.raises(gf.GlassformerError, match="no adapter that is on"):
         gf.compare(model, model, TEXT)
     plain = model.look(TEXT).logits.array
-    model.adapters.add(adapters.LoRA(rank=2, targets=("c_attn",)))
+    model.adapters.add(adapters.LoRA(rank=2, target_modules=("c_attn",)))
     with torch.no_grad():
         for tensor in model.parameters():
             if tensor.requires_grad:

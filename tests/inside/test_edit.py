@@ -216,7 +216,7 @@ def test_tasks_and_batches_hear_edits():
 
 def test_an_adapter_goes_on_under_an_edit():
     model = small.decoder()
-    model.adapters.add(adapters.Prefix(tokens=3))
+    model.adapters.add(adapters.Prefix(num_virtual_tokens=3))
     plain = model.look(TEXT).logits.array
     assert model.look(TEXT).attention[0].shape == (4, 5, 8)
     with model.edit({"kind": "scale", "at": "blocks.0.z", "factor": 1.0}):
@@ -231,7 +231,7 @@ def test_an_adapter_goes_on_under_an_edit():
 def test_a_prompt_in_front_moves_nothing_out_of_place():
     """An adapter's tokens stand before the text; places still count from its own first token."""
     model = small.decoder()
-    model.adapters.add(adapters.Prompt(tokens=2))
+    model.adapters.add(adapters.Prompt(num_virtual_tokens=2))
     view = model.look(TEXT)
     assert view.residual[0].shape == (5, 32) and view.attention[0].shape == (4, 5, 7)
     found = view.contributions()

@@ -37,7 +37,7 @@ def test_they_are_those_that_reading_each_text_finds(kind):
         6,
         targets=given,
         stack=stack,
-        tokens=50,
+        tokens_per_batch=50,
         progress=told.append,
     )
     assert told[-1] == found.read == 40 and told == sorted(told) and len(told) > 3
@@ -59,7 +59,7 @@ def test_they_are_those_that_reading_each_text_finds(kind):
 def test_of_a_long_text_the_best_window_counts_and_what_stands_around():
     model = small.decoder()
     long = " ".join(WORDS[(5 * i * i + i) % len(WORDS)] for i in range(150))
-    found = inside.max_activating(model, [long, "time flies"], 2, 3, k=5, length=60)[3]
+    found = inside.max_activating(model, [long, "time flies"], 2, 3, k=5, max_length=60)[3]
     assert sorted(one.text for one in found) == [0, 1]
     (one,) = (one for one in found if one.text == 0)
     ids = model.tokenizer.ids(long)

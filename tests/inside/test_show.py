@@ -39,7 +39,7 @@ def things():
         "lens": view.lens(),
         "contributions": both.contributions(),
         "difference": view.contributions("arrow", versus="banana"),
-        "tuned": view.lens(tuned=gf.inside.tune_lens(view.model, [TEXT], steps=1)),
+        "tuned": view.lens(tuned=gf.inside.tune_lens(view.model, [TEXT], max_steps=1)),
         "strongest": gf.inside.max_activating(view.model, [TEXT, "fruit flies"], 1, [3, 5]),
         "circuit": gf.inside.circuit(view.model, 1, 2),
         "neuron directions": gf.inside.circuit(both.model, 1, None, "out"),

@@ -17,7 +17,11 @@ def test_it_says_what_the_lens_reads(kind, trained):
     model = {"decoder": small.decoder, "encoder": small.encoder, "both": small.both}[kind]()
     target = {"target": TEXT} if kind == "both" else {}
     texts = {"targets": [TEXT]} if kind == "both" else {}
-    lens = inside.tune_lens(model, [TEXT], steps=3, rate=0.05, **texts) if trained else None
+    lens = (
+        inside.tune_lens(model, [TEXT], max_steps=3, learning_rate=0.05, **texts)
+        if trained
+        else None
+    )
     read = model.look(TEXT, **target).lens(tuned=lens)
     for layer, stage in ((None, 0), (0, 2)):
         with inside.early_exit(model, layer, tuned=lens):

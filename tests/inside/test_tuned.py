@@ -18,7 +18,7 @@ from glassformer.inside.lens.tuned_lens import BEGUN, CONFIG, beside
 WORDS = small.WORDS.split()
 LEARN = [" ".join(WORDS[i : i + 9 - i % 4]) for i in range(12)]
 HELD = [" ".join(reversed(WORDS[i : i + 8])) for i in range(0, 12, 3)]
-SETTINGS = {"steps": 60, "tokens": 64, "rate": 0.01}
+SETTINGS = {"max_steps": 60, "tokens_per_batch": 64, "learning_rate": 0.01}
 
 
 def made(kind: str):
@@ -32,7 +32,9 @@ def given(kind: str, texts):
 def test_maps_are_those_of_a_plain_loop():
     """One linear layer a stage, added to the stream, by KL to what is said in the end."""
     model = small.decoder()
-    lens = inside.tune_lens(model, LEARN[:3], steps=4, tokens=1000, rate=0.02)
+    lens = inside.tune_lens(
+        model, LEARN[:3], max_steps=4, tokens_per_batch=1000, learning_rate=0.02
+    )
     names = stage_names(model.spec)
     views = [model.look(text, at=names) for text in LEARN[:3]]
     final = torch.cat([view.logits.array for view in views]).log_softmax(-1).detach()
@@ -94,7 +96,7 @@ def test_a_view_reads_through_it_and_says_so(tmp_path):
 def test_maps_may_read_other_stages():
     """On the diagonal each reads its own; elsewhere a plain product says the same."""
     model = small.decoder()
-    lens = inside.tune_lens(model, LEARN, steps=10, tokens=64)
+    lens = inside.tune_lens(model, LEARN, max_steps=10, tokens_per_batch=64)
     found = inside.lens_transfer(model, HELD[:1], lens)
     own = inside.lens_divergence(model, HELD[:1], lens).array[1]
     torch.testing.assert_close(found.array.diagonal(), own)
@@ -131,7 +133,7 @@ def test_what_was_stopped_goes_on_to_the_same_lens(tmp_path):
 
 
 def test_another_seed_is_another_order():
-    model, few = small.decoder(), {"steps": 3, "tokens": 20}
+    model, few = small.decoder(), {"max_steps": 3, "tokens_per_batch": 20}
     one, same, other = (inside.tune_lens(model, LEARN, seed=n, **few) for n in (1, 1, 2))
     assert torch.equal(one.weight, same.weight) and not torch.equal(one.weight, other.weight)
 
@@ -157,14 +159,16 @@ def test_every_family_with_a_lens_can_be_tuned(name):
         alone = [case.model.look(*one).tap(stage).array for one in both]
         torch.testing.assert_close(rows, torch.cat(alone), atol=2e-4, rtol=1e-3)
     before = inside.lens_divergence(case.model, texts, targets=given).array.mean()
-    lens = inside.tune_lens(case.model, texts, targets=given, steps=8, tokens=100, rate=0.003)
+    lens = inside.tune_lens(
+        case.model, texts, targets=given, max_steps=8, tokens_per_batch=100, learning_rate=0.003
+    )
     assert inside.lens_divergence(case.model, texts, lens, targets=given).array[1].mean() < before
 
 
 def test_long_texts_become_windows_with_what_stands_around_a_text():
     model = small.encoder()
     long = " ".join(WORDS[i % len(WORDS)] for i in range(50))
-    cut = list(pieces(model, [long, "  ", "time flies"], length=20))
+    cut = list(pieces(model, [long, "  ", "time flies"], max_length=20))
     assert [(one.number, one.start) for one in cut] == [(0, 0), (0, 18), (0, 36), (2, 0)]
     ids = [id for one in cut[:3] for id in one.ids["encoder"][1:-1]]
     assert ids == model.tokenizer.ids(long)
@@ -176,7 +180,7 @@ def test_bad_input_is_one_clear_sentence(tmp_path):
     for wrong, said in (
         (lambda: inside.tune_lens(model, "one text"), "brackets"),
         (lambda: inside.tune_lens(model, [" "]), "nothing to learn"),
-        (lambda: inside.tune_lens(model, LEARN, steps=0), "one step"),
+        (lambda: inside.tune_lens(model, LEARN, max_steps=0), "one step"),
         (lambda: inside.tune_lens(small.both(), LEARN), "targets"),
         (lambda: inside.tune_lens(small.both(), LEARN, targets=["a"]), "without a target"),
         (lambda: inside.tune_lens(small.encoder("SequenceClassification"), LEARN), "no lens"),
@@ -184,7 +188,7 @@ def test_bad_input_is_one_clear_sentence(tmp_path):
     ):
         with pytest.raises(GlassformerError, match=said):
             wrong()
-    lens = inside.tune_lens(model, LEARN, steps=1)
+    lens = inside.tune_lens(model, LEARN, max_steps=1)
     with pytest.raises(GlassformerError, match="is for GPT2LMHeadModel"):
         small.encoder().look("time flies").lens(tuned=lens)
     with pytest.raises(GlassformerError, match="leave out"):

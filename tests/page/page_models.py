@@ -36,20 +36,20 @@ SIZES = {
 
 
 def decoder(**settings: Any) -> gf.Model:
-    tokenizer = train_tokenizer("byte-bpe", texts=TEXTS, size=320, special=ROLES)
+    tokenizer = train_tokenizer("byte-bpe", texts=TEXTS, vocab_size=320, special_tokens=ROLES)
     sizes = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 128} | settings
     return gf.create("gpt2", tokenizer=tokenizer, vocab_size=tokenizer.size, **sizes)
 
 
 def gated() -> gf.Model:
     """Built like Llama: queries and keys are turned, the feed-forward part has a gate."""
-    tokenizer = train_tokenizer("byte-bpe", texts=TEXTS, size=320, special=ROLES)
+    tokenizer = train_tokenizer("byte-bpe", texts=TEXTS, vocab_size=320, special_tokens=ROLES)
     return gf.create("llama-7b", tokenizer=tokenizer, **SIZES, num_key_value_heads=2)
 
 
 def parallel() -> gf.Model:
     """Built like GPT-NeoX: attention and feed-forward part read the same stream."""
-    tokenizer = train_tokenizer("byte-bpe", texts=TEXTS, size=320, special=ROLES)
+    tokenizer = train_tokenizer("byte-bpe", texts=TEXTS, vocab_size=320, special_tokens=ROLES)
     return gf.create("pythia-70m", tokenizer=tokenizer, **SIZES)
 
 
@@ -57,7 +57,7 @@ LABELS = {"id2label": {"0": "bad", "1": "good", "2": "odd"}}
 
 
 def encoder(architecture: str = "BertForMaskedLM", **settings: Any) -> gf.Model:
-    tokenizer = train_tokenizer("wordpiece", texts=TEXTS, size=200, lowercase=True)
+    tokenizer = train_tokenizer("wordpiece", texts=TEXTS, vocab_size=200, lowercase=True)
     return gf.create(
         "bert-base",
         tokenizer=tokenizer,
@@ -114,7 +114,9 @@ def shaken(model: gf.Model) -> gf.Model:
 
 def encoder_decoder(**settings: Any) -> gf.Model:
     roles = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
-    tokenizer = train_tokenizer("bpe", texts=TEXTS, size=160, special=roles, add_eos=True)
+    tokenizer = train_tokenizer(
+        "bpe", texts=TEXTS, vocab_size=160, special_tokens=roles, add_eos=True
+    )
     return gf.create(
         "t5-small",
         tokenizer=tokenizer,

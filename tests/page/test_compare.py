@@ -58,10 +58,16 @@ def run(tmp_path_factory):
     page_models.decoder().save(folder / "start")
     gf.train(
         {
-            "model": {"folder": str(folder / "start")},
-            "data": {"train": str(folder / "text.txt"), "length": 32, "processes": 1},
-            "train": {"steps": 6, "batch": 4, "learning_rate": 1e-2, "warmup": 0, "save_every": 0},
-            "run": {"folder": str(folder / "run"), "keep_every": 2, "tensorboard": False},
+            "model": {"base": str(folder / "start")},
+            "data": {"train": str(folder / "text.txt"), "sequence_length": 32, "num_workers": 1},
+            "train": {
+                "max_steps": 6,
+                "batch_size": 4,
+                "learning_rate": 1e-2,
+                "warmup_steps": 0,
+                "save_steps": 0,
+            },
+            "run": {"out": str(folder / "run"), "snapshot_steps": 2, "tensorboard": False},
         }
     )
     for served in serve(folder / "run", text="time flies like an arrow"):

@@ -15,7 +15,9 @@ TEXT = "time flies like an arrow"
 
 def xlnet() -> gf.Model:
     roles = {name: f"<{name}>" for name in ("unk", "pad", "cls", "sep", "mask")}
-    tokenizer = train_tokenizer("bpe", texts=page_models.TEXTS, size=160, special=roles)
+    tokenizer = train_tokenizer(
+        "bpe", texts=page_models.TEXTS, vocab_size=160, special_tokens=roles
+    )
     made = gf.create(
         "xlnet-base",
         tokenizer=tokenizer,
@@ -31,7 +33,9 @@ def xlnet() -> gf.Model:
 
 
 def electra() -> gf.Model:
-    tokenizer = train_tokenizer("wordpiece", texts=page_models.TEXTS, size=200, lowercase=True)
+    tokenizer = train_tokenizer(
+        "wordpiece", texts=page_models.TEXTS, vocab_size=200, lowercase=True
+    )
     sizes = {**page_models.SIZES, "vocab_size": tokenizer.size, "embedding_size": 16}
     kind = ["ElectraForPreTraining"]
     return page_models.shaken(

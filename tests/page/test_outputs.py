@@ -38,7 +38,7 @@ def folder(tmp_path_factory) -> Path:
     model = page_models.several(body)
     model.save(made)
     texts = page_models.TEXTS
-    inside.tune_lens(model, texts, head="names", steps=2, folder=made / "tuned_lens")
+    inside.tune_lens(model, texts, head="names", max_steps=2, folder=made / "tuned_lens")
     return made
 
 

@@ -21,7 +21,9 @@ def folder(folders, tmp_path_factory):
     """The decoder, with a lens that was made for it."""
     made = tmp_path_factory.mktemp("trained") / "decoder"
     shutil.copytree(folders["decoder"], made)
-    inside.tune_lens(gf.load(made), TEXTS, steps=30, tokens=128, folder=made / "tuned_lens")
+    inside.tune_lens(
+        gf.load(made), TEXTS, max_steps=30, tokens_per_batch=128, folder=made / "tuned_lens"
+    )
     return made
 
 

@@ -111,7 +111,7 @@ def test_a_link_to_nothing_is_named(tmp_path):
 
 def test_an_adapter_may_lie_with_its_model(place):
     before = {path.name: path.read_bytes() for path in place.iterdir()}
-    model = gf.load(place).adapters.add(adapters.LoRA(rank=2, targets=("c_attn",)), seed=1)
+    model = gf.load(place).adapters.add(adapters.LoRA(rank=2, target_modules=("c_attn",)), seed=1)
     with torch.no_grad():
         next(iter(adapters.active(model).parts.values())).b.fill_(0.5)
     model.adapters.save(place)
@@ -133,7 +133,7 @@ def test_an_adapter_may_lie_with_its_model(place):
 
 
 def test_an_adapter_does_not_change_how_its_model_pools(place):
-    model = gf.load(place).adapters.add(adapters.LoRA(rank=2, targets=("c_attn",)))
+    model = gf.load(place).adapters.add(adapters.LoRA(rank=2, target_modules=("c_attn",)))
     model.pooling = Pooling(modes=("max",))
     with pytest.raises(gf.GlassformerError, match="or pooling; save the adapter in its own"):
         model.adapters.save(place)
@@ -145,7 +145,7 @@ def test_an_adapter_does_not_change_how_its_model_pools(place):
 def test_a_lens_in_a_models_folder_removes_nothing(glassformer, tmp_path):
     gf.load("shakespeare").save(tmp_path / "m", shard_bytes=400_000)
     before = {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()}
-    words = ("To be, or not to be", "--steps", "1", "--out", str(tmp_path / "m"))
+    words = ("To be, or not to be", "--max-steps", "1", "--out", str(tmp_path / "m"))
     code, _, said = glassformer("lens", str(tmp_path / "m"), *words)
     assert (code == 0) == (tmp_path / "m" / "lens.json").exists(), said
     for name, content in before.items():
@@ -154,7 +154,7 @@ def test_a_lens_in_a_models_folder_removes_nothing(glassformer, tmp_path):
 
 def test_files_of_something_else_with_the_names_of_a_lens_stay(tmp_path, glassformer):
     (tmp_path / "lens.json").write_text('{"camera": 50}')
-    words = ("To be, or not to be", "--steps", "1", "--out", str(tmp_path))
+    words = ("To be, or not to be", "--max-steps", "1", "--out", str(tmp_path))
     code, _, said = glassformer("lens", "shakespeare", *words)
     assert code == 1 and "lens.json is not of a tuned lens" in said and "tuned_lens" in said
     assert [path.name for path in tmp_path.iterdir()] == ["lens.json"]

@@ -31,7 +31,7 @@ SHARDS = {"two": 3000, "four": 1500}  # bytes of one
 
 @cache
 def tokenizer(words: str) -> Tokenizer:
-    return train_tokenizer("byte-bpe", texts=[words] * 4, size=270)
+    return train_tokenizer("byte-bpe", texts=[words] * 4, vocab_size=270)
 
 
 @cache
@@ -129,7 +129,7 @@ def pooled(place):
 
 def adapted(seed: int) -> gf.Model:
     made = gf.create("gpt2", seed=1, vocab_size=272, **SIZES)
-    made.adapters.add(adapters.LoRA(rank=2 + seed, targets=("c_attn",)), seed=seed)
+    made.adapters.add(adapters.LoRA(rank=2 + seed, target_modules=("c_attn",)), seed=seed)
     return made
 
 

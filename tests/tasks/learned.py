@@ -31,10 +31,17 @@ QUESTIONS = {
 
 
 def recipe(folder: Path, name: str, **tables) -> dict:
-    sizes = {"layers": 2, "heads": 2, "width": 32, "ffn": 64, "context": 32, "dropout": 0.0}
+    sizes = {
+        "num_layers": 2,
+        "num_heads": 2,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "context_length": 32,
+        "dropout": 0.0,
+    }
     model = {"preset": "bert-base", **sizes, **tables.pop("model")}
-    run = {"folder": str(folder / name), "tensorboard": False}
-    tables["train"] = {"warmup": 10, "save_every": 0, "seed": 1, **tables["train"]}
+    run = {"out": str(folder / name), "tensorboard": False}
+    tables["train"] = {"warmup_steps": 10, "save_steps": 0, "seed": 1, **tables["train"]}
     return {"model": model, "run": run, **tables}
 
 
@@ -46,10 +53,14 @@ def colors(folder: Path) -> Path:
             folder,
             "colors",
             model={"architecture": "BertForMaskedLM"},
-            tokenizer={"kind": "word", "size": 100, "special": SPECIAL},
-            data={"train": str(folder / "colors.txt"), "documents": "lines", "processes": 1},
-            objective={"name": "masked-lm", "probability": 0.4},
-            train={"steps": 150, "batch": 20, "learning_rate": 6e-3},
+            tokenizer={"type": "word", "vocab_size": 100, "special_tokens": SPECIAL},
+            data={
+                "train": str(folder / "colors.txt"),
+                "document_boundary": "line",
+                "num_workers": 1,
+            },
+            objective={"name": "masked-lm", "mlm_probability": 0.4},
+            train={"max_steps": 150, "batch_size": 20, "learning_rate": 6e-3},
         )
     )
     return run.model
@@ -65,10 +76,15 @@ def finder(folder: Path, **objective) -> Path:
             folder,
             "finder",
             model={"architecture": "BertModel"},
-            tokenizer={"kind": "wordpiece", "size": 200, "special": SPECIAL, "lowercase": True},
-            data={"format": "jsonl", "train": path, "valid": path, "processes": 1},
+            tokenizer={
+                "type": "wordpiece",
+                "vocab_size": 200,
+                "special_tokens": SPECIAL,
+                "lowercase": True,
+            },
+            data={"format": "jsonl", "train": path, "validation": path, "num_workers": 1},
             objective={"name": "contrastive", **objective},
-            train={"steps": 40, "batch": 8, "learning_rate": 2e-3, "evaluate_every": 40},
+            train={"max_steps": 40, "batch_size": 8, "learning_rate": 2e-3, "eval_steps": 40},
         )
     )
     return run.model

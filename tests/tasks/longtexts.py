@@ -34,8 +34,8 @@ def tokenizer(kind: str) -> Tokenizer:
     return train(
         "wordpiece" if lower else kind,
         texts=CLAUSES * 2,
-        size=600,
-        special=roles.get(kind, BERT_ROLES),
+        vocab_size=600,
+        special_tokens=roles.get(kind, BERT_ROLES),
         lowercase=lower,
     )
 

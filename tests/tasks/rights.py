@@ -41,8 +41,14 @@ RIGHTS = [  # German, English, French, and what it is about
     ),
 ]
 GERMAN, ENGLISH, FRENCH, ABOUT = (list(side) for side in zip(*RIGHTS, strict=True))
-BOTH = {"preset": "transformer-base", "heads": 2, "width": 48, "ffn": 96, "layers": 1}
-ALONE = {"preset": "gpt2", "heads": 2, "width": 48, "layers": 2}
+BOTH = {
+    "preset": "transformer-base",
+    "num_heads": 2,
+    "hidden_size": 48,
+    "intermediate_size": 96,
+    "num_layers": 1,
+}
+ALONE = {"preset": "gpt2", "num_heads": 2, "hidden_size": 48, "num_layers": 2}
 
 
 def learn(folder: Path, records: list[dict[str, str]], model: dict[str, Any], **tables: Any) -> Any:
@@ -51,19 +57,19 @@ def learn(folder: Path, records: list[dict[str, str]], model: dict[str, Any], **
     data = folder / "train.jsonl"
     data.write_text("".join(json.dumps(one) + "\n" for one in records))
     recipe = {
-        "model": {"context": 128, "dropout": 0.0, **model},
-        "tokenizer": {"kind": "bpe", "size": 300, **tables.pop("tokenizer", {})},
-        "data": {"format": "jsonl", "train": [str(data)], "processes": 1},
+        "model": {"context_length": 128, "dropout": 0.0, **model},
+        "tokenizer": {"type": "bpe", "vocab_size": 300, **tables.pop("tokenizer", {})},
+        "data": {"format": "jsonl", "train": [str(data)], "num_workers": 1},
         "train": {
-            "steps": 90,
-            "batch": len(records),
+            "max_steps": 90,
+            "batch_size": len(records),
             "learning_rate": 6e-3,
-            "warmup": 10,
+            "warmup_steps": 10,
             "weight_decay": 0.0,
-            "save_every": 0,
+            "save_steps": 0,
             **tables.pop("train", {}),
         },
-        "run": {"folder": str(folder / "run"), "tensorboard": False},
+        "run": {"out": str(folder / "run"), "tensorboard": False},
         **tables,
     }
     return gf.load(gf.train(recipe, device="cpu").model)

@@ -79,19 +79,32 @@ def train_classifier(
     folder.mkdir(parents=True, exist_ok=True)
     data = folder / "train.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    sizes = {"layers": 1, "heads": 2, "width": 32, "ffn": 64, "context": 32, "dropout": 0.0}
+    sizes = {
+        "num_layers": 1,
+        "num_heads": 2,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "context_length": 32,
+        "dropout": 0.0,
+    }
     recipe = {
         "model": {
             "preset": "bert-base",
             "architecture": "BertForSequenceClassification",
-            "settings": {"classifier_dropout": 0.0},
+            "config": {"classifier_dropout": 0.0},
             **sizes,
         },
-        "tokenizer": {"kind": "wordpiece", "size": 400, "lowercase": True},
-        "data": {"format": "jsonl", "train": [str(data)], "processes": 1},
+        "tokenizer": {"type": "wordpiece", "vocab_size": 400, "lowercase": True},
+        "data": {"format": "jsonl", "train": [str(data)], "num_workers": 1},
         "objective": {"name": "classification", **objective},
-        "train": {"steps": steps, "batch": 20, "learning_rate": 5e-3, "warmup": 5, "seed": 3},
-        "run": {"folder": str(folder / "run"), "tensorboard": False},
+        "train": {
+            "max_steps": steps,
+            "batch_size": 20,
+            "learning_rate": 5e-3,
+            "warmup_steps": 5,
+            "seed": 3,
+        },
+        "run": {"out": str(folder / "run"), "tensorboard": False},
     }
     return Path(gf.train(recipe).model)
 

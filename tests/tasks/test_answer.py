@@ -183,7 +183,7 @@ def run(*words: str, **options):
 def test_a_file_of_squad_gives_predictions_and_scores(folder, tmp_path):
     output, data = tmp_path / "predictions.json", folder / "test.json"
     place = str(folder / "run" / "model")
-    said = run("answer", place, "--squad", str(data), "--output", str(output), "--json")
+    said = run("answer", place, "--squad", str(data), "--out", str(output), "--json")
     given = json.loads(output.read_text("utf-8"))
     (article,) = json.loads(data.read_text("utf-8"))["data"]
     asked = [one for paragraph in article["paragraphs"] for one in paragraph["qas"]]
@@ -207,7 +207,7 @@ def test_right_answers_are_written_in_several_ways_and_wrong_ones_are_named(fold
     records = [{**asked, "answers": answers} for answers in [*RIGHT, *WRONG]]
     data, output = tmp_path / "a.jsonl", tmp_path / "given.json"
     data.write_text("".join(json.dumps(record) + "\n" for record in records))
-    words = ("answer", str(folder / "run" / "model"), "--file", str(data), "--output", str(output))
+    words = ("answer", str(folder / "run" / "model"), "--file", str(data), "--out", str(output))
     said = run(*words, "--json", "--on-error", "skip")
     *found, scores = map(json.loads, said.stdout.splitlines())
     assert [one["text"] for one in found] == ["Zoe\u0301"] * 3 and scores["exact"] == 100

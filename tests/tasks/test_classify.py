@@ -47,7 +47,7 @@ def model(folder):
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
     rows = [{"text": text, "labels": labels} for text, labels in TOPICS.items()]
-    return train_classifier(tmp_path_factory.mktemp("topics"), rows, steps=220, several=True)
+    return train_classifier(tmp_path_factory.mktemp("topics"), rows, steps=220, multi_label=True)
 
 
 def pipeline(folder, **options):
@@ -180,18 +180,25 @@ def test_one_body_with_several_heads_each_used_by_its_name(tmp_path):
         for text in itertools.chain(*REVIEWS.values())
     ]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in mood + kind))
-    sizes = {"layers": 1, "heads": 2, "width": 32, "ffn": 64, "context": 32, "dropout": 0.0}
+    sizes = {
+        "num_layers": 1,
+        "num_heads": 2,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "context_length": 32,
+        "dropout": 0.0,
+    }
     run = gf.train(
         {
             "model": {"preset": "bert-base", "architecture": "BertModel", **sizes},
-            "tokenizer": {"kind": "wordpiece", "size": 400, "lowercase": True},
-            "data": {"format": "jsonl", "train": [str(tmp_path / "train.jsonl")], "processes": 1},
+            "tokenizer": {"type": "wordpiece", "vocab_size": 400, "lowercase": True},
+            "data": {"format": "jsonl", "train": [str(tmp_path / "train.jsonl")], "num_workers": 1},
             "objective": [
                 {"name": "classification", "head": "mood", "labels": ["bad", "good"]},
                 {"name": "classification", "head": "kind", "labels": ["play", "song"]},
             ],
-            "train": {"steps": 80, "batch": 40, "learning_rate": 5e-3, "warmup": 5},
-            "run": {"folder": str(tmp_path / "run"), "tensorboard": False},
+            "train": {"max_steps": 80, "batch_size": 40, "learning_rate": 5e-3, "warmup_steps": 5},
+            "run": {"out": str(tmp_path / "run"), "tensorboard": False},
         }
     )
     model = gf.load(run.model)

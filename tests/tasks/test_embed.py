@@ -22,7 +22,7 @@ TEXTS = [*QUESTIONS, *QUESTIONS.values(), "a", "key " * 100]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return finder(tmp_path_factory.mktemp("embed"), symmetric=True, length=30)
+    return finder(tmp_path_factory.mktemp("embed"), symmetric=True, max_length=30)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_pooling_survives_being_saved(model, tmp_path):
 
 def test_an_adapter_brings_its_pooling(folder, tmp_path):
     adapted = gf.load(folder)
-    adapted.adapters.add(LoRA(rank=2, targets=("query",)))
+    adapted.adapters.add(LoRA(rank=2, target_modules=("query",)))
     adapted.pooling = Pooling(modes=("last",), normalize=True)
     adapted.adapters.save(tmp_path / "adapter")
     again = gf.load(folder).adapters.load(tmp_path / "adapter")
@@ -195,7 +195,7 @@ def test_a_matrix_is_whole_or_not_there(tmp_path):
         ("", {}, "The text is empty"),
         (" \n", {}, "The text is empty"),
         ("a", {"pooling": "meen"}, "no pooling 'meen'"),
-        ("a", {"length": 99}, "above the model's 32 positions"),
+        ("a", {"max_length": 99}, "above the model's 32 positions"),
         ("a \ud800 b", {}, "half a character"),
         (7, {}, "must be a str"),
     ],

@@ -92,7 +92,7 @@ def test_a_wide_beam_finds_the_best_of_all_combinations(model):
         for pair in itertools.product(words[-10:], repeat=2)
     }
     allowed = {model.tokenizer.decode([word]) for word in words[-10:]}
-    found = model.fill("the ___ is ___ today", beam=40, top=40).fillings
+    found = model.fill("the ___ is ___ today", num_beams=40, top=40).fillings
     seen = {filling.words: filling.probability for filling in found}
     inside = {pair: p for pair, p in seen.items() if set(pair) <= allowed}
     best = sorted(every, key=lambda pair: -every[pair])[: len(inside)]
@@ -104,7 +104,7 @@ def test_a_wide_beam_finds_the_best_of_all_combinations(model):
 
 def test_words_in_question_and_their_tokens(model):
     """Given words, of one token or several, judged by the same rule."""
-    found = model.fill("the ___ is green today", among=["snow", "grass", "blue sky"])
+    found = model.fill("the ___ is green today", targets=["snow", "grass", "blue sky"])
     (gap,) = found.gaps
     assert gap.candidates[0].text == "grass" and found.text == "the grass is green today"
     (long,) = [one for one in gap.candidates if one.text == "blue sky"]
@@ -113,7 +113,7 @@ def test_words_in_question_and_their_tokens(model):
     expected = chance(model, ids, dict(zip((2, 3), long.tokens, strict=True)))
     assert math.isclose(long.probability, math.exp(expected), rel_tol=1e-4)
     assert math.isclose(long.score, math.exp(expected / 2), rel_tol=1e-4)
-    both = model.fill("the ___ is ___ today", among=["snow", "grass", "green"])
+    both = model.fill("the ___ is ___ today", targets=["snow", "grass", "green"])
     assert both.fillings[0].words == ("grass", "green")
 
 
@@ -179,8 +179,8 @@ def test_the_command_line(command, folder, model, tmp_path):  # noqa: F811
         ("", {}, "no gap"),
         ("the ___ " + "is " * 60, {}, "has 64 tokens and the model reads 32; shorten it"),
         ("___", {"top": 0}, "top must be 1 or more"),
-        ("___", {"among": [" "]}, "`among` has no words"),
-        ("___", {"num_beams": 3}, "'num_beams' is an option of encoder-decoders"),
+        ("___", {"targets": [" "]}, "`targets` has no words"),
+        ("___", {"temperature": 0.5}, "'temperature' is an option of encoder-decoders"),
         (3, {}, "must be a str, not int"),
     ],
 )
@@ -211,10 +211,10 @@ def test_an_encoder_decoder_writes_what_is_missing(tmp_path, command):  # noqa: 
         tmp_path,
         "bart",
         model={"preset": "bart-base"},
-        tokenizer={"kind": "word", "size": 100, "special": roles},
-        data={"format": "jsonl", "train": str(tmp_path / "pairs.jsonl"), "processes": 1},
+        tokenizer={"type": "word", "vocab_size": 100, "special_tokens": roles},
+        data={"format": "jsonl", "train": str(tmp_path / "pairs.jsonl"), "num_workers": 1},
         objective={"name": "sequence-to-sequence"},
-        train={"steps": 120, "batch": 20, "learning_rate": 1e-2},
+        train={"max_steps": 120, "batch_size": 20, "learning_rate": 1e-2},
     )
     folder = gf.train(tables).model
     bart = gf.load(folder)

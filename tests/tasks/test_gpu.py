@@ -53,7 +53,7 @@ def test_answer(tmp_path):
 
 @pytest.mark.parametrize("beams", [1, 4])
 def test_translate(tmp_path, beams):
-    objective = {"name": "sequence-to-sequence", "source_length": 64}
+    objective = {"name": "sequence-to-sequence", "max_source_length": 64}
     learn(tmp_path / "run", pairs(GERMAN, ENGLISH), BOTH, objective=objective).save(tmp_path / "m")
     here, there = on_both(tmp_path / "m")
     one, two = (model.translate(GERMAN, num_beams=beams) for model in (here, there))

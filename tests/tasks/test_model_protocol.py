@@ -122,5 +122,5 @@ def test_how_long_a_text_may_be_with_rotary_positions(tmp_path):
 
 def test_the_tokens_of_an_adapter_take_positions(tokenizer):
     model = bert(tokenizer)
-    model.adapters.add(gf.adapters.Prompt(tokens=40))
+    model.adapters.add(gf.adapters.Prompt(num_virtual_tokens=40))
     assert longest(model) == 24

@@ -18,8 +18,8 @@ He sat down, and the wind turned.
 \r
 磨坊主走到河边。没有人跟着他！还有面包吗？风向变了，孩子们笑了。
 Emoji 👩‍👩‍👧 and a combining e\u0301 mark."""
-WORDS = train("word", texts=[TEXT, "a b c d e f"], size=500, special={"unk": "[UNK]"})
-LETTERS = train("char", texts=[TEXT, "abcdefghij "], size=500)
+WORDS = train("word", texts=[TEXT, "a b c d e f"], vocab_size=500, special_tokens={"unk": "[UNK]"})
+LETTERS = train("char", texts=[TEXT, "abcdefghij "], vocab_size=500)
 
 
 def size(tokenizer, text: str) -> int:

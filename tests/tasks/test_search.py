@@ -41,14 +41,14 @@ def texts(tmp_path) -> Path:
 
 
 def make(tmp_path, model, texts, **settings):
-    index = gf.open_index(tmp_path / "index", model, texts, **{"length": 26, **settings})
+    index = gf.open_index(tmp_path / "index", model, texts, **{"max_length": 26, **settings})
     index.update()
     return index
 
 
 @pytest.mark.parametrize("kept", ["float16", "float32"])
 def test_every_question_finds_its_answer(tmp_path, model, texts, kept):
-    index = make(tmp_path, model, texts, kept=kept)
+    index = make(tmp_path, model, texts, vector_dtype=kept)
     assert len(index.files) == 4
     for (question, answer), hits in zip(
         QUESTIONS.items(), index.search([*QUESTIONS], top=3), strict=True
@@ -97,7 +97,7 @@ def test_only_what_has_changed_is_embedded_again(tmp_path, model, texts, monkeyp
     assert changes.removed == ["part2/2.txt"] and changes.unchanged == 2 and changes.passages == 2
     again = gf.open_index(tmp_path / "index", model)
     assert contents(again) == contents(index)
-    fresh = gf.open_index(tmp_path / "fresh", model, texts, length=26)
+    fresh = gf.open_index(tmp_path / "fresh", model, texts, max_length=26)
     fresh.update()
     one, other = contents(again), contents(fresh)
     assert {k: [p[:3] for p in v] for k, v in one.items()} == {
@@ -109,8 +109,8 @@ def test_only_what_has_changed_is_embedded_again(tmp_path, model, texts, monkeyp
 def test_an_interrupted_index_goes_on_where_it_was(tmp_path, model, texts, monkeypatch, after):
     """Also in the middle of a file; what comes out is the same, and nothing is embedded twice."""
     monkeypatch.setattr(search, "COMMIT", 2)
-    whole = make(tmp_path, model, texts, length=12)
-    broken = gf.open_index(tmp_path / "broken", model, texts, length=12)
+    whole = make(tmp_path, model, texts, max_length=12)
+    broken = gf.open_index(tmp_path / "broken", model, texts, max_length=12)
     real, commits = IndexRows.add, 0
 
     def killed(self, several):
@@ -152,7 +152,7 @@ def test_another_model_is_refused(tmp_path, model, texts, folder):
 def test_files_that_cannot_be_read(tmp_path, model, texts):
     (texts / "latin.txt").write_bytes("caf\xe9".encode("latin-1"))
     (texts / "empty.txt").write_text("", "utf-8")
-    index = gf.open_index(tmp_path / "index", model, texts, length=26)
+    index = gf.open_index(tmp_path / "index", model, texts, max_length=26)
     with pytest.raises(GlassformerError, match=r"latin\.txt:1 is not UTF-8"):
         index.update()
     changes = index.update(on_error="skip")
@@ -164,8 +164,8 @@ def test_files_that_cannot_be_read(tmp_path, model, texts):
     ("how", "said"),
     [
         ({"texts": "nowhere"}, "no folder nowhere with texts"),
-        ({"length": 31}, "A passage has 1 to 30 tokens with this model, not 31"),
-        ({"kept": "int8"}, "kept as float16 or float32"),
+        ({"max_length": 31}, "A passage has 1 to 30 tokens with this model, not 31"),
+        ({"vector_dtype": "int8"}, "kept as float16 or float32"),
         ({"patterns": ["*.pdf"]}, r"has no files that match \*\.pdf"),
         ({"pooling": "sum"}, "no pooling 'sum'"),
     ],
@@ -178,7 +178,7 @@ def test_bad_settings_are_named(tmp_path, model, texts, how, said):
 def test_what_cannot_be_asked(tmp_path, model, texts):
     with pytest.raises(GlassformerError, match="holds no index; for a new one"):
         gf.open_index(tmp_path / "none", model)
-    index = gf.open_index(tmp_path / "index", model, texts, length=26)
+    index = gf.open_index(tmp_path / "index", model, texts, max_length=26)
     with pytest.raises(GlassformerError, match="is empty; update it first"):
         index.search("a")
     index.update()
@@ -190,14 +190,14 @@ def test_what_cannot_be_asked(tmp_path, model, texts):
     assert index.search([]) == []
     good, bad = index.stream(["the cellar", "half \ud800"], top=1)
     assert len(good) == 1 and "half a character" in str(bad)
-    with pytest.raises(GlassformerError, match="'length' is for a new index"):
-        gf.open_index(tmp_path / "index", model, length=9)
+    with pytest.raises(GlassformerError, match="'max_length' is for a new index"):
+        gf.open_index(tmp_path / "index", model, max_length=9)
 
 
 def test_the_command_line(command, folder, texts, tmp_path):  # noqa: F811
     index = str(tmp_path / "index")
     (texts / "latin.txt").write_bytes("caf\xe9".encode("latin-1"))
-    words = ("index", index, "--model", str(folder), "--texts", str(texts), "--length", "26")
+    words = ("index", index, "--model", str(folder), "--texts", str(texts), "--max-length", "26")
     code, _, said = command(*words)
     assert code == 1 and "is not UTF-8" in said.replace("\n", " ")
     code, shown, said = command("index", index, "--on-error", "skip")

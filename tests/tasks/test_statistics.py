@@ -67,7 +67,7 @@ def stream(
 @pytest.mark.parametrize("spread", [None, 60.0])
 def test_false_alarms_are_no_more_than_was_said(spread):
     """Also where shares vary from day to day more than texts drawn at random would."""
-    shares = stream(AlertRule(alpha=0.05, change=0.0), 800, spread, seed=4)
+    shares = stream(AlertRule(alpha=0.05, min_change=0.0), 800, spread, seed=4)
     alarmed = {alert.bucket for alert in shares.alerts}
     assert 0 < len(alarmed) <= 0.05 * 800
 
@@ -115,7 +115,7 @@ def test_too_few_texts_too_few_buckets_and_small_changes_raise_nothing():
 
 
 def test_one_text_of_a_label_never_seen_is_no_jump():
-    shares = Shares(AlertRule(change=0.0))
+    shares = Shares(AlertRule(min_change=0.0))
     for day in range(10):
         add(shares, day, 50, 0)
     add(shares, 10, 49, 1)
@@ -137,7 +137,14 @@ def test_what_goes_on_is_said_and_what_comes_late_is_counted():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"alpha": 0}, {"alpha": 1.5}, {"change": 1}, {"fewest": 1}, {"baseline": 3}, {"texts": 0}],
+    [
+        {"alpha": 0},
+        {"alpha": 1.5},
+        {"min_change": 1},
+        {"min_buckets": 1},
+        {"baseline": 3},
+        {"min_texts": 0},
+    ],
 )
 def test_rules_that_are_none(wrong):
     with pytest.raises(GlassformerError):

@@ -20,7 +20,11 @@ def reader(tmp_path_factory):
         tmp_path_factory.mktemp("both") / "run",
         pairs(ENGLISH, ABOUT),
         BOTH,
-        objective={"name": "sequence-to-sequence", "prefix": "summarize: ", "source_length": 48},
+        objective={
+            "name": "sequence-to-sequence",
+            "source_prefix": "summarize: ",
+            "max_source_length": 48,
+        },
     )
 
 
@@ -31,7 +35,7 @@ def stream(tmp_path_factory):
         tmp_path_factory.mktemp("alone") / "run",
         pairs(ENGLISH, ABOUT),
         ALONE,
-        tokenizer={"kind": "byte-bpe", "size": 400},
+        tokenizer={"type": "byte-bpe", "vocab_size": 400},
         objective={"name": "continuation", "separator": "\nIn short: "},
     )
 
@@ -62,7 +66,7 @@ def test_a_long_text_is_cut_as_in_training(reader, stream):
 
 def test_or_its_parts_are_summarized_and_then_their_summaries(reader):
     room = reader.tokenizer.encode(f"summarize: {ENGLISH[2]}").ids
-    options = {"length": len(room), "long": "split"}  # for one of them at a time
+    options = {"max_source_length": len(room), "long": "split"}  # for one of them at a time
     found = reader.summarize("\n\n".join(ENGLISH[:3]), **options)
     assert found.parts == 3 and found.unread == 0
     assert found.text == reader.summarize("\n".join(ABOUT[:3]), **options).text

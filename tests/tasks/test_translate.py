@@ -27,8 +27,8 @@ def polyglot(tmp_path_factory):
         records,
         BOTH,
         tokenizer={"languages": ["en", "fr"]},
-        objective={"name": "sequence-to-sequence", "source_length": 64},
-        train={"steps": 120},
+        objective={"name": "sequence-to-sequence", "max_source_length": 64},
+        train={"max_steps": 120},
     )
 
 
@@ -39,8 +39,8 @@ def stream(tmp_path_factory):
         tmp_path_factory.mktemp("one") / "run",
         pairs(GERMAN, ENGLISH),
         ALONE,
-        tokenizer={"special": {"sep": "<sep>"}},
-        objective={"name": "continuation", "both_ways": True},
+        tokenizer={"special_tokens": {"sep": "<sep>"}},
+        objective={"name": "continuation", "prefix_lm": True},
     )
 
 
@@ -126,7 +126,9 @@ def test_what_was_saved_loads_in_the_reference(polyglot, stream, tmp_path):
 
 def small_t5():
     roles = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
-    tokenizer = train_tokenizer("bpe", texts=GERMAN, size=80, special=roles, add_eos=True)
+    tokenizer = train_tokenizer(
+        "bpe", texts=GERMAN, vocab_size=80, special_tokens=roles, add_eos=True
+    )
     sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
     ids = {"vocab_size": 80, "eos_token_id": 1, "pad_token_id": 2}
     return gf.create("t5-small", tokenizer=tokenizer, **ids, **sizes)
@@ -150,7 +152,7 @@ def test_training_has_the_last_word_on_the_prefix():
     """A T5 that was tuned without a prefix is not given that of its first tasks."""
     t5 = small_t5()
     keep(t5, "translation_en_to_de", prefix="to German: ", num_beams=3)
-    make_objective("sequence-to-sequence", t5, {"source_length": 32})
+    make_objective("sequence-to-sequence", t5, {"max_source_length": 32})
     translator = Translator(t5)
     assert translator.rewriter.ids("Recht") == t5.tokenizer.encode("Recht").ids
     assert translator.rewriter.room == 32
@@ -172,9 +174,9 @@ def test_bad_input_is_named(polyglot, stream):
     with pytest.raises(GlassformerError, match="did you mean num_beams"):
         stream.translate("a", nun_beams=3)
     with pytest.raises(GlassformerError, match="129 tokens is above the model's 128"):
-        stream.translate("a", length=129)
+        stream.translate("a", max_source_length=129)
     with pytest.raises(GlassformerError, match="1 tokens leave no room"):
-        stream.translate("a", length=1)
+        stream.translate("a", max_source_length=1)
     with pytest.raises(GlassformerError, match="what stands between"):
         gf.load("shakespeare").translate("ROMEO")
     bert = gf.create(
@@ -212,7 +214,7 @@ def test_lines_for_lines_and_figures_beside_references(folder, tmp_path, monkeyp
     (tmp_path / "in.de").write_text("\n".join([*GERMAN[:2], "", *GERMAN[2:]]) + "\n")
     (tmp_path / "right.en").write_text("\n".join([*ENGLISH[:2], "", *ENGLISH[2:]]) + "\n")
     files = ["--file", tmp_path / "in.de", "--reference", tmp_path / "right.en"]
-    assert run(monkeypatch, folder, "--to", "en", *files) == 0
+    assert run(monkeypatch, folder, "--target-language", "en", *files) == 0
     said = capsys.readouterr()
     assert said.out.splitlines() == [*ENGLISH[:2], "", *ENGLISH[2:]]
     assert "BLEU       100.00  nrefs:1|case:mixed|eff:no|tok:13a" in said.err
@@ -232,7 +234,7 @@ def test_json_lines_in_and_out(folder, tmp_path, monkeypatch, capsys):
     path.write_text("\n".join(lines) + "\n")
     words = [
         folder,
-        "--to",
+        "--target-language",
         "en",
         "--file",
         path,
@@ -257,25 +259,36 @@ def test_json_lines_in_and_out(folder, tmp_path, monkeypatch, capsys):
 
 def test_a_whole_document_and_a_text(folder, tmp_path, monkeypatch, capsys):
     (tmp_path / "doc.txt").write_text(f"{GERMAN[0]}\n\n{GERMAN[4]}\n")
-    assert run(monkeypatch, folder, "--to", "fr", "--file", tmp_path / "doc.txt", "--whole") == 0
+    assert (
+        run(
+            monkeypatch,
+            folder,
+            "--target-language",
+            "fr",
+            "--file",
+            tmp_path / "doc.txt",
+            "--whole",
+        )
+        == 0
+    )
     assert capsys.readouterr().out == f"{FRENCH[0]}\n\n{FRENCH[4]}\n"
-    assert run(monkeypatch, folder, "--to", "fr", GERMAN[4], "--num-beams", "1") == 0
+    assert run(monkeypatch, folder, "--target-language", "fr", GERMAN[4], "--num-beams", "1") == 0
     assert capsys.readouterr().out == f"{FRENCH[4]}\n"
 
 
 def test_what_is_wrong_is_one_sentence(folder, tmp_path, monkeypatch, capsys):
     cases = [
-        (["--to", "en", ""], "the text is empty"),
-        (["--to", "en", "--file", tmp_path / "none.txt"], "none.txt"),
+        (["--target-language", "en", ""], "the text is empty"),
+        (["--target-language", "en", "--file", tmp_path / "none.txt"], "none.txt"),
         (["a"], "Say which language"),
-        (["--to", "en", "a", "--reference", tmp_path / "none.txt"], "none.txt"),
+        (["--target-language", "en", "a", "--reference", tmp_path / "none.txt"], "none.txt"),
     ]
     (tmp_path / "two.de").write_text(f"{GERMAN[0]}\n{GERMAN[1]}\n")
     (tmp_path / "one.en").write_text(f"{ENGLISH[0]}\n")
     (tmp_path / "latin.de").write_bytes("Würde\n".encode("latin-1"))
     short = ["--file", tmp_path / "two.de", "--reference", tmp_path / "one.en"]
-    cases.append((["--to", "en", *short], "one.en has no line 2"))
-    cases.append((["--to", "en", "--file", tmp_path / "latin.de"], "latin.de:1"))
+    cases.append((["--target-language", "en", *short], "one.en has no line 2"))
+    cases.append((["--target-language", "en", "--file", tmp_path / "latin.de"], "latin.de:1"))
     for words, message in cases:
         assert run(monkeypatch, folder, *words) == 1
         said = capsys.readouterr().err

@@ -91,7 +91,7 @@ def train_tagger(folder: Path, scheme: str) -> Path:
         folder,
         "BertForTokenClassification",
         {"format": "conll", "train": str(folder / "train.conll")},
-        {"name": "tagging", "length": 32},
+        {"name": "tagging", "max_length": 32},
         steps=70,
     )
 
@@ -130,7 +130,7 @@ def train_answerer(folder: Path) -> Path:
         folder,
         "BertForQuestionAnswering",
         {"format": "squad", "train": str(folder / "train.json")},
-        {"name": "span", "length": 64, "impossible": True},
+        {"name": "span", "max_length": 64, "allow_no_answer": True},
         steps=300,
     )
 
@@ -140,14 +140,14 @@ def learn(
 ) -> Path:
     recipe = {
         "model": {
-            "preset": "bert-base", "architecture": architecture, "layers": 2, "heads": 4,
-            "width": 48, "ffn": 96, "context": 64,
-            "settings": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+            "preset": "bert-base", "architecture": architecture, "num_layers": 2, "num_heads": 4,
+            "hidden_size": 48, "intermediate_size": 96, "context_length": 64,
+            "config": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
         },
-        "tokenizer": {"kind": "wordpiece", "size": 400, "lowercase": True},
-        "data": {**data, "processes": 1},
+        "tokenizer": {"type": "wordpiece", "vocab_size": 400, "lowercase": True},
+        "data": {**data, "num_workers": 1},
         "objective": objective,
-        "train": {"steps": steps, "batch": 32, "learning_rate": 3e-3, "warmup": 10},
-        "run": {"folder": str(folder / "run")},
+        "train": {"max_steps": steps, "batch_size": 32, "learning_rate": 3e-3, "warmup_steps": 10},
+        "run": {"out": str(folder / "run")},
     }  # fmt: skip
     return Path(gf.train(recipe).model)

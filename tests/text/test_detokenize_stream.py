@@ -55,7 +55,7 @@ def test_joined_it_is_decode(name: str, folders: dict[str, Path], texts: list[st
 def test_joined_it_is_decode_for_trained_kinds(
     kind: str, corpus: list[str], texts: list[str]
 ) -> None:
-    tokenizer = train(kind, texts=corpus, size=700)
+    tokenizer = train(kind, texts=corpus, vocab_size=700)
     generator = random.Random(5)
     sequences = [tokenizer.encode(text).ids for text in [*texts, *corpus]]
     sequences += [generator.choices(range(tokenizer.size), k=20) for _ in range(200)]

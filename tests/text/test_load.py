@@ -13,7 +13,7 @@ from glassformer.text.loading.catalog import FAMILIES
 
 @pytest.fixture
 def saved(corpus: list[str], tmp_path: Path) -> Path:
-    train("wordpiece", texts=corpus, size=300).save(tmp_path / "saved")
+    train("wordpiece", texts=corpus, vocab_size=300).save(tmp_path / "saved")
     return tmp_path / "saved"
 
 

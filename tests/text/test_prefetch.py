@@ -13,7 +13,7 @@ TEXTS: list[Text] = ["the old miller", "a river, and the mill", ("who?", "the ol
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     return train(
-        "wordpiece", texts=["who asked the old miller of a river and the mill"] * 9, size=60
+        "wordpiece", texts=["who asked the old miller of a river and the mill"] * 9, vocab_size=60
     )
 
 

@@ -92,7 +92,7 @@ def test_saving_where_one_cannot(bert: Tokenizer, tmp_path: Path) -> None:
 
 
 def test_threads_share_one(corpus: list[str]) -> None:
-    tokenizer = train("byte-bpe", texts=corpus, size=400)
+    tokenizer = train("byte-bpe", texts=corpus, vocab_size=400)
     expected = {n: [tokenizer.encode(text, max_length=n).ids for text in corpus] for n in (3, 9)}
     wrong: list[int] = []
 

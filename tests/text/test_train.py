@@ -57,20 +57,20 @@ def test_more_characters_than_room(kind: str, file: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "space"])
 def test_chinese(kind: str, corpus: list[str]) -> None:
-    tokenizer = train(kind, texts=corpus, size=700)
+    tokenizer = train(kind, texts=corpus, vocab_size=700)
     for text in ("你好，世界！今天天气很好。", "机器学习是人工智能的一个分支，变换器改变了它。"):
         encoded = tokenizer.encode(text)
         assert tokenizer.special.get("unk") not in encoded.ids
         assert tokenizer.decode(encoded.ids) == text
-    encoded = train(kind, texts=corpus * 5, size=900).encode("你好", special=False)
+    encoded = train(kind, texts=corpus * 5, vocab_size=900).encode("你好", special=False)
     if kind in ("wordpiece", "word", "char"):
         assert encoded.tokens == ["你", "好"]
         assert encoded.offsets == [(0, 1), (1, 2)]
 
 
 def test_characters_and_bytes_come_back_exactly(corpus: list[str], texts: list[str]) -> None:
-    char = train("char", texts=[*corpus, *texts], size=2000)
-    byte = train("byte-bpe", texts=corpus, size=300)
+    char = train("char", texts=[*corpus, *texts], vocab_size=2000)
+    byte = train("byte-bpe", texts=corpus, vocab_size=300)
     for text in [*texts, "two\nlines\r\nand  spaces \t"]:
         if not any(token in text for token in ("<s>", "</s>", "<|endoftext|>")):
             assert char.decode(char.encode(text).ids) == text
@@ -78,7 +78,9 @@ def test_characters_and_bytes_come_back_exactly(corpus: list[str], texts: list[s
 
 
 def test_the_vocabulary_of_six() -> None:
-    tokenizer = train("word", texts=["je suis étudiant"], size=10, special={"unk": "?", "eos": "!"})
+    tokenizer = train(
+        "word", texts=["je suis étudiant"], vocab_size=10, special_tokens={"unk": "?", "eos": "!"}
+    )
     assert tokenizer.size == 5
     assert tokenizer.encode("je suis étudiant").tokens == ["je", "suis", "étudiant"]
     assert tokenizer.decode(tokenizer.encode("je suis étudiant").ids) == "je suis étudiant"
@@ -87,7 +89,9 @@ def test_the_vocabulary_of_six() -> None:
 def test_special_tokens_that_the_text_has_are_numbered_once() -> None:
     """WikiText has <unk> among its words, and marks may stand where lines end."""
     special = {"unk": "<unk>", "eos": "<eos>"}
-    tokenizer = train("space", texts=["a <unk> b <eos>", "a c <eos>"], size=5, special=special)
+    tokenizer = train(
+        "space", texts=["a <unk> b <eos>", "a c <eos>"], vocab_size=5, special_tokens=special
+    )
     ids = tokenizer.encode("a <unk> b c <eos>", special=False).ids
     assert tokenizer.size == 5 and sorted(ids) == [0, 1, 2, 3, 4]
     assert (ids[1], ids[4]) == (0, 1) == (tokenizer.special["unk"], tokenizer.special["eos"])
@@ -95,21 +99,23 @@ def test_special_tokens_that_the_text_has_are_numbered_once() -> None:
 
 def test_words_between_spaces_alone() -> None:
     text = "a role @-@ playing game , lit . <unk>"
-    tokenizer = train("space", texts=[text], size=50)
+    tokenizer = train("space", texts=[text], vocab_size=50)
     assert tokenizer.encode(text).tokens == text.split()
     assert tokenizer.encode("game, lit .").tokens == ["<unk>", "lit", "."]
 
 
 def test_roles_and_frames(corpus: list[str], tmp_path: Path) -> None:
     special = {"unk": "<?>", "bos": "<go>", "eos": "<stop>", "pad": "<->"}
-    tokenizer = train("bpe", texts=corpus, size=300, special=special, add_bos=True, add_eos=True)
+    tokenizer = train(
+        "bpe", texts=corpus, vocab_size=300, special_tokens=special, add_bos=True, add_eos=True
+    )
     assert {role: tokenizer.token(id) for role, id in tokenizer.special.items()} == special
     assert tokenizer.encode("the").tokens[0] == "<go>"
     assert tokenizer.encode("the", "dog").tokens[-1] == "<stop>"
     tokenizer.save(tmp_path)
     theirs = transformers.PreTrainedTokenizerFast.from_pretrained(tmp_path)
     assert theirs("the", "dog")["input_ids"] == tokenizer.encode("the", "dog").ids
-    framed = train("wordpiece", texts=corpus, size=300)
+    framed = train("wordpiece", texts=corpus, vocab_size=300)
     batch = framed.batch([("the", "dog")])
     assert batch.encoded[0].segments == sorted(batch.encoded[0].segments)
     assert batch.segments is not None and batch.segments.max() == 1
@@ -117,17 +123,17 @@ def test_roles_and_frames(corpus: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "char"])
 def test_a_letter_that_is_only_seen_as_a_capital_is_known_as_a_small_one(kind: str) -> None:
-    low = train(kind, texts=["Zoé met nobody"] * 3, size=60, lowercase=True)
+    low = train(kind, texts=["Zoé met nobody"] * 3, vocab_size=60, lowercase=True)
     ids = low.encode("Zoé zoé").ids
     assert low.decode(ids).replace(" ", "") == "zoézoé"
 
 
 def test_lowercase_and_frequency(corpus: list[str]) -> None:
-    low = train("word", texts=corpus, size=500, lowercase=True)
+    low = train("word", texts=corpus, vocab_size=500, lowercase=True)
     assert low.encode("THE Dog").ids == low.encode("the dog").ids
-    rare = train("word", texts=["a a b"], size=50, min_frequency=2)
+    rare = train("word", texts=["a a b"], vocab_size=50, min_frequency=2)
     assert "a" in rare and "b" not in rare
-    pieces = train("wordpiece", texts=["北京 北京 a 上"], size=50, min_frequency=2)
+    pieces = train("wordpiece", texts=["北京 北京 a 上"], vocab_size=50, min_frequency=2)
     assert pieces.encode("北上").tokens[1:-1] == ["北", "[UNK]"]
 
 
@@ -136,7 +142,8 @@ def test_texts_may_be_a_stream(corpus: list[str], file: Path) -> None:
         yield from corpus
 
     assert (
-        train("char", texts=stream(), size=500).size == train("char", texts=corpus, size=500).size
+        train("char", texts=stream(), vocab_size=500).size
+        == train("char", texts=corpus, vocab_size=500).size
     )
     both = train("char", [file], 1000, texts=["ж"])
     assert "ж" in both and "世" in both
@@ -148,7 +155,7 @@ def test_a_fault_in_the_stream_is_not_hidden() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        train("bpe", texts=stream(), size=100)
+        train("bpe", texts=stream(), vocab_size=100)
 
 
 def test_a_sample_of_large_files(tmp_path: Path) -> None:
@@ -234,7 +241,7 @@ def test_bad_files(kind: str, tmp_path: Path) -> None:
 
 def test_languages_are_tokens_before_a_text(tmp_path):
     texts = ["Guten Morgen, wie geht es?"] * 3
-    tokenizer = train("bpe", texts=texts, size=60, languages=["en", "fr"])
+    tokenizer = train("bpe", texts=texts, vocab_size=60, languages=["en", "fr"])
     tokenizer.save(tmp_path)
     again = Tokenizer.load(tmp_path)
     for one in (tokenizer, again):

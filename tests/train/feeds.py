@@ -16,13 +16,15 @@ class Rows:
         self.train, self.held_out = train, valid
         self.held_out_splits = {"valid"} if valid else set()
         self.tokens_per_epoch = sum(len(next(iter(example.values()))) for example in train)
-        self.steps_per_epoch = len(train) / (settings.batch * settings.accumulate)
+        self.steps_per_epoch = len(train) / (
+            settings.batch_size * settings.gradient_accumulation_steps
+        )
 
     def relative_length(self, tokens):
         return 1.0
 
     def batches(self, step):
-        size, parts = self.settings.batch, self.settings.accumulate
+        size, parts = self.settings.batch_size, self.settings.gradient_accumulation_steps
         numbers = [step * size * parts + i for i in range(size * parts)]
         rows = [self._row(number, step) for number in numbers]
         return [self.objective.collate(rows[i : i + size]) for i in range(0, len(rows), size)]

@@ -24,14 +24,14 @@ class Settings:
     eps: float | None = None
     momentum: float = 0.9
     weight_decay: float = 0.1
-    layer_decay: float = 1.0
-    unfreeze_every: int = 0
-    freeze_body: bool = False
-    schedule: str = "cosine"
-    steps: int = 1000
-    warmup_steps: int = 0
-    floor: float = 0.0
-    cut: float = 0.1
+    layerwise_lr_decay: float = 1.0
+    gradual_unfreezing_steps: int = 0
+    freeze_base: bool = False
+    lr_scheduler: str = "cosine"
+    num_training_steps: int = 1000
+    num_warmup_steps: int = 0
+    min_lr_ratio: float = 0.0
+    cut_fraction: float = 0.1
     ratio: float = 32.0
 
     @property

@@ -52,7 +52,7 @@ CASES = {
 
 def loop_of(case: str, recipe: Recipe, worker) -> TrainingLoop:
     sizes, objective_name = CASES[case]
-    tokenizer = train_tokenizer("char", texts=[TEXT], special=ROLES)
+    tokenizer = train_tokenizer("char", texts=[TEXT], special_tokens=ROLES)
     size = {"vocab_size": tokenizer.size}
     model = gf.create(case, 3, tokenizer=tokenizer, **sizes, **size)
     objective = make_objective(objective_name, model, {})
@@ -63,12 +63,18 @@ def loop_of(case: str, recipe: Recipe, worker) -> TrainingLoop:
 
 
 def main(cases: list[str], rank: int) -> int:
-    said = {"steps": 4, "batch": 4, "accumulate": 2, "learning_rate": 0.01, "eps": 1e-3}
+    said = {
+        "max_steps": 4,
+        "batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "learning_rate": 0.01,
+        "eps": 1e-3,
+    }
     tables = {
         "model": {"preset": "gpt2"},
         "data": {"train": "unread.txt"},
-        "train": {**said, "warmup": 1, "clip": 0.5, "average": 0.5},
-        "scale": {"device": "cpu", "tensor": 2, "parallel": "fsdp"},
+        "train": {**said, "warmup_steps": 1, "max_grad_norm": 0.5, "ema_decay": 0.5},
+        "scale": {"device": "cpu", "tensor_parallel_size": 2, "parallel": "fsdp"},
     }
     recipe = read_recipe(tables)
     with init_distributed("cpu", recipe.scale) as worker:

@@ -30,8 +30,8 @@ from glassformer.train.tensor_parallel import check_shares, row_order
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent.parent)}
 STEPS, STOP = 6, 2  # asked to stop while step 2 is logged, a run stops behind step 3
-FSDP, TENSOR = ["scale.parallel=fsdp"], ["scale.tensor=2"]
-SAVING = ["train.save_every=2"]
+FSDP, TENSOR = ["scale.parallel=fsdp"], ["scale.tensor_parallel_size=2"]
+SAVING = ["train.save_steps=2"]
 ADAFACTOR, MUON = ["train.optimizer=adafactor"], ["train.optimizer=muon"]
 COMPILED = "train.compile=true"
 BACKWARD, WRITING = "glassformer.train.precision.Precision.backward", "os.fsync"
@@ -69,19 +69,40 @@ def recipe(folder: Path, **train) -> dict:
     data = folder.parent
     for name, text in (("train", TEXT), ("valid", TEXT[:400])):
         (data / name).write_text(text)
-    sizes = {"layers": 2, "heads": 2, "width": 16, "context": 16, "dropout": 0.0}
+    sizes = {
+        "num_layers": 2,
+        "num_heads": 2,
+        "hidden_size": 16,
+        "context_length": 16,
+        "dropout": 0.0,
+    }
     lora = folder.name.startswith("lora")
-    adapter = {"kind": "lora", "rank": 2, "dropout": 0.0, "also": ["ln_f"]}  # whole tensors, too
+    adapter = {
+        "type": "lora",
+        "rank": 2,
+        "dropout": 0.0,
+        "modules_to_save": ["ln_f"],
+    }  # whole tensors, too
     special = {"adapter": adapter} if lora else {}
     return {
-        "model": {"folder": str(data / "one/model")} if lora else {"preset": "gpt2", **sizes},
-        **({} if lora else {"tokenizer": {"kind": "char"}}),
+        "model": {"base": str(data / "one/model")} if lora else {"preset": "gpt2", **sizes},
+        **({} if lora else {"tokenizer": {"type": "char"}}),
         **special,
-        "data": {"train": str(data / "train"), "valid": str(data / "valid"), "length": 16},
-        "train": {"steps": STEPS, "batch": 6, "accumulate": 2, "learning_rate": 0.01, "warmup": 2}
-        | {"eps": 1e-3, "average": 0.5, "save_every": 100, "evaluate_every": 0, "seed": 3}
+        "data": {
+            "train": str(data / "train"),
+            "validation": str(data / "valid"),
+            "sequence_length": 16,
+        },
+        "train": {
+            "max_steps": STEPS,
+            "batch_size": 6,
+            "gradient_accumulation_steps": 2,
+            "learning_rate": 0.01,
+            "warmup_steps": 2,
+        }
+        | {"eps": 1e-3, "ema_decay": 0.5, "save_steps": 100, "eval_steps": 0, "seed": 3}
         | train,
-        "run": {"folder": str(folder), "log_every": 1, "tensorboard": False},
+        "run": {"out": str(folder), "logging_steps": 1, "tensorboard": False},
     }
 
 
@@ -220,7 +241,7 @@ def test_processes_share_matrices_and_rows():
 
 @pytest.mark.slow
 def test_torchrun_trains(tmp_path):
-    whole = recipe(tmp_path / "run", steps=2, batch=4)
+    whole = recipe(tmp_path / "run", max_steps=2, batch_size=4)
     (tmp_path / "recipe.toml").write_text(recipe_text.write_recipe(whole))
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command += ["-m", "glassformer", "train", "recipe.toml", *FSDP]
@@ -231,8 +252,12 @@ def test_torchrun_trains(tmp_path):
 @pytest.mark.parametrize(
     ("world", "said", "why"),
     [
-        (1, ["scale.tensor=2"], r"does not divide the number of processes, 1.*--nproc-per-node 2"),
-        (4, ["scale.tensor=2"], 'have to be scale.parallel = "fsdp"'),
+        (
+            1,
+            ["scale.tensor_parallel_size=2"],
+            r"does not divide the number of processes, 1.*--nproc-per-node 2",
+        ),
+        (4, ["scale.tensor_parallel_size=2"], 'have to be scale.parallel = "fsdp"'),
         (1, ["scale.parallel=fdsp"], "did you mean 'fsdp'"),
     ],
 )

@@ -78,11 +78,11 @@ def make(model_type: str, architecture: str) -> Model:
         if known in classes_of(family, model_type)
     ]
     if presets:
-        settings = {"preset": presets[0], "architecture": architecture, "settings": tiny}
+        settings = {"preset": presets[0], "architecture": architecture, "config": tiny}
         recipe = read_recipe(
             {
                 "model": settings,
-                "tokenizer": {"kind": "char", "special": SPECIAL},
+                "tokenizer": {"type": "char", "special_tokens": SPECIAL},
                 "data": {"train": "unread"},
             }
         )
@@ -142,7 +142,7 @@ class OneBatch:
 
     def __init__(self, objective: Objective, records: list[dict], length: int) -> None:
         examples = [example for record in records for example in objective.prepare(record)]
-        if objective.arrange == "stream":
+        if objective.batching == "concatenate":
             cut = length + objective.beyond
             examples = [{k: v[:cut] for k, v in example.items()} for example in examples]
         rng = np.random.default_rng(0)
@@ -161,7 +161,12 @@ def test_the_loss_falls(model_type):
     model = make(model_type, architecture)
     objective = Plain(model) if name == "plain" else make_objective(name, model, {})
     feed = OneBatch(objective, RECORDS.get(name, []), 24)
-    settings = {"steps": 12, "learning_rate": 0.01, "warmup": 0, "schedule": "constant"}
+    settings = {
+        "max_steps": 12,
+        "learning_rate": 0.01,
+        "warmup_steps": 0,
+        "lr_scheduler": "constant",
+    }
     recipe = read_recipe(
         {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": settings}
     )
@@ -182,11 +187,11 @@ def test_the_size_words_mean_something_for_every_preset():
                 continue
             config = {**_preset(preset), **config_of(ModelSettings(preset=preset), None)}
             whole = spec_from_config(config, architecture)
-            words = {"layers": 4, "dropout": 0.25}
+            words = {"num_layers": 4, "dropout": 0.25}
             if whole.last_stack.attention_blocks:
-                words |= {"width": 64, "heads": 4}
+                words |= {"hidden_size": 64, "num_heads": 4}
             if model_type in ("awd-lstm", "lstm", "cnn", "memory-network"):
-                words = {"layers": 4}
+                words = {"num_layers": 4}
             settings = config_of(ModelSettings(preset=preset, **words), None)
             spec = spec_from_config({**_preset(preset), **settings}, architecture)
             assert len(spec.last_stack.order) == 4, preset
@@ -216,7 +221,7 @@ def test_layers_that_are_computed_again_learn_the_same(model_type):
             {
                 "model": {"preset": "gpt2"},
                 "data": {"train": "unread"},
-                "train": {"checkpoint": again},
+                "train": {"gradient_checkpointing": again},
             }
         )
         loop = TrainingLoop(recipe, model, objective, feed, find_worker("cpu"))

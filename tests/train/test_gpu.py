@@ -40,20 +40,20 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, kind):
     "settings",
     [
         {"precision": "bfloat16", "compile": True},
-        {"precision": "bfloat16", "compile": True, "checkpoint": True},
+        {"precision": "bfloat16", "compile": True, "gradient_checkpointing": True},
         {"precision": "float16"},
-        {"precision": "bfloat16", "checkpoint": True},
+        {"precision": "bfloat16", "gradient_checkpointing": True},
     ],
 )
 def test_the_loss_falls(tmp_path, settings):
-    run = gf.train(recipe(tmp_path / "run", steps=60, **settings), device="cuda")
+    run = gf.train(recipe(tmp_path / "run", max_steps=60, **settings), device="cuda")
     losses = [entry["loss"] for entry in run.entries() if "loss" in entry]
     assert losses[-1] < losses[0] - 1
 
 
 def test_the_device_is_used_as_on_a_cpu(tmp_path):
     """The first losses are those of the CPU within rounding."""
-    settings = {"steps": 3, "evaluate_every": 0, "average": 0.0}
+    settings = {"max_steps": 3, "eval_steps": 0, "ema_decay": 0.0}
     losses = []
     for device in ("cpu", "cuda"):
         whole = recipe(tmp_path / device, **settings)
@@ -71,7 +71,7 @@ def test_a_dry_run_measures(tmp_path):
 def test_heads_that_share_keys_are_counted(tmp_path):
     whole = recipe(tmp_path / "run")
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32}
-    whole["model"] = {"preset": "llama-7b", "layers": 1, "context": 32, "settings": heads}
+    whole["model"] = {"preset": "llama-7b", "num_layers": 1, "context_length": 32, "config": heads}
     assert dry_run(whole, device="cuda").flops_token > 0
 
 
@@ -94,7 +94,12 @@ def test_a_recording_that_fails_leaves_the_device_usable(monkeypatch):
 
 def test_what_is_recorded_gives_the_same_bits(tmp_path, monkeypatch):
     """Evaluations and checkpoints in between."""
-    settings = {"compile": True, "precision": "bfloat16", "deterministic": True, "accumulate": 1}
+    settings = {
+        "compile": True,
+        "precision": "bfloat16",
+        "deterministic": True,
+        "gradient_accumulation_steps": 1,
+    }
     gf.train(recipe(tmp_path / "recorded", **settings), device="cuda")
     monkeypatch.setattr(activation_checkpointing, "SHAPES", 0)
     gf.train(recipe(tmp_path / "plain", **settings), device="cuda")
@@ -103,7 +108,7 @@ def test_what_is_recorded_gives_the_same_bits(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["full", "lora", "electra", "mixture"])
 def test_recorded_without_a_compiler_too(tmp_path, monkeypatch, kind):
-    settings = {"precision": "bfloat16", "deterministic": True, "accumulate": 1}
+    settings = {"precision": "bfloat16", "deterministic": True, "gradient_accumulation_steps": 1}
     gf.train(recipe(tmp_path / "recorded", kind, **settings), device="cuda")
     monkeypatch.setattr(cuda_graphs, "SHAPES", 0)
     gf.train(recipe(tmp_path / "plain", kind, **settings), device="cuda")
@@ -120,7 +125,7 @@ def steps(model_type: str, precision: str) -> tuple[list[float], TrainingLoop]:
     architecture, name = choose(model_type)
     model = make(model_type, architecture)
     objective = make_objective(name, model, {})
-    given = {"steps": 6, "learning_rate": 0.01, "warmup": 0, "precision": precision}
+    given = {"max_steps": 6, "learning_rate": 0.01, "warmup_steps": 0, "precision": precision}
     whole = {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": given}
     feed = OneBatch(objective, RECORDS[name], 24)
     loop = TrainingLoop(read_recipe(whole), model, objective, feed, find_worker("cuda"))
@@ -155,7 +160,7 @@ def mixed_steps(device: str) -> tuple[list[float], TrainingLoop]:
     records += [
         {"objective": "tagging", "words": words[:i], "tags": [*"OXOOXO"][:i]} for i in range(2, 6)
     ]
-    given = {"steps": 6, "learning_rate": 0.01, "warmup": 0, "precision": "bfloat16"}
+    given = {"max_steps": 6, "learning_rate": 0.01, "warmup_steps": 0, "precision": "bfloat16"}
     whole = {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": given}
     feed = OneBatch(objective, records, 24)
     loop = TrainingLoop(read_recipe(whole), model, objective, feed, find_worker(device))

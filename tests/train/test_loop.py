@@ -35,13 +35,20 @@ TOKENIZER = train_tokenizer("char", texts=[TEXT])
 
 
 def recipe(folder: Path | str = "run", **train) -> Recipe:
-    settings = {"steps": 6, "batch": 4, "learning_rate": 0.01, "warmup": 2, "seed": 3, **train}
+    settings = {
+        "max_steps": 6,
+        "batch_size": 4,
+        "learning_rate": 0.01,
+        "warmup_steps": 2,
+        "seed": 3,
+        **train,
+    }
     return read_recipe(
         {
             "model": {"preset": "gpt2"},
             "data": {"train": "unread.txt"},
             "train": settings,
-            "run": {"folder": str(folder), "log_every": 1},
+            "run": {"out": str(folder), "logging_steps": 1},
         }
     )
 
@@ -72,8 +79,8 @@ def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
 
 
 def test_k_accumulations_are_one_batch_of_k_times_the_rows():
-    one = loop_of(recipe(batch=12, eps=EPS), **DRY)
-    three = loop_of(recipe(batch=4, accumulate=3, eps=EPS), **DRY)
+    one = loop_of(recipe(batch_size=12, eps=EPS), **DRY)
+    three = loop_of(recipe(batch_size=4, gradient_accumulation_steps=3, eps=EPS), **DRY)
     for _ in range(4):
         whole, parts = one.train_step(), three.train_step()
         assert torch.allclose(whole.grad_norm, parts.grad_norm, atol=1e-6)
@@ -83,7 +90,9 @@ def test_k_accumulations_are_one_batch_of_k_times_the_rows():
 
 def test_a_step_is_that_of_plain_torch():
     """Forward, mean cross-entropy, clipping and AdamW written out."""
-    loop = loop_of(recipe(clip=0.1, schedule="constant", warmup=0, eps=EPS), **DRY)
+    loop = loop_of(
+        recipe(max_grad_norm=0.1, lr_scheduler="constant", warmup_steps=0, eps=EPS), **DRY
+    )
     net = copy.deepcopy(loop.model).train()
     decays = [p for p in net.parameters() if p.ndim > 1]
     others = [p for p in net.parameters() if p.ndim == 1]
@@ -135,7 +144,7 @@ def test_a_step_depends_on_seed_and_number_alone():
 
 
 def test_the_average_is_that_of_a_plain_computation():
-    loop = loop_of(recipe(average=0.8))
+    loop = loop_of(recipe(ema_decay=0.8))
     name = next(iter(loop.average.tensors))
     weight = dict(loop.module.named_parameters())[name]
     seen = []
@@ -168,7 +177,7 @@ def test_evaluation_is_the_mean_over_all_tokens():
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_the_loss_falls_in_half_precision(precision):
-    loop = loop_of(recipe(steps=40, precision=precision, warmup=0))
+    loop = loop_of(recipe(max_steps=40, precision=precision, warmup_steps=0))
     first = loop.evaluate()["loss"]
     for _ in range(40):
         loop.train_step()
@@ -191,7 +200,7 @@ def test_float16_leaves_out_a_step_that_overflows():
 
 
 def test_layers_that_are_computed_again_give_the_same_gradients():
-    plain, again = loop_of(recipe()), loop_of(recipe(checkpoint=True))
+    plain, again = loop_of(recipe()), loop_of(recipe(gradient_checkpointing=True))
     for _ in range(3):
         plain.train_step()
         again.train_step()
@@ -211,7 +220,7 @@ def test_heads_that_share_keys_are_counted_as_torch_counts_them():
 
 def test_layers_that_are_computed_again_hold_less():
     plain = estimate_run(loop_of(recipe()), measure=True)
-    again = estimate_run(loop_of(recipe(checkpoint=True)), measure=True)
+    again = estimate_run(loop_of(recipe(gradient_checkpointing=True)), measure=True)
     assert again.memory.activations < plain.memory.activations / 2
 
 
@@ -229,13 +238,13 @@ def test_the_compiled_step_is_the_same_within_rounding(monkeypatch):
 def test_a_frugal_compiled_step_is_the_same(monkeypatch):
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     plain = loop_of(recipe(), **DRY)
-    frugal = loop_of(recipe(compile=True, checkpoint=True), **DRY)
+    frugal = loop_of(recipe(compile=True, gradient_checkpointing=True), **DRY)
     assert torch.allclose(plain.train_step().grad_norm, frugal.train_step().grad_norm, rtol=1e-4)
     assert frugal.evaluate()["loss"] == pytest.approx(plain.evaluate()["loss"], rel=1e-4)
 
 
 def test_metrics_best_and_last(tmp_path):
-    loop = loop_of(recipe(tmp_path / "run", evaluate_every=2, steps=6, learning_rate=0.05))
+    loop = loop_of(recipe(tmp_path / "run", eval_steps=2, max_steps=6, learning_rate=0.05))
     folder, entries = go(loop)
     steps = [entry for entry in entries if "loss" in entry]
     valid = [entry for entry in entries if "valid" in entry]
@@ -255,12 +264,12 @@ def test_metrics_best_and_last(tmp_path):
 
 def test_a_run_shorter_than_every_interval(tmp_path):
     """The rate reaches its peak, and the last step is logged, evaluated and saved."""
-    usual = {"steps": 5, "batch": 4, "learning_rate": 0.01}
+    usual = {"max_steps": 5, "batch_size": 4, "learning_rate": 0.01}
     tables = recipe(tmp_path / "run").tables() | {"train": usual, "run": {}}
-    tables["run"] = {"folder": str(tmp_path / "run")}
+    tables["run"] = {"out": str(tmp_path / "run")}
     loop = loop_of(read_recipe(tables))
     settings = loop.settings
-    assert settings.warmup_steps == 1 and min(settings.save_every, settings.evaluate_every) > 5
+    assert settings.num_warmup_steps == 1 and min(settings.save_steps, settings.eval_steps) > 5
     rates = [settings.learning_rate * loop.schedule(step) for step in range(5)]
     assert max(rates) == rates[1] == 0.01
     folder, entries = go(loop)
@@ -271,7 +280,7 @@ def test_a_run_shorter_than_every_interval(tmp_path):
 
 def test_the_best_model_is_that_of_the_best_evaluation(tmp_path):
     """A rate so high that it gets worse: the best is not the last."""
-    loop = loop_of(recipe(tmp_path / "run", evaluate_every=1, steps=5, warmup=0))
+    loop = loop_of(recipe(tmp_path / "run", eval_steps=1, max_steps=5, warmup_steps=0))
     made = {}
     measure = loop.evaluate
 
@@ -289,7 +298,7 @@ def test_the_best_model_is_that_of_the_best_evaluation(tmp_path):
 
 
 def test_it_stops_when_nothing_gets_better(tmp_path):
-    loop = loop_of(recipe(tmp_path / "run", evaluate_every=1, patience=2, steps=50))
+    loop = loop_of(recipe(tmp_path / "run", eval_steps=1, early_stopping_patience=2, max_steps=50))
     loop.evaluate = lambda: {"loss": {1: 3.0, 2: 2.0, 3: 2.5}.get(loop.state.step, 2.1)}
     _, entries = go(loop)
     assert loop.state.stopped and loop.state.step == 4
@@ -297,7 +306,7 @@ def test_it_stops_when_nothing_gets_better(tmp_path):
 
 
 def test_an_average_is_what_is_judged_and_published(tmp_path):
-    loop = loop_of(recipe(tmp_path / "run", average=0.5, steps=3))
+    loop = loop_of(recipe(tmp_path / "run", ema_decay=0.5, max_steps=3))
     folder, entries = go(loop)
     export_model(loop, folder / "model")
     published = gf.load(folder / "model")
@@ -310,7 +319,7 @@ def test_an_average_is_what_is_judged_and_published(tmp_path):
 
 
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path):
-    loop = loop_of(recipe(tmp_path / "run", steps=5, save_every=1))
+    loop = loop_of(recipe(tmp_path / "run", max_steps=5, save_steps=1))
     take = loop.train_step
 
     def spoiled():
@@ -325,7 +334,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path):
 
 
 def test_a_figure_that_nobody_measures_is_named(tmp_path):
-    whole = recipe(tmp_path / "run", steps=1)
-    loop = loop_of(replace(whole, train=replace(whole.train, best="accuracy")))
+    whole = recipe(tmp_path / "run", max_steps=1)
+    loop = loop_of(replace(whole, train=replace(whole.train, metric_for_best_model="accuracy")))
     with pytest.raises(GlassformerError, match="'accuracy', and evaluation gives loss, perplexity"):
         go(loop)

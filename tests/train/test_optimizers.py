@@ -148,7 +148,7 @@ def test_adafactor_with_its_own_schedule_is_that_of_the_reference():
             apart.append(nn.Parameter(part.clone()))
     theirs = transformers.Adafactor(apart)  # relative_step, scale_parameter
     settings = Settings(
-        optimizer="adafactor", schedule="relative-step", learning_rate=1e-2, weight_decay=0.0
+        optimizer="adafactor", lr_scheduler="relative-step", learning_rate=1e-2, weight_decay=0.0
     )
     ours, factor = make_optimizer(task(made), settings), schedule(settings)
     for step in range(STEPS):
@@ -204,7 +204,7 @@ def test_orthogonalized_matrices_are_near_the_polar_factor():
 @pytest.mark.parametrize("kind", OPTIMIZERS.all())
 @pytest.mark.parametrize("way", ["state_dict", "state_tensors"])
 def test_a_state_that_is_loaded_goes_on_to_the_bit(kind, way):
-    settings = Settings(optimizer=kind, layer_decay=0.9)
+    settings = Settings(optimizer=kind, layerwise_lr_decay=0.9)
     made = net(*MODEL)
     optimizer = make_optimizer(task(made), settings)
     for step in range(3):

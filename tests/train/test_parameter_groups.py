@@ -17,7 +17,7 @@ from glassformer.train.optimizers import make_optimizer
 from glassformer.train.parameter_groups import (
     body_matrices,
     depths,
-    freeze_body,
+    freeze_base,
     parameter_groups,
     row_blocks,
     unfreeze,
@@ -121,7 +121,7 @@ def test_matrices_decay_and_vectors_do_not():
 
 def test_rates_fall_with_depth_as_ulmfits():
     """Each layer's is the one's above divided by 2.6."""
-    settings = Settings(learning_rate=0.01, layer_decay=1 / 2.6)
+    settings = Settings(learning_rate=0.01, layerwise_lr_decay=1 / 2.6)
     optimizer = make_optimizer(task(net(*ULMFIT)), settings)
     rates = {group["depth"]: group["lr"] for group in optimizer.param_groups}
     assert rates == pytest.approx({4 - down: 0.01 / 2.6**down for down in range(5)})
@@ -130,7 +130,7 @@ def test_rates_fall_with_depth_as_ulmfits():
 def test_one_storey_more_is_unfrozen_every_so_often():
     made = net(*ULMFIT)
     place = depths(task(made))
-    settings = Settings(unfreeze_every=3, learning_rate=0.1)
+    settings = Settings(gradual_unfreezing_steps=3, learning_rate=0.1)
     optimizer = make_optimizer(task(made), settings)
     changes = []
     for step in range(14):
@@ -149,7 +149,7 @@ def test_one_storey_more_is_unfrozen_every_so_often():
 
 
 def test_a_run_that_goes_on_has_unfrozen_what_it_had():
-    settings = Settings(unfreeze_every=3)
+    settings = Settings(gradual_unfreezing_steps=3)
     made = net(*ULMFIT)
     unfreeze(make_optimizer(task(made), settings), settings, 7)
     place = depths(task(made))
@@ -160,14 +160,14 @@ def test_a_run_that_goes_on_has_unfrozen_what_it_had():
 def test_what_was_frozen_before_stays_frozen():
     made = net(*ULMFIT)
     kept = made.decoder.blocks[1].ahead.bias_in.requires_grad_(False)
-    settings = Settings(unfreeze_every=1)
+    settings = Settings(gradual_unfreezing_steps=1)
     unfreeze(make_optimizer(task(made), settings), settings, 100)
     assert [p is kept for p in made.parameters() if not p.requires_grad] == [True]
 
 
 def test_a_frozen_body():
     made = net("gpt2", "GPT2ForSequenceClassification")
-    optimizer = make_optimizer(task(made), Settings(freeze_body=True))
+    optimizer = make_optimizer(task(made), Settings(freeze_base=True))
     names = [name for group in optimizer.param_groups for name in group["param_names"]]
     assert names and all(name.startswith("net.heads.") for name in names)
     assert not made.decoder.final_norm.weight.requires_grad
@@ -175,11 +175,11 @@ def test_a_frozen_body():
 
 def test_nothing_to_train_is_said():
     made = net(*ULMFIT).requires_grad_(False)
-    freeze_body(made)
+    freeze_base(made)
     with pytest.raises(GlassformerError, match="every parameter is frozen"):
         make_optimizer(task(made), Settings())
-    with pytest.raises(GlassformerError, match="layer_decay"):
-        make_optimizer(task(net(*ULMFIT)), Settings(layer_decay=1.5))
+    with pytest.raises(GlassformerError, match="layerwise_lr_decay"):
+        make_optimizer(task(net(*ULMFIT)), Settings(layerwise_lr_decay=1.5))
 
 
 def test_matrices_of_the_body_and_what_is_joined_in_them():
@@ -199,10 +199,14 @@ def test_ulmfits_recipe():
     """With its dropouts: a language model learns that a text has either words below 20 or others,
     then its body, with a new head, to say which; without that, 50 steps are too few."""
     torch.manual_seed(0)
-    ulmfit = {"betas": (0.7, 0.99), "weight_decay": 0.01, "schedule": "slanted-triangular"}
-    first = Settings(learning_rate=0.1, steps=120, **ulmfit)
+    ulmfit = {"betas": (0.7, 0.99), "weight_decay": 0.01, "lr_scheduler": "slanted-triangular"}
+    first = Settings(learning_rate=0.1, num_training_steps=120, **ulmfit)
     second = Settings(
-        learning_rate=0.02, steps=50, layer_decay=1 / 2.6, unfreeze_every=10, **ulmfit
+        learning_rate=0.02,
+        num_training_steps=50,
+        layerwise_lr_decay=1 / 2.6,
+        gradual_unfreezing_steps=10,
+        **ulmfit,
     )
     reader = net("awd-lstm", "AwdLstmForCausalLM")
     assert tune(reader, first, next_words) < 3.0 < math.log(36)
@@ -218,7 +222,7 @@ def tune(made: Transformer, settings: Settings, loss_of) -> float:
     optimizer, factor = make_optimizer(task(made.train()), settings), schedule(settings)
     draw = torch.Generator().manual_seed(0)
     losses = []
-    for step in range(settings.steps):
+    for step in range(settings.num_training_steps):
         label = torch.randint(2, (16, 1), generator=draw)
         tokens = torch.randint(2, 20, (16, 9), generator=draw) + 20 * label
         unfreeze(optimizer, settings, step)

@@ -34,12 +34,12 @@ ROWS = [
 ]
 TEXTS = ["a lovely book of 2", "a weak play of 0", "a strange film of 1"]
 ADAPTERS: dict[str, dict[str, Any]] = {
-    "lora": {"kind": "lora", "rank": 2, "targets": ["query", "value"]},
-    "adalora": {"kind": "adalora", "rank": 3, "target_rank": 2, "final": 2},
-    "bottleneck": {"kind": "bottleneck", "width": 4},
-    "prefix": {"kind": "prefix", "tokens": 3},
-    "prompt": {"kind": "prompt", "tokens": 3},
-    "bitfit": {"kind": "bitfit"},
+    "lora": {"type": "lora", "rank": 2, "target_modules": ["query", "value"]},
+    "adalora": {"type": "adalora", "rank": 3, "target_rank": 2, "final_steps": 2},
+    "bottleneck": {"type": "bottleneck", "bottleneck_size": 4},
+    "prefix": {"type": "prefix", "num_virtual_tokens": 3},
+    "prompt": {"type": "prompt", "num_virtual_tokens": 3},
+    "bitfit": {"type": "bitfit"},
 }
 
 
@@ -49,7 +49,7 @@ def home(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     for name in ("train", "valid"):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    tokenizer = train_tokenizer("wordpiece", texts=[row["text"] for row in ROWS], size=70)
+    tokenizer = train_tokenizer("wordpiece", texts=[row["text"] for row in ROWS], vocab_size=70)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     sizes |= {"intermediate_size": 24, "max_position_embeddings": 24, "vocab_size": tokenizer.size}
     sizes |= {"initializer_range": 0.3, "hidden_dropout_prob": 0.0}
@@ -61,15 +61,26 @@ def home(tmp_path_factory) -> Path:
 def recipe(run: str, **more: Any) -> dict[str, Any]:
     tables: dict[str, Any] = {
         "model": {
-            "folder": "base",
+            "base": "base",
             "architecture": "BertForSequenceClassification",
-            "make": ["classifier", "bert.pooler"],
-            "drop": ["cls"],
+            "init_missing": ["classifier", "bert.pooler"],
+            "ignore_unexpected": ["cls"],
         },
-        "data": {"format": "jsonl", "train": "train.jsonl", "valid": "valid.jsonl", "processes": 1},
+        "data": {
+            "format": "jsonl",
+            "train": "train.jsonl",
+            "validation": "valid.jsonl",
+            "num_workers": 1,
+        },
         "objective": {"name": "classification"},
-        "train": {"steps": 20, "batch": 21, "learning_rate": 0.02, "warmup": 1, "seed": 3},
-        "run": {"folder": f"runs/{run}", "tensorboard": False},
+        "train": {
+            "max_steps": 20,
+            "batch_size": 21,
+            "learning_rate": 0.02,
+            "warmup_steps": 1,
+            "seed": 3,
+        },
+        "run": {"out": f"runs/{run}", "tensorboard": False},
     }
     tables["train"] |= more.pop("train", {})
     return {**tables, **more}
@@ -102,10 +113,10 @@ def trained(tables: dict[str, Any], monkeypatch) -> tuple[Any, torch.Tensor]:
 def test_a_run_reloads_as_what_it_trained(home, monkeypatch, kind, glassformer):
     monkeypatch.chdir(home)
     adapter = {"adapter": ADAPTERS[kind]} if kind in ADAPTERS else {}
-    more = {"train": {"freeze_body": True}} if kind == "frozen" else {}
+    more = {"train": {"freeze_base": True}} if kind == "frozen" else {}
     run, wanted = trained(recipe(kind, **adapter, **more), monkeypatch)
     last = [json.loads(line) for line in run.metrics.read_text().splitlines()][-1]["valid"]
-    found = gf.evaluate(str(run.folder), "valid.jsonl", draws=0).figures["accuracy"].value
+    found = gf.evaluate(str(run.folder), "valid.jsonl", n_resamples=0).figures["accuracy"].value
     assert found == pytest.approx(last["accuracy"]) and found > 0.43
     # of AdaLoRA the triplets that were taken away are not saved, so others are added up
     close = torch.equal if kind != "adalora" else partial(torch.allclose, atol=1e-6)
@@ -175,11 +186,15 @@ def test_the_card_of_every_task_prints_code_that_works(home, monkeypatch, glassf
     head, fresh, record = RECORDS[objective]
     Path(f"{objective}.jsonl").write_text((json.dumps(record) + "\n") * 4)
     tables = recipe(f"card-{objective}", adapter=ADAPTERS["lora"], objective={"name": objective})
-    tables["train"] |= {"steps": 1, "batch": 2}
-    tables["data"] |= {"train": f"{objective}.jsonl", "valid": f"{objective}.jsonl"}
-    tables["model"] = {"folder": "base"}
+    tables["train"] |= {"max_steps": 1, "batch_size": 2}
+    tables["data"] |= {"train": f"{objective}.jsonl", "validation": f"{objective}.jsonl"}
+    tables["model"] = {"base": "base"}
     if fresh:
-        tables["model"] |= {"architecture": f"BertFor{head}", "make": fresh, "drop": ["cls"]}
+        tables["model"] |= {
+            "architecture": f"BertFor{head}",
+            "init_missing": fresh,
+            "ignore_unexpected": ["cls"],
+        }
     run = gf.train(tables)
     card = (run.folder / "README.md").read_text()
     python, shell = (re.search(rf"```{x}\n(.*?)```", card, re.DOTALL)[1] for x in ("python", "sh"))
@@ -191,7 +206,7 @@ def test_the_card_of_every_task_prints_code_that_works(home, monkeypatch, glassf
 def test_a_run_that_is_not_over(home, monkeypatch, tmp_path):
     monkeypatch.chdir(home)
     run = gf.train(recipe("lora", adapter=ADAPTERS["lora"]))
-    copy = tmp_path / "run"
+    copy = home / "runs" / "another-run"
     shutil.copytree(run.folder, copy)
     (copy / "model").rename(tmp_path / "gone")
     best = logits(gf.load(run.best))
@@ -207,12 +222,12 @@ def test_a_run_is_what_another_starts_from(home, monkeypatch):
     """Its adapter becomes part of the weights, beside which the next one stands."""
     monkeypatch.chdir(home)
     gf.train(recipe("lora", adapter=ADAPTERS["lora"]))
-    tables = recipe("further", adapter={"kind": "lora", "rank": 1})
-    tables["model"] = {"folder": "runs/lora"}
+    tables = recipe("further", adapter={"type": "lora", "rank": 1})
+    tables["model"] = {"base": "runs/lora"}
     _, wanted = trained(tables, monkeypatch)
     assert torch.equal(logits(gf.load("runs/further")), wanted)
     tables = recipe("whole")
-    tables["model"] = {"folder": "runs/lora"}
+    tables["model"] = {"base": "runs/lora"}
     _, wanted = trained(tables, monkeypatch)
     assert torch.equal(logits(gf.load("runs/whole")), wanted)
     assert transformers.AutoModelForSequenceClassification.from_pretrained("runs/whole/model")
@@ -220,7 +235,7 @@ def test_a_run_is_what_another_starts_from(home, monkeypatch):
 
 def test_a_tokenizer_of_its_own_goes_along(home, monkeypatch):
     monkeypatch.chdir(home)
-    words = {"kind": "wordpiece", "size": 50}
+    words = {"type": "wordpiece", "vocab_size": 50}
     run, wanted = trained(recipe("reading", tokenizer=words, adapter=ADAPTERS["lora"]), monkeypatch)
     shutil.rmtree(run.tokenizer)
     model = gf.load("runs/reading")
@@ -232,8 +247,8 @@ def test_a_tokenizer_of_its_own_goes_along(home, monkeypatch):
 
 def test_heads_that_were_added_for_several_objectives(home, monkeypatch):
     monkeypatch.chdir(home)
-    tables = recipe("several", adapter=ADAPTERS["lora"] | {"targets": ["attention.qkv"]})
-    tables["model"] = {"folder": "base"}
+    tables = recipe("several", adapter=ADAPTERS["lora"] | {"target_modules": ["attention.qkv"]})
+    tables["model"] = {"base": "base"}
     tables["objective"] = [{"name": "masked-lm"}, {"name": "classification"}]
     _, wanted = trained(tables, monkeypatch)
     model = gf.load("runs/several")

@@ -56,28 +56,52 @@ FEW = [
 ]
 RUNS = {
     "full": (
-        {"preset": "gpt2", "layers": 1, "heads": 2, "width": 16, "context": 16},
+        {
+            "preset": "gpt2",
+            "num_layers": 1,
+            "num_heads": 2,
+            "hidden_size": 16,
+            "context_length": 16,
+        },
         {"name": "causal-lm"},
-        {"accumulate": 2, "average": 0.9},
+        {"gradient_accumulation_steps": 2, "ema_decay": 0.9},
     ),
     "float16": (
-        {"preset": "gpt2", "layers": 1, "heads": 2, "width": 16, "context": 16},
+        {
+            "preset": "gpt2",
+            "num_layers": 1,
+            "num_heads": 2,
+            "hidden_size": 16,
+            "context_length": 16,
+        },
         {"name": "causal-lm"},
-        {"accumulate": 2, "precision": "float16"},
+        {"gradient_accumulation_steps": 2, "precision": "float16"},
     ),
     "lora": (
-        {"folder": "base"},  # a small one beside the data
+        {"base": "base"},  # a small one beside the data
         {"name": "causal-lm"},
         {},
     ),
     "electra": (
-        {"preset": "electra-small", "layers": 1, "heads": 4, "width": 16, "context": 16}
+        {
+            "preset": "electra-small",
+            "num_layers": 1,
+            "num_heads": 4,
+            "hidden_size": 16,
+            "context_length": 16,
+        }
         | {"settings": {"embedding_size": 16}},
         {"name": "replaced-token"},
         {},
     ),
     "mixture": (
-        {"preset": "gpt2", "layers": 1, "heads": 2, "width": 16, "context": 16},
+        {
+            "preset": "gpt2",
+            "num_layers": 1,
+            "num_heads": 2,
+            "hidden_size": 16,
+            "context_length": 16,
+        },
         [{"name": "causal-lm"}, {"name": "causal-lm", "weight": 0.5}],
         {},
     ),
@@ -93,25 +117,31 @@ def recipe(folder: Path, kind: str = "full", **train) -> dict:
             (data / name).write_text(text)
     special = {"mask": "<mask>", "cls": "<cls>", "sep": "<sep>"} if kind == "electra" else {}
     if kind == "lora":
-        model = {"folder": str(data / "base")}
+        model = {"base": str(data / "base")}
         if not (data / "base").exists():
             tokenizer = train_tokenizer("char", texts=[TEXT])
             sizes = {"n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 16}
             sizes |= {"vocab_size": tokenizer.size, "bos_token_id": 1, "eos_token_id": 2}
             gf.create("gpt2", tokenizer=tokenizer, **sizes).save(data / "base")
-    adapted = {"adapter": {"kind": "lora", "rank": 2}} if kind == "lora" else {}
-    learned = {"tokenizer": {"kind": "char", "special": special}} if kind != "lora" else {}
+    adapted = {"adapter": {"type": "lora", "rank": 2}} if kind == "lora" else {}
+    learned = {"tokenizer": {"type": "char", "special_tokens": special}} if kind != "lora" else {}
     return {
         "model": model,
         **learned,
         **adapted,
-        "data": {"train": str(data / "train"), "valid": str(data / "valid")},
+        "data": {"train": str(data / "train"), "validation": str(data / "valid")},
         "objective": objective,
-        "train": {"steps": 32, "batch": 4, "learning_rate": 0.01, "warmup": 2, "seed": 5}
-        | {"save_every": 3, "evaluate_every": 4}
+        "train": {
+            "max_steps": 32,
+            "batch_size": 4,
+            "learning_rate": 0.01,
+            "warmup_steps": 2,
+            "seed": 5,
+        }
+        | {"save_steps": 3, "eval_steps": 4}
         | extra
         | train,
-        "run": {"folder": str(folder), "log_every": 1},
+        "run": {"out": str(folder), "logging_steps": 1},
     }
 
 
@@ -196,7 +226,12 @@ def test_an_interrupted_run_is_saved_and_says_how_to_go_on(tmp_path):
 
 def test_an_early_stop_is_remembered(tmp_path, monkeypatch):
     """Killed when it had stopped early and that was not yet written down."""
-    settings = {"learning_rate": 1e-12, "patience": 1, "evaluate_every": 2, "steps": 50}
+    settings = {
+        "learning_rate": 1e-12,
+        "early_stopping_patience": 1,
+        "eval_steps": 2,
+        "max_steps": 50,
+    }
     folder = tmp_path / "run"
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
         patch.setattr(Run, "finish", lambda run, how: 1 / 0)
@@ -214,7 +249,7 @@ def test_a_dry_run_writes_nothing(tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
     assert plan.steps == 32 and plan.tokens_step == 2 * 4 * 16
     assert plan.seconds_step > 0 and plan.memory.activations > 0
-    model = gf.train({**whole, "train": {**whole["train"], "steps": 1}}).model
+    model = gf.train({**whole, "train": {**whole["train"], "max_steps": 1}}).model
     assert plan.parameters == sum(p.numel() for p in gf.load(model).parameters())
     assert plan.memory.weights == 4 * plan.parameters
     assert plan.memory.optimizer >= 8 * plan.parameters

@@ -34,8 +34,13 @@ def test_the_recipe_of_the_issue_runs(tmp_path, monkeypatch):
     Path("recipe.toml").write_text(ISSUE)
     for name in ("train.txt", "valid.txt"):
         Path(name).write_text("To be, or not to be, that is the question.\n" * 20)
-    small = ["model.layers=1", "model.heads=2", "model.width=16", "model.context=16"]
-    run = gf.train("recipe.toml", [*small, "train.steps=3", "train.batch=2"])
+    small = [
+        "model.num_layers=1",
+        "model.num_heads=2",
+        "model.hidden_size=16",
+        "model.context_length=16",
+    ]
+    run = gf.train("recipe.toml", [*small, "train.max_steps=3", "train.batch_size=2"])
     assert run.folder == Path("runs/shakespeare")
     written = sorted(path.name for path in run.folder.iterdir() if not path.name.startswith("."))
     assert [name.split(".out")[0] for name in written] == [
@@ -43,7 +48,7 @@ def test_the_recipe_of_the_issue_runs(tmp_path, monkeypatch):
         "model", "plots", "recipe.toml", "run.json", "state", "tokenizer",
     ]  # fmt: skip
     kept = tomllib.loads((run.folder / "recipe.toml").read_text())
-    assert kept["train"]["schedule"] == "cosine" and kept["objective"]["memory"] == 0
+    assert kept["train"]["lr_scheduler"] == "cosine" and kept["objective"]["memory_length"] == 0
     model = gf.load(run.model)
     assert (len(model.spec.decoder.blocks), model.spec.decoder.width) == (1, 16)
     assert model.generate("To be", max_new_tokens=3).text
@@ -51,7 +56,7 @@ def test_the_recipe_of_the_issue_runs(tmp_path, monkeypatch):
 
 
 def test_test_files_are_judged_by_the_best_model(tmp_path):
-    whole = recipe(tmp_path / "run", steps=12, evaluate_every=2, average=0.0, learning_rate=0.3)
+    whole = recipe(tmp_path / "run", max_steps=12, eval_steps=2, ema_decay=0.0, learning_rate=0.3)
     (tmp_path / "data/test").write_text("and the dog sat on the log while the sun went down. " * 4)
     whole["data"]["test"] = str(tmp_path / "data/test")
     run = gf.train(whole)
@@ -73,8 +78,8 @@ def test_test_files_are_judged_by_the_best_model(tmp_path):
 
 
 def test_without_validation_files_the_last_model_is_tested(tmp_path):
-    whole = recipe(tmp_path / "run", steps=4)
-    whole["data"] = {"train": whole["data"]["train"], "test": whole["data"]["valid"]}
+    whole = recipe(tmp_path / "run", max_steps=4)
+    whole["data"] = {"train": whole["data"]["train"], "test": whole["data"]["validation"]}
     run = gf.train(whole)
     assert run.finished["best"] is None and run.finished["test"]["perplexity"] > 1
     assert not (run.folder / "best").exists()
@@ -82,7 +87,7 @@ def test_without_validation_files_the_last_model_is_tested(tmp_path):
 
 
 def test_a_run_that_is_over_is_not_run_again(tmp_path):
-    whole = recipe(tmp_path / "run", steps=2)
+    whole = recipe(tmp_path / "run", max_steps=2)
     gf.train(whole)
     before = (tmp_path / "run/state/step-0000000002/notes.json").stat().st_mtime_ns
     assert gf.train(whole).finished["step"] == 2
@@ -91,8 +96,8 @@ def test_a_run_that_is_over_is_not_run_again(tmp_path):
 
 def test_another_recipe_in_the_folder_is_an_error(tmp_path):
     folder = tmp_path / "run"
-    gf.train(recipe(folder, steps=2))
-    other = recipe(folder, steps=2, learning_rate=0.02)
+    gf.train(recipe(folder, max_steps=2))
+    other = recipe(folder, max_steps=2, learning_rate=0.02)
     with pytest.raises(
         GlassformerError, match=r"another recipe \(train.learning_rate: 0.01 there, 0.02 here\)"
     ):
@@ -107,17 +112,19 @@ def test_another_recipe_in_the_folder_is_an_error(tmp_path):
 def test_a_mistake_before_the_first_checkpoint_leaves_nothing_in_the_way(tmp_path):
     folder = tmp_path / "run"
     with pytest.raises(GlassformerError, match="cannot have 5 heads"):
-        gf.train(recipe(folder, steps=2), ["model.heads=5"])
+        gf.train(recipe(folder, max_steps=2), ["model.num_heads=5"])
     with pytest.raises(GlassformerError, match=r"missing\.txt does not exist"):
-        gf.train(recipe(folder, steps=2), ["data.train=missing.txt"])
-    assert gf.train(recipe(folder, steps=2)).finished["step"] == 2
+        gf.train(recipe(folder, max_steps=2), ["data.train=missing.txt"])
+    assert gf.train(recipe(folder, max_steps=2)).finished["step"] == 2
 
 
 def test_an_unknown_option_is_named_before_the_folder_is_looked_at(tmp_path):
     folder = tmp_path / "run"
-    gf.train(recipe(folder, steps=2))
-    with pytest.raises(GlassformerError, match="has no option 'memroy'; did you mean 'memory'"):
-        gf.train(recipe(folder, steps=2), ["objective.memroy=4"])
+    gf.train(recipe(folder, max_steps=2))
+    with pytest.raises(
+        GlassformerError, match="has no option 'memory_lenght'; did you mean 'memory_length'"
+    ):
+        gf.train(recipe(folder, max_steps=2), ["objective.memory_lenght=4"])
 
 
 def test_a_run_does_not_go_on_with_other_data(tmp_path):
@@ -182,11 +189,11 @@ def test_a_full_disk_when_the_best_model_is_written(tmp_path):
     said = r"best could not be written \(File too large.*\); nothing .*Checkpoints .* are whole"
     try:
         with pytest.raises(GlassformerError, match=said):
-            gf.train(recipe(folder, steps=5), ["run.tensorboard=false"], reporters=[limit])
+            gf.train(recipe(folder, max_steps=5), ["run.tensorboard=false"], reporters=[limit])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert checkpoints(folder) == ["step-0000000003"]
-    assert gf.train(recipe(folder, steps=5)).finished["step"] == 5
+    assert gf.train(recipe(folder, max_steps=5)).finished["step"] == 5
 
 
 def test_a_missing_permission_leaves_the_last_checkpoint_whole(tmp_path):
@@ -217,7 +224,7 @@ def test_a_missing_permission_leaves_the_last_checkpoint_whole(tmp_path):
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(GlassformerError, match=r"file/run cannot be written \(Not a directory\)"):
-        gf.train(recipe(tmp_path / "run"), [f"run.folder={tmp_path / 'file/run'}"])
+        gf.train(recipe(tmp_path / "run"), [f"run.out={tmp_path / 'file/run'}"])
 
 
 @pytest.mark.parametrize(
@@ -229,7 +236,10 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     ],
 )
 def test_out_of_memory_names_what_to_turn(error):
-    said = r"try train.batch=16 train.accumulate=2 .*train.precision=bfloat16, or train.checkpoint"
+    said = (
+        r"try train.batch_size=16 train.gradient_accumulation_steps=2 .*"
+        r"train.precision=bfloat16, or train.gradient_checkpointing"
+    )
     with pytest.raises(GlassformerError, match=said), explain_step_errors(TrainSettings()):
         raise error
     with pytest.raises(RuntimeError, match="other"), explain_step_errors(TrainSettings()):
@@ -238,7 +248,7 @@ def test_out_of_memory_names_what_to_turn(error):
 
 def test_a_model_that_does_not_fit_is_told_from_a_step_that_does_not():
     with (
-        pytest.raises(GlassformerError, match=r"for the model, .*smaller model.width"),
+        pytest.raises(GlassformerError, match=r"for the model, .*smaller model.hidden_size"),
         explain_step_errors(TrainSettings()),
         explain_model_memory(),
     ):
@@ -257,17 +267,23 @@ def test_a_kernel_that_cannot_promise_the_same_bits_is_named():
     ("tables", "said"),
     [
         ({"model": {"preset": "gtp2"}}, "no preset 'gtp2'"),
-        ({"model": {"preset": "gpt2", "heads": 5}}, "width 768 cannot have 5 heads"),
-        ({"model": {"preset": "awd-lstm", "heads": 2}}, "model.heads has no meaning"),
+        ({"model": {"preset": "gpt2", "num_heads": 5}}, "hidden size 768 cannot have 5 heads"),
+        ({"model": {"preset": "awd-lstm", "num_heads": 2}}, "model.num_heads has no meaning"),
         ({"model": {"preset": "gpt2", "architecture": "Bert"}}, "model.architecture is 'Bert'"),
-        ({"model": {"folder": "shakespeare", "layers": 2}}, "model.layers is for fresh models"),
         (
-            {"model": {"folder": "shakespeare"}, "tokenizer": {"kind": "byte-bpe", "size": 1300}},
+            {"model": {"base": "shakespeare", "num_layers": 2}},
+            "model.num_layers is for fresh models",
+        ),
+        (
+            {
+                "model": {"base": "shakespeare"},
+                "tokenizer": {"type": "byte-bpe", "vocab_size": 1300},
+            },
             r"The tokenizer has 13\d\d tokens and the model's decoder 1024",
         ),
         ({"data": {"train": "nowhere.txt"}}, "nowhere.txt does not exist"),
         ({"train": {"optimizer": "adamv"}}, "did you mean 'adamw'"),
-        ({"train": {"schedule": "cosinus"}}, "did you mean 'cosine'"),
+        ({"train": {"lr_scheduler": "cosinus"}}, "did you mean 'cosine'"),
         ({"objective": {"name": "masked-lm"}}, "masks are for encoders"),
     ],
 )
@@ -283,29 +299,31 @@ def test_bad_recipes_are_told_before_the_first_step(tmp_path, tables, said):
 
 def test_rows_that_are_longer_than_the_model_reads(tmp_path):
     with pytest.raises(GlassformerError, match="length of 99 is more than the 16 positions"):
-        gf.train(recipe(tmp_path / "run"), ["data.length=99"])
+        gf.train(recipe(tmp_path / "run"), ["data.sequence_length=99"])
 
 
 def test_the_folder_of_a_run_stands_for_its_model(tmp_path):
-    run = gf.train(recipe(tmp_path / "run", steps=1))
+    run = gf.train(recipe(tmp_path / "run", max_steps=1))
     ways = {"folder": run.folder, "model": run.model}
     ends = []
     for name, folder in ways.items():
-        model = {"model": {"folder": str(folder)}, "tokenizer": {}}
-        ends.append(gf.train(recipe(tmp_path / name, steps=1) | model).model / "model.safetensors")
+        model = {"model": {"base": str(folder)}, "tokenizer": {}}
+        ends.append(
+            gf.train(recipe(tmp_path / name, max_steps=1) | model).model / "model.safetensors"
+        )
     assert ends[0].read_bytes() == ends[1].read_bytes()
 
 
 def test_several_objectives_are_learned_at_once(tmp_path):
     tables = [{"name": "causal-lm", "weight": 2.0}, {"name": "causal-lm", "rate": 3.0}]
-    run = gf.train({**recipe(tmp_path / "run", steps=3), "objective": tables})
+    run = gf.train({**recipe(tmp_path / "run", max_steps=3), "objective": tables})
     entry = [entry for entry in run.entries() if "loss" in entry][-1]
     one, other = entry["parts"]["causal-lm/lm"], entry["parts"]["causal-lm-2/lm"]
     assert entry["loss"] == pytest.approx(2 * one + other)
 
 
 def test_an_adapter_is_what_learns_and_what_is_published(tmp_path):
-    run = gf.train(recipe(tmp_path / "run", "lora", steps=2))
+    run = gf.train(recipe(tmp_path / "run", "lora", max_steps=2))
     assert sorted(path.name for path in run.model.iterdir()) == [
         "adapter_config.json",
         "adapter_model.safetensors",
@@ -316,17 +334,17 @@ def test_an_adapter_is_what_learns_and_what_is_published(tmp_path):
     base = tmp_path / "data/base"
     plain = gf.load(base).score("the cat").total
     assert gf.load(base).adapters.load(run.model).score("the cat").total != plain
-    fresh = {**recipe(tmp_path / "other"), "adapter": {"kind": "lora"}}
-    with pytest.raises(GlassformerError, match=r"name its folder as model\.folder"):
+    fresh = {**recipe(tmp_path / "other"), "adapter": {"type": "lora"}}
+    with pytest.raises(GlassformerError, match=r"name it as model\.base"):
         gf.train(fresh)
 
 
 def test_a_model_of_a_folder_is_trained_further(tmp_path):
     """And the folder stays as it was."""
     files = {path: path.read_bytes() for path in folder_of("shakespeare").iterdir()}
-    whole = recipe(tmp_path / "run", steps=2, batch=1)
+    whole = recipe(tmp_path / "run", max_steps=2, batch_size=1)
     del whole["tokenizer"]
-    run = gf.train({**whole, "model": {"folder": "shakespeare"}}, ["data.length=8"])
+    run = gf.train({**whole, "model": {"base": "shakespeare"}}, ["data.sequence_length=8"])
     assert all(path.read_bytes() == data for path, data in files.items())
     before, after = gf.load("shakespeare"), gf.load(run.model)
     names = [name for name, weight in before.named_parameters()

@@ -21,6 +21,7 @@ from glassformer.train import manifest, recipe_text
 from glassformer.train.compare_runs import read_run
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.recipe import read_recipe
+from glassformer.train.renamed_keys import RENAMED_KEYS, RENAMED_OPTIONS
 from glassformer.train.reporter import Reporter
 from glassformer.train.run_folder import open_run
 from glassformer.train.trainer import with_objective_defaults
@@ -58,28 +59,28 @@ def test_a_folder_of_the_user_is_refused_and_stays_as_it_was(tmp_path, kind, res
     if linked:
         (tmp_path / "link").symlink_to(folder)
         folder = tmp_path / "link"
-    with pytest.raises(GlassformerError, match=rf"new or empty folder, .*run.folder={folder}-2\."):
-        gf.train(recipe(folder, steps=1), restart=restart)
+    with pytest.raises(GlassformerError, match=rf"new or empty folder, .*run.out={folder}-2\."):
+        gf.train(recipe(folder, max_steps=1), restart=restart)
     assert files(tmp_path / "run") == before
 
 
 def test_the_folder_of_the_recipe_is_refused_and_the_named_one_is_free(tmp_path, monkeypatch):
     folder = tmp_path / "project"
     folder.mkdir()
-    whole = recipe(folder / "run", steps=1)
+    whole = recipe(folder / "run", max_steps=1)
     laid_out(folder, USER["project"])
     (folder / "recipe.toml").write_text(
         with_objective_defaults(read_recipe(whole)).text()
     )  # as a run writes it
     before = files(folder)
     monkeypatch.chdir(folder)
-    with pytest.raises(GlassformerError, match=r"run.folder=runs/project\."):
-        gf.train("recipe.toml", ["run.folder=."])
+    with pytest.raises(GlassformerError, match=r"run.out=runs/project\."):
+        gf.train("recipe.toml", ["run.out=."])
     assert files(folder) == before
-    gf.train("recipe.toml", ["run.folder=runs/project"])
+    gf.train("recipe.toml", ["run.out=runs/project"])
     assert unchanged(folder, before)
-    with pytest.raises(GlassformerError, match=r"run.folder=runs/project-2\."):
-        gf.train("recipe.toml", ["run.folder=."])
+    with pytest.raises(GlassformerError, match=r"run.out=runs/project-2\."):
+        gf.train("recipe.toml", ["run.out=."])
 
 
 def test_without_tomli_w_the_recipe_is_stored_as_json(tmp_path, monkeypatch):
@@ -105,14 +106,14 @@ def test_a_run_begins_in_an_empty_folder(tmp_path, names):
     before = laid_out(real, names)
     (real / ".lock").touch()  # a start that was killed at once
     (tmp_path / "run").symlink_to(real)
-    assert gf.train(recipe(tmp_path / "run", steps=1)).finished["step"] == 1
-    gf.train(recipe(tmp_path / "run", steps=1, seed=9), restart=True)
+    assert gf.train(recipe(tmp_path / "run", max_steps=1)).finished["step"] == 1
+    gf.train(recipe(tmp_path / "run", max_steps=1, seed=9), restart=True)
     assert unchanged(real, before)
 
 
 def interrupted(folder: Path, **settings) -> dict:
-    whole = recipe(folder, **{"steps": 6, "save_every": 2, "evaluate_every": 2, **settings})
-    whole["run"]["keep_every"] = 1
+    whole = recipe(folder, **{"max_steps": 6, "save_steps": 2, "eval_steps": 2, **settings})
+    whole["run"]["snapshot_steps"] = 1
     with pytest.raises(TrainingInterrupted):
         gf.train(whole, reporters=[Interrupting(3)])
     return whole
@@ -166,7 +167,7 @@ class Puts(Reporter):
 
 @pytest.mark.parametrize("name", ["README.md", "model/config.json"])
 def test_a_file_that_appears_during_the_run_is_not_overwritten(tmp_path, name):
-    whole, path = recipe(tmp_path / "run", steps=6, save_every=2), tmp_path / "run" / name
+    whole, path = recipe(tmp_path / "run", max_steps=6, save_steps=2), tmp_path / "run" / name
     with pytest.raises(GlassformerError, match=rf"{name} was not written by the run"):
         gf.train(whole, reporters=[Puts(path)])
     assert path.read_text() == "mine"
@@ -176,7 +177,7 @@ def test_a_file_that_appears_during_the_run_is_not_overwritten(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["README.md", "recipe.toml"])
 def test_a_text_that_the_user_has_changed_is_not_removed(tmp_path, name):
-    whole, folder = recipe(tmp_path / "run", steps=1), tmp_path / "run"
+    whole, folder = recipe(tmp_path / "run", max_steps=1), tmp_path / "run"
     gf.train(whole)
     with (folder / name).open("a") as stream:
         stream.write("# notes\n")
@@ -190,7 +191,7 @@ def test_a_text_that_the_user_has_changed_is_not_removed(tmp_path, name):
 
 
 def test_a_changed_recipe_in_the_run_folder_is_no_silent_change(tmp_path):
-    run = gf.train(recipe(tmp_path / "run", steps=1))
+    run = gf.train(recipe(tmp_path / "run", max_steps=1))
     path = run.folder / "recipe.toml"
     path.write_text(path.read_text().replace("steps = 1\n", "steps = 2\n"))
     before = path.read_bytes()
@@ -200,29 +201,29 @@ def test_a_changed_recipe_in_the_run_folder_is_no_silent_change(tmp_path):
 
 
 def test_what_the_recipe_reads_is_not_what_its_run_replaces(tmp_path):
-    run = gf.train(recipe(tmp_path / "run", steps=1))
+    run = gf.train(recipe(tmp_path / "run", max_steps=1))
     before = files(run.folder)
-    again = recipe(tmp_path / "run", steps=1) | {"model": {"folder": str(run.model)}}
+    again = recipe(tmp_path / "run", max_steps=1) | {"model": {"base": str(run.model)}}
     del again["tokenizer"]
-    with pytest.raises(GlassformerError, match=r"model.folder is .*would replace; .*run-2"):
+    with pytest.raises(GlassformerError, match=r"model.base is .*would replace; .*run-2"):
         gf.train(again, restart=True)
     assert files(run.folder) == before
 
 
 def test_a_run_does_not_write_through_a_link_in_its_folder(tmp_path):
-    run = gf.train(recipe(tmp_path / "run", steps=1))
+    run = gf.train(recipe(tmp_path / "run", max_steps=1))
     shutil.copytree(run.model, tmp_path / "precious")
     shutil.rmtree(run.model)
     run.model.symlink_to(tmp_path / "precious")
     before = files(tmp_path / "precious")
     with pytest.raises(GlassformerError, match="run/model is a link"):
-        gf.train(recipe(tmp_path / "run", steps=1), restart=True)
+        gf.train(recipe(tmp_path / "run", max_steps=1), restart=True)
     assert files(tmp_path / "precious") == before
 
 
 @pytest.mark.parametrize("place", ["id", "files"])
 def test_a_manifest_that_names_files_elsewhere_removes_none(tmp_path, place):
-    run = gf.train(recipe(tmp_path / "run", steps=1))
+    run = gf.train(recipe(tmp_path / "run", max_steps=1))
     laid_out(tmp_path, ["precious/a"])
     path = run.folder / "run.json"
     content = json.loads(path.read_text())
@@ -232,7 +233,7 @@ def test_a_manifest_that_names_files_elsewhere_removes_none(tmp_path, place):
         content["files"]["../precious/a"] = []
     path.write_text(json.dumps(content))
     with suppress(GlassformerError):
-        gf.train(recipe(tmp_path / "run", steps=1), restart=True)
+        gf.train(recipe(tmp_path / "run", max_steps=1), restart=True)
     assert (tmp_path / "precious/a").read_text() == "the user's precious/a"
 
 
@@ -248,20 +249,32 @@ def test_a_second_process_damages_nothing(tmp_path):
 
 
 def as_version_0_1(folder: Path) -> None:
-    """Without a manifest; the recipe has the options of all optimizers and arrays on one line."""
+    """Without a manifest; with the keys of that version and the options of all optimizers."""
     (folder / "run.json").unlink()
-    tables = tomllib.loads((folder / "recipe.toml").read_text())
+    path = folder / "recipe.toml"
+    tables = tomllib.loads(path.read_text())
     tables["train"] |= {"betas": [0.9, 0.95], "momentum": 0.95}
+    tables["data"]["format"] = "text"
     lines = [
         line
         for name, table in tables.items()
-        for line in (f"[{name}]", *(f"{k} = {json.dumps(v)}" for k, v in table.items() if v != {}))
+        for line in (
+            f"[{name}]",
+            *(f"{_old_key(name, k)} = {json.dumps(v)}" for k, v in table.items() if v != {}),
+        )
     ]
-    (folder / "recipe.toml").write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _old_key(table: str, key: str) -> str:
+    if table == "objective":
+        return next((old for old, new in RENAMED_OPTIONS.items() if new == key), key)
+    old = [name for name, new in RENAMED_KEYS.items() if name.startswith(table) and new == key]
+    return old[0].partition(".")[2] if old else key
 
 
 def test_a_run_of_version_0_1_goes_on(tmp_path):
-    settings = {"steps": 6, "save_every": 2, "evaluate_every": 2}
+    settings = {"max_steps": 6, "save_steps": 2, "eval_steps": 2}
     gf.train(recipe(tmp_path / "whole", **settings))
     whole, folder = recipe(tmp_path / "run", **settings), tmp_path / "run"
     with pytest.raises(TrainingInterrupted):
@@ -319,7 +332,7 @@ class Asked(Reporter):
     ],
 )
 def test_ctrl_c_and_sigterm_are_one_sentence(tmp_path, number, during, said):
-    whole = recipe(tmp_path / "run", steps=6)
+    whole = recipe(tmp_path / "run", max_steps=6)
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(TrainingInterrupted, match=said):
         gf.train(whole, reporters=[Asked(number, during)])
@@ -339,7 +352,7 @@ def test_a_folder_that_is_read_only_is_named(tmp_path, monkeypatch, begun):
 
     monkeypatch.setattr(manifest, "write_synced", refuse)
     with pytest.raises(GlassformerError, match=r"cannot be written \(Read-only file system\); "):
-        gf.train(recipe(folder, steps=6, save_every=2, evaluate_every=2))
+        gf.train(recipe(folder, max_steps=6, save_steps=2, eval_steps=2))
     assert unchanged(folder, before)
 
 
@@ -394,8 +407,8 @@ def opened(whole: dict, restart: bool = False) -> None:
 @pytest.mark.parametrize("restart", quick([True, False]), ids=["restart", "begin"])
 def test_a_run_killed_between_any_two_writes_can_be_opened_again(tmp_path, restart, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # which takes most of the time
-    whole = recipe(tmp_path / "run", steps=1)
-    other = recipe(tmp_path / "run", steps=1, seed=9)
+    whole = recipe(tmp_path / "run", max_steps=1)
+    other = recipe(tmp_path / "run", max_steps=1, seed=9)
     moments = 0
     while True:
         folder = tmp_path / "run"

@@ -19,24 +19,30 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     data = folder / "text.txt"
     data.write_text(TEXT)
-    sizes = {"layers": 1, "heads": 2, "width": 16, "context": 16, "dropout": 0.0}
+    sizes = {
+        "num_layers": 1,
+        "num_heads": 2,
+        "hidden_size": 16,
+        "context_length": 16,
+        "dropout": 0.0,
+    }
     recipe = {
         "model": {"preset": "gpt2", **sizes},
-        "tokenizer": {"kind": "char"},
-        "data": {"train": [str(data)], "valid": [str(data)], "processes": 1},
+        "tokenizer": {"type": "char"},
+        "data": {"train": [str(data)], "validation": [str(data)], "num_workers": 1},
         "train": {
-            "steps": 7,
-            "batch": 4,
+            "max_steps": 7,
+            "batch_size": 4,
             "learning_rate": 1e-2,
-            "warmup": 1,
-            "save_every": 3,
-            "evaluate_every": 7,
-            "evaluate_batches": 1,
+            "warmup_steps": 1,
+            "save_steps": 3,
+            "eval_steps": 7,
+            "max_eval_batches": 1,
         },
         "run": {
-            "folder": str(folder / "run"),
-            "keep_every": 2,
-            "keep": [0, 3, 4],
+            "out": str(folder / "run"),
+            "snapshot_steps": 2,
+            "snapshots": [0, 3, 4],
             "tensorboard": False,
         },
     }

@@ -23,7 +23,7 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 WORDS = {"sea": "wave ship sail tide gull mast", "wood": "tree leaf moss bark deer fern"}
 SIZES = {"emb_sz": 12, "n_hid": 20, "n_layers": 2}
 STEPS = 40
-CALM = ["objective.activation=0.0", "objective.temporal=0.0"]
+CALM = ["objective.activation_regularization=0.0", "objective.temporal_regularization=0.0"]
 
 
 def sentence(subject: str, draw: random.Random, words: int) -> str:
@@ -48,18 +48,18 @@ def recipe(name: str, folder: Path, **train) -> dict:
     tables = read_recipe(RECIPES / f"ulmfit-{name}.toml").tables()
     ending = "txt" if name == "language-model" else "tsv"
     tables["data"] |= {"train": str(folder / f"train.{ending}")}
-    tables["data"] |= {"valid": str(folder / f"valid.{ending}"), "processes": 1}
+    tables["data"] |= {"validation": str(folder / f"valid.{ending}"), "num_workers": 1}
     if tables["objective"]["name"] == "causal-lm":
-        tables["data"]["length"] = tables["objective"]["memory"] = 14
-        tables["train"]["batch"] = 8
+        tables["data"]["sequence_length"] = tables["objective"]["memory_length"] = 14
+        tables["train"]["batch_size"] = 8
     if name == "language-model":
-        tables["model"]["settings"] = {**tables["model"]["settings"], **SIZES}
-        tables["train"] |= {"average_after": 1, "learning_rate": 8.0}
+        tables["model"]["config"] = {**tables["model"]["config"], **SIZES}
+        tables["train"] |= {"averaging_patience": 1, "learning_rate": 8.0}
     else:
         earlier = {"fine-tuning": "language-model", "classifier": "fine-tuning"}[name]
-        tables["model"]["folder"] = str(folder / earlier / "best")
-    tables["train"] |= {"steps": STEPS, "evaluate_every": 4, "save_every": 0} | train
-    tables["run"] = {"folder": str(folder / name), "tensorboard": False, "log_every": 1}
+        tables["model"]["base"] = str(folder / earlier / "best")
+    tables["train"] |= {"max_steps": STEPS, "eval_steps": 4, "save_steps": 0} | train
+    tables["run"] = {"out": str(folder / name), "tensorboard": False, "logging_steps": 1}
     return tables
 
 
@@ -113,8 +113,8 @@ def test_averaging_begins_when_evaluations_get_worse(language_model):
 def test_the_average_is_the_mean_of_all_weights_since(place, language_model):
     """Weights of every step, seen as the run goes by again, stopped now and then."""
     since = notes(language_model)["averaging_start"]
-    said = recipe("language-model", place, save_every=1)
-    said["run"]["folder"] = str(place / "again")
+    said = recipe("language-model", place, save_steps=1)
+    said["run"]["out"] = str(place / "again")
     watch = Watch(place / "again", stops=(since // 2, since + 1, STEPS - 4))
     for _ in watch.stops:
         with pytest.raises(TrainingInterrupted):
@@ -132,7 +132,7 @@ def test_the_average_is_the_mean_of_all_weights_since(place, language_model):
 def test_a_classifier_learns_from_what_a_language_model_knows(place, fine_tuned):
     judged = [line["valid"]["loss"] for line in lines(fine_tuned) if "valid" in line]
     assert judged[-1] < judged[0]
-    said = recipe("classifier", place, batch=16, unfreeze_every=6, bptt=6)
+    said = recipe("classifier", place, batch_size=16, gradual_unfreezing_steps=6, bptt=6)
     run = gf.train(said)
     assert run.finished["best"] == 1.0
     best = gf.load(run.best).eval()
@@ -144,15 +144,19 @@ def test_the_recipes_say_what_the_papers_say():
         read_recipe(RECIPES / f"ulmfit-{name}.toml")
         for name in ("language-model", "fine-tuning", "classifier")
     )
-    assert (first.train.optimizer, first.train.average_after, first.train.clip) == ("sgd", 5, 0.25)
+    assert (first.train.optimizer, first.train.averaging_patience, first.train.max_grad_norm) == (
+        "sgd",
+        5,
+        0.25,
+    )
     for one in (second, third):
-        assert (one.train.cut, one.train.ratio, one.train.options["betas"]) == (
+        assert (one.train.cut_fraction, one.train.ratio, one.train.options["betas"]) == (
             0.1,
             32,
             (0.7, 0.99),
         )
-        assert round(1 / one.train.layer_decay, 3) == 2.6
-    assert third.train.unfreeze_every and third.train.bptt == 70
+        assert round(1 / one.train.layerwise_lr_decay, 3) == 2.6
+    assert third.train.gradual_unfreezing_steps and third.train.bptt == 70
 
 
 @pytest.mark.parametrize(
@@ -172,19 +176,25 @@ def test_evaluations_settle(before, now, settled):
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (["train.average=0.9"], "average or train.average_after: give one"),
-        (["train.evaluate_every=0"], "goes by evaluations"),
-        (["model.preset=gpt2", "model.settings={}"], "activation is for recurrent layers"),
+        (["train.ema_decay=0.9"], "ema_decay or train.averaging_patience: give one"),
+        (["train.eval_steps=0"], "counts evaluations"),
+        (["model.preset=gpt2", "model.config={}"], "activation is for recurrent layers"),
         (
-            ["model.preset=gpt2", "model.settings={}", "train.bptt=9", *CALM],
+            ["model.preset=gpt2", "model.config={}", "train.bptt=9", *CALM],
             "train.bptt is for recurrent layers",
         ),
     ],
 )
 def test_what_does_not_fit(place, said, why):
     whole = recipe("language-model", place)
-    whole["run"]["folder"] = str(place / "bad")
+    whole["run"]["out"] = str(place / "bad")
     if "model.preset=gpt2" in said:
-        said = [*said, "model.layers=1", "model.width=16", "model.heads=2", "model.context=32"]
+        said = [
+            *said,
+            "model.num_layers=1",
+            "model.hidden_size=16",
+            "model.num_heads=2",
+            "model.context_length=32",
+        ]
     with pytest.raises(gf.GlassformerError, match=why):
         gf.train(whole, said, restart=True)

@@ -85,7 +85,7 @@ if __name__ == "__main__":
         find_objective(name)
     for run in json.loads(Path(sys.argv[1]).read_text()):
         if "like" in run:
-            shutil.copytree(run["like"], run["recipe"]["run"]["folder"])
+            shutil.copytree(run["like"], run["recipe"]["run"]["out"])
         codes = forked(run["world"], partial(train, run))
         if "kill" in run:
             print(codes)

@@ -27,7 +27,7 @@ from glassformer.word_vectors.work import work
 
 ANIMALS, PLACES = ("cat", "dog", "cow"), ("paris", "rome", "oslo")
 
-SMALL = Word2Vec(size=20, window=3, negative=5, epochs=2, sample=1e-2)
+SMALL = Word2Vec(vector_size=20, window=3, negative=5, epochs=2, sample=1e-2)
 compiled = pytest.mark.skipif(kernel() is None, reason="there is no compiler")
 
 
@@ -35,17 +35,17 @@ compiled = pytest.mark.skipif(kernel() is None, reason="there is no compiler")
 @pytest.mark.parametrize("kind", ["skip-gram", "cbow"])
 @pytest.mark.parametrize("negative", [1, 5, 14])
 def test_the_kernel_does_what_the_steps_do(corpus, kind, negative):
-    settings = replace(SMALL, kind=kind, negative=negative, rate=0.1)
+    settings = replace(SMALL, type=kind, negative=negative, learning_rate=0.1)
     corpus = replace(corpus, bounds=corpus.bounds[:81], ids=corpus.ids[: corpus.bounds[80]])
     fast, plain = learn_word2vec(corpus, settings), learn_word2vec(corpus, settings, batch=1)
-    start = learn_word2vec(corpus, replace(settings, rate=1e-9, floor=1e-9))
+    start = learn_word2vec(corpus, replace(settings, learning_rate=1e-9, min_lr=1e-9))
     assert np.abs(fast.table - start.table).max() > 0.02
     np.testing.assert_allclose(fast.table, plain.table, atol=1e-6)
 
 
 @compiled
 def test_glove_in_the_kernel(corpus):
-    counts, settings = cooccurrences(corpus, 5), GloVe(size=20, epochs=3, x_max=50)
+    counts, settings = cooccurrences(corpus, 5), GloVe(vector_size=20, epochs=3, x_max=50)
     fast = learn_glove(corpus.words, counts, settings)
     plain = learn_glove(corpus.words, counts, settings, batch=1)
     np.testing.assert_allclose(fast.table, plain.table, atol=1e-6)
@@ -59,7 +59,7 @@ def test_without_a_compiler_torch_computes(corpus, compiler, monkeypatch, tmp_pa
     native.library.cache_clear()
     try:
         assert kernel() is None
-        found = learn_word2vec(corpus, replace(SMALL, workers=2))
+        found = learn_word2vec(corpus, replace(SMALL, num_workers=2))
         assert found.table.tobytes() == expected.table.tobytes()
     finally:
         native.library.cache_clear()
@@ -86,18 +86,18 @@ def test_cooccurrences_by_brute_force(story, monkeypatch):
 def test_same_seed_same_bytes_and_words_of_a_kind_are_near(corpus, kind):
     def learn(seed):
         if kind == "glove":
-            settings = GloVe(size=16, epochs=60, x_max=20, seed=seed)
+            settings = GloVe(vector_size=16, epochs=60, x_max=20, seed=seed)
             batch = None if kernel() else 8  # torch's usual batches leave too few steps here
             return learn_glove(corpus.words, cooccurrences(corpus, 4), settings, batch=batch)
         batch = 8 if kind in ("softmax", "torch") else None
         settings = Word2Vec(
-            kind=kind if kind == "cbow" else "skip-gram",
-            size=16,
+            type=kind if kind == "cbow" else "skip-gram",
+            vector_size=16,
             window=4,
             negative=0 if kind == "softmax" else 5,
             epochs=4 if batch else 12,
             sample=1e-2,
-            rate=0.15 if batch else 0.1,
+            learning_rate=0.15 if batch else 0.1,
             seed=seed,
         )
         return learn_word2vec(corpus, settings, batch=batch)
@@ -113,7 +113,7 @@ def test_same_seed_same_bytes_and_words_of_a_kind_are_near(corpus, kind):
 
 
 def test_two_workers_learn_too(corpus):
-    vectors = learn_word2vec(corpus, replace(SMALL, workers=2, epochs=30, rate=0.1))
+    vectors = learn_word2vec(corpus, replace(SMALL, num_workers=2, epochs=30, learning_rate=0.1))
     assert vectors.similarity("cat", "dog") > vectors.similarity("cat", "rome") + 0.2
 
 
@@ -155,10 +155,10 @@ def test_ctrl_c_stops_and_leaves_nothing(story, tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"kind": "bag"}, "kind is skip-gram or cbow, not 'bag'"),
-        ({"size": 0}, "size must be 1 or more, not 0"),
+        ({"type": "bag"}, "type is skip-gram or cbow, not 'bag'"),
+        ({"vector_size": 0}, "vector_size must be 1 or more, not 0"),
         ({"negative": -1}, "negative must be 0 or more"),
-        ({"workers": 0}, "workers must be 1 or more"),
+        ({"num_workers": 0}, "num_workers must be 1 or more"),
     ],
 )
 def test_settings_that_make_no_sense(given, said):

@@ -142,14 +142,20 @@ def test_a_recipe_starts_from_vectors(space, tmp_path):
     text.write_text("the king and the Apple\n" * 9)
     write_vectors(file, space)
     recipe = {
-        "model": {"preset": "gpt2", "layers": 1, "heads": 1, "width": 4, "context": 8},
-        "tokenizer": {"kind": "word"},
+        "model": {
+            "preset": "gpt2",
+            "num_layers": 1,
+            "num_heads": 1,
+            "hidden_size": 4,
+            "context_length": 8,
+        },
+        "tokenizer": {"type": "word"},
         "data": {"format": "text", "train": str(text)},
         "objective": {"name": "causal-lm"},
-        "train": {"steps": 1, "batch": 1, "learning_rate": 1e-9},
-        "run": {"folder": str(tmp_path / "run")},
+        "train": {"max_steps": 1, "batch_size": 1, "learning_rate": 1e-9},
+        "run": {"out": str(tmp_path / "run")},
     }
-    recipe["model"]["vectors"] = str(file)
+    recipe["model"]["word_vectors"] = str(file)
     trained = gf.load(gf.train(recipe, reporters=[Heard()]).model)
     assert heard[0] == f"2 rows of the token table start from {file}"
     row = trained.decoder.embed.token.weight[trained.tokenizer.id("king")]

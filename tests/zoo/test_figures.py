@@ -42,7 +42,7 @@ QUICK = [line for line, name in COMMANDS.items() if name == "letters" or "--head
 @pytest.mark.parametrize("line", quick(COMMANDS, *QUICK), ids=lambda line: line.split(" ", 1)[1])
 def test_the_figures_are_reproduced(line, glassformer, monkeypatch):
     monkeypatch.chdir(ROOT)
-    code, shown, said = glassformer(*line.split(), "--json", "--draws", "0")
+    code, shown, said = glassformer(*line.split(), "--json", "--n-resamples", "0")
     assert code == 0, said
     found = {key: one["value"] for key, one in json.loads(shown)["figures"].items()}
     assert any(found == pytest.approx(told, rel=1e-3) for told in told_of(COMMANDS[line]))

@@ -73,7 +73,7 @@ def causal_basis(
     tuned: TunedLens | None = None,
     head: str | None = None,
     targets: Iterable[Text] | None = None,
-    length: int = LENGTH,
+    max_length: int = LENGTH,
     top: int = 8,
     progress: Callable[[int, int], None] | None = None,
 ) -> CausalBasis:
@@ -88,7 +88,7 @@ def causal_basis(
         tuned: A tuned lens to use instead of the logit lens.
         head: The head, by default the first that reads every position.
         targets: One decoder text per text for an encoder-decoder model.
-        length: The maximum number of tokens per window.
+        max_length: The maximum number of tokens per window.
         top: The number of tokens listed for each end of a direction.
         progress: Called with the number of directions found and `count`.
 
@@ -101,7 +101,7 @@ def causal_basis(
     if tuned is not None:
         tuned.check(model, by.name)
     found: list[Tensor] = []
-    for batch in batches(pieces(model, texts, targets, length), TOKENS):
+    for batch in batches(pieces(model, texts, targets, max_length), TOKENS):
         found.append(captured(model, batch, [name])[name].float())
         if sum(map(len, found)) >= ROWS:
             break

@@ -54,7 +54,7 @@ def pieces(
     model: TaskModel,
     texts: Iterable[Text],
     targets: Iterable[Text] | None = None,
-    length: int = LENGTH,
+    max_length: int = LENGTH,
 ) -> Iterator[CorpusPiece]:
     """Yields the model inputs of each text, split into windows; empty texts are skipped.
 
@@ -62,7 +62,7 @@ def pieces(
         model: The model that will read the texts.
         texts: The texts, as `look` accepts them.
         targets: One decoder text per text for an encoder-decoder model.
-        length: The maximum number of tokens per window.
+        max_length: The maximum number of tokens per window.
 
     Yields:
         The pieces in the order of the texts.
@@ -83,7 +83,7 @@ def pieces(
             raise InputError(f"There is a text {number} without a target; give one for each.")
         if isinstance(text, str) and not text.strip():
             continue
-        windows = [(0, text)] if both else _windows(model, text, length)
+        windows = [(0, text)] if both else _windows(model, text, max_length)
         for start, window in windows:
             reading = encode_inputs(model, window, target)
             stacks = {"encoder": reading.encoder, "decoder": reading.decoder}

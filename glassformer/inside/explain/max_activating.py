@@ -80,8 +80,8 @@ def max_activating(
     targets: Iterable[Text] | None = None,
     stack: str = "",
     tensor: str = "ffn_post",
-    length: int = LENGTH,
-    tokens: int = TOKENS,
+    max_length: int = LENGTH,
+    tokens_per_batch: int = TOKENS,
     progress: Callable[[int], None] | None = None,
 ) -> MaxActivating:
     """Finds the `k` texts in which a neuron, or each of several neurons, is most active.
@@ -97,8 +97,8 @@ def max_activating(
         targets: One decoder text per text for an encoder-decoder model.
         stack: "encoder" for the encoder of an encoder-decoder model.
         tensor: Another tensor than the feed-forward neurons, such as `resid_post`.
-        length: The maximum number of tokens per window.
-        tokens: The maximum number of tokens per batch.
+        max_length: The maximum number of tokens per window.
+        tokens_per_batch: The maximum number of tokens per batch.
         progress: Called with the number of texts read.
 
     Returns:
@@ -118,7 +118,7 @@ def max_activating(
         raise ConfigError("Ask for at least one neuron, and one text.")
     best: dict[int, list[Found]] = {one: [] for one in neurons}
     read, last = 0, -1
-    for batch in batches(pieces(model, texts, targets, length), tokens):
+    for batch in batches(pieces(model, texts, targets, max_length), tokens_per_batch):
         values = captured(model, batch, [name])[name].float()
         for one in neurons:
             check_index(one, values.shape[1], "neuron")

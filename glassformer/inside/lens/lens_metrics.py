@@ -56,7 +56,7 @@ def lens_divergence(
         texts: The texts.
         *lenses: Tuned lenses to compare with the logit lens.
         head: The head, as in `tune_lens`.
-        **how: `targets`, `length` and `tokens`, as in `tune_lens`.
+        **how: `targets`, `max_length` and `tokens_per_batch`, as in `tune_lens`.
 
     Returns:
         [lens, stage]: the mean KL(final, stage) in nats for the logit lens and each tuned lens.
@@ -78,7 +78,7 @@ def lens_transfer(
         model: The model.
         texts: The texts.
         tuned: The tuned lens.
-        **how: `targets`, `length` and `tokens`, as in `tune_lens`.
+        **how: `targets`, `max_length` and `tokens_per_batch`, as in `tune_lens`.
 
     Returns:
         [map, stage]: the mean KL(final, stage) in nats.
@@ -104,14 +104,14 @@ def _measured(
     title: str,
     *,
     targets: Iterable[Text] | None = None,
-    length: int = LENGTH,
-    tokens: int = TOKENS,
+    max_length: int = LENGTH,
+    tokens_per_batch: int = TOKENS,
 ) -> NamedTensor:
     """The mean KL(final, stage) in nats, [way, stage]."""
     *stages, last = stage_names(model.spec)
     total = torch.zeros(len(ways), len(stages), dtype=torch.double)
     count = 0
-    for batch in batches(pieces(model, texts, targets, length), tokens):
+    for batch in batches(pieces(model, texts, targets, max_length), tokens_per_batch):
         streams = captured(model, batch, [*stages, last])
         count += len(streams[last])
         for some in spans(len(streams[last]), head):

@@ -43,10 +43,10 @@ class TunedLensSettings:
     """The settings that must be equal to resume a training."""
 
     head: str
-    steps: int
-    tokens: int
-    rate: float
-    length: int
+    max_steps: int
+    tokens_per_batch: int
+    learning_rate: float
+    max_length: int
     seed: int
     pieces: int
 
@@ -58,10 +58,10 @@ def tune_lens(
     targets: Iterable[Text] | None = None,
     head: str | None = None,
     folder: str | Path | None = None,
-    steps: int = 250,
-    tokens: int = TOKENS,
-    rate: float | None = None,
-    length: int = LENGTH,
+    max_steps: int = 250,
+    tokens_per_batch: int = TOKENS,
+    learning_rate: float | None = None,
+    max_length: int = LENGTH,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TunedLens:
@@ -77,10 +77,10 @@ def tune_lens(
         head: The head, by default the first that reads every position.
         folder: The folder to save the lens in. An interrupted training resumes there when called
             again with the same arguments.
-        steps: The number of steps.
-        tokens: The number of tokens per step.
-        rate: Adam's learning rate, by default 1 / width.
-        length: The maximum number of tokens per window.
+        max_steps: The number of steps.
+        tokens_per_batch: The number of tokens per step.
+        learning_rate: Adam's learning rate, by default 1 / width.
+        max_length: The maximum number of tokens per window.
         seed: The random seed.
         progress: Called after each step.
 
@@ -90,13 +90,15 @@ def tune_lens(
     >>> inside.tune_lens(model, texts, folder="model/tuned_lens").facts.divergence
     """
     by, stages = language_head(model, head), stage_names(model.spec)
-    given = list(pieces(model, texts, targets, length))
+    given = list(pieces(model, texts, targets, max_length))
     if not given:
         raise InputError("There is nothing to learn from: no text has a word in it.")
-    rate = 1 / model.spec.last_stack.widths[-1] if rate is None else rate
-    if steps < 1 or tokens < 1 or not rate > 0:
+    learning_rate = 1 / model.spec.last_stack.widths[-1] if learning_rate is None else learning_rate
+    if max_steps < 1 or tokens_per_batch < 1 or not learning_rate > 0:
         raise ConfigError("A lens learns in at least one step, of tokens, at a rate above 0.")
-    settings = TunedLensSettings(by.name, steps, tokens, rate, length, seed, len(given))
+    settings = TunedLensSettings(
+        by.name, max_steps, tokens_per_batch, learning_rate, max_length, seed, len(given)
+    )
     work = Tuning(model, by, stages, settings)
     if folder is not None:
         check_place(Path(folder))
@@ -105,8 +107,8 @@ def tune_lens(
         for batch in work.schedule(given):
             loss = work.step(batch)
             if progress is not None:
-                progress(work.done, steps, loss)
-            if folder is not None and work.done % KEPT == 0 and work.done < steps:
+                progress(work.done, max_steps, loss)
+            if folder is not None and work.done % KEPT == 0 and work.done < max_steps:
                 work.save(Path(folder))
     except KeyboardInterrupt:
         if folder is not None:
@@ -131,7 +133,7 @@ class Tuning:
         device = next(model.parameters()).device
         self.weight = torch.zeros(count, width, width, device=device)
         self.bias = torch.zeros(count, width, device=device)
-        self.optimizer = torch.optim.Adam(self.maps, settings.rate)
+        self.optimizer = torch.optim.Adam(self.maps, settings.learning_rate)
         self.recent = torch.zeros(count, device=device)  # running mean of the divergence per stage
         self.done = self.read = 0  # steps, tokens
 
@@ -149,8 +151,8 @@ class Tuning:
         while True:
             mixed = torch.Generator().manual_seed(self._seed(around))
             order = torch.randperm(len(given), generator=mixed).tolist()
-            for batch in batches((given[i] for i in order), self.settings.tokens):
-                if number == self.settings.steps:
+            for batch in batches((given[i] for i in order), self.settings.tokens_per_batch):
+                if number == self.settings.max_steps:
                     return
                 if number >= self.done:
                     yield batch
@@ -185,9 +187,11 @@ class Tuning:
         return float(losses.mean())
 
     def _move(self, slopes: Sequence[Tensor]) -> None:
-        steps = self.settings.steps
+        steps = self.settings.max_steps
         rising, falling = (self.done + 1) / max(1.0, WARM * steps), (steps - self.done) / steps
-        self.optimizer.param_groups[0]["lr"] = self.settings.rate * min(1.0, rising, falling)
+        self.optimizer.param_groups[0]["lr"] = self.settings.learning_rate * min(
+            1.0, rising, falling
+        )
         for x, slope in zip(self.maps, slopes, strict=True):
             x.grad = slope
         self.optimizer.step()

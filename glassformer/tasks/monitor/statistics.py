@@ -4,8 +4,8 @@ The rule: when a time bucket is complete, the share of each label in it is compa
 in the buckets before it. Two tests must both be significant: Fisher's exact test, which is valid
 for few texts, and a two-proportion t-test whose variance is the observed variance between the
 earlier buckets (at least binomial). The larger of the two p-values counts, with Holm's correction
-over all labels. An alert is raised if it is below `alpha`, the share changed by at least `change`,
-and there were enough texts.
+over all labels. An alert is raised if it is below `alpha`, the share changed by at least
+`min_change`, and there were enough texts.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ class AlertRule:
     """The conditions of an alert."""
 
     alpha: float = 0.001  # the maximum fraction of buckets with a false alarm
-    change: float = 0.05  # the minimum difference of shares
+    min_change: float = 0.05  # the minimum difference of shares
     baseline: int = 28  # the number of earlier buckets with texts to compare with
-    fewest: int = 7  # the minimum number of such buckets
-    texts: int = 30  # the minimum number of texts in a bucket
+    min_buckets: int = 7  # the minimum number of such buckets
+    min_texts: int = 30  # the minimum number of texts in a bucket
 
     def __post_init__(self) -> None:
-        if not 0 < self.alpha < 1 or not 0 <= self.change < 1:
-            raise ConfigError("alpha is between 0 and 1, and change from 0 to below 1.")
-        if not 2 <= self.fewest <= self.baseline or self.texts < 1:
+        if not 0 < self.alpha < 1 or not 0 <= self.min_change < 1:
+            raise ConfigError("alpha is between 0 and 1, and min_change from 0 to below 1.")
+        if not 2 <= self.min_buckets <= self.baseline or self.min_texts < 1:
             raise ConfigError(
-                "A baseline has at least the fewest buckets, those are 2 or more, and texts is at "
+                "baseline must be at least min_buckets, min_buckets at least 2, and min_texts at "
                 "least 1."
             )
 
     def __str__(self) -> str:
         return (
             f"A share jumps when it differs from its share in the {self.baseline} buckets before "
-            f"(at least {self.fewest} with texts) by {self.change:.1%} or more, in a bucket of at "
-            f"least {self.texts} texts, and both Fisher's exact test and a two-proportion t-test "
-            "with the variance between those buckets say so: the larger p-value, after Holm's "
-            f"correction over all labels, is below {self.alpha:g}. So at most {self.alpha:g} of "
-            "the buckets raise a false alarm."
+            f"(at least {self.min_buckets} with texts) by {self.min_change:.1%} or more, in a "
+            f"bucket of at least {self.min_texts} texts, and both Fisher's exact test and a "
+            "two-proportion t-test with the variance between those buckets say so: the larger "
+            f"p-value, after Holm's correction over all labels, is below {self.alpha:g}. So at "
+            f"most {self.alpha:g} of the buckets raise a false alarm."
         )
 
 
@@ -138,7 +138,7 @@ class Shares:
 
     def _alerts(self, bucket: Bucket, earlier: Sequence[Bucket]) -> list[Alert]:
         rule = self.rule
-        if bucket.texts < rule.texts or len(earlier) < rule.fewest:
+        if bucket.texts < rule.min_texts or len(earlier) < rule.min_buckets:
             return []
         sizes = np.array([one.texts for one in earlier], dtype=float)
         chances = []
@@ -150,7 +150,7 @@ class Shares:
         for label, p in zip(self.labels, holm(chances), strict=True):
             before = sum(one.counts[label] for one in earlier)
             share, usual = bucket.share(label), before / total
-            if p < rule.alpha and abs(share - usual) >= rule.change:
+            if p < rule.alpha and abs(share - usual) >= rule.min_change:
                 last = [one for one in earlier[-1].alerts if one.label == label]
                 ongoing = any(one.up == (share > usual) for one in last)
                 numbers = (bucket.counts[label], bucket.texts, before, total, p, ongoing)

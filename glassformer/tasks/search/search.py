@@ -91,8 +91,8 @@ class Index:
         *,
         name: str = "",
         pooling: str | Sequence[str] | None = None,
-        length: int | None = None,
-        kept: Kept = "float16",
+        max_length: int | None = None,
+        vector_dtype: Kept = "float16",
         patterns: Sequence[str] = PATTERNS,
     ) -> Index:
         """Creates an empty index.
@@ -103,26 +103,28 @@ class Index:
             texts: The folder of the texts.
             name: The path from which the model can be loaded again.
             pooling: The pooling modes; the default is the model's own.
-            length: The maximum number of tokens of a passage.
-            kept: The dtype of the stored vectors.
+            max_length: The maximum number of tokens of a passage.
+            vector_dtype: The dtype of the stored vectors.
             patterns: The file name patterns to index.
         """
-        if kept not in ("float16", "float32"):
-            raise ConfigError(f"Vectors are kept as float16 or float32, not {kept!r}.")
+        if vector_dtype not in ("float16", "float32"):
+            raise ConfigError(f"Vectors are kept as float16 or float32, not {vector_dtype!r}.")
         embedder = Embedder.of(model, pooling, normalize=True)
         frame = len(require_tokenizer(model).encode(""))
         room = None if embedder.length is None else embedder.length - frame
-        if length is not None and (length < 1 or (room is not None and length > room)):
-            raise ConfigError(f"A passage has 1 to {room} tokens with this model, not {length}.")
+        if max_length is not None and (max_length < 1 or (room is not None and max_length > room)):
+            raise ConfigError(
+                f"A passage has 1 to {room} tokens with this model, not {max_length}."
+            )
         header = {
             "model": name,
             "fingerprint": fingerprint(model),
             "dtype": dtype_of(model),
             "texts": str(texts_folder(texts).resolve()),
             "patterns": list(patterns),
-            "length": length or min(LENGTH, room or LENGTH),
+            "length": max_length or min(LENGTH, room or LENGTH),
             "width": embedder.width,
-            "kept": kept,
+            "kept": vector_dtype,
             "pooling": embedder.pooling.record(),
         }
         return cls(IndexRows.create(Path(folder), header), model)

@@ -24,12 +24,12 @@ LONGEST_READ = 2**20
 
 
 def train(
-    kind: str,
+    type: str,
     files: str | Path | Sequence[str | Path] = (),
-    size: int = 8000,
+    vocab_size: int = 8000,
     *,
     texts: Iterable[str] = (),
-    special: Mapping[str, str] | None = None,
+    special_tokens: Mapping[str, str] | None = None,
     languages: Sequence[str] = (),
     add_bos: bool = False,
     add_eos: bool = False,
@@ -44,12 +44,12 @@ def train(
     Therefore files with more than `sample` bytes are sampled.
 
     Args:
-        kind: The kind of tokenizer, a key of `trainers.KINDS`.
+        type: The type of tokenizer, a key of `trainers.KINDS`.
         files: Text files in UTF-8.
-        size: The largest number of tokens.
+        vocab_size: The largest number of tokens.
         texts: Further texts.
-        special: Maps roles (bos, eos, unk, sep, pad, cls, mask) to tokens. With cls and sep, texts
-            are framed as BERT frames them.
+        special_tokens: Maps roles (bos, eos, unk, sep, pad, cls, mask) to tokens. With cls and sep,
+            texts are framed as BERT frames them.
         languages: Target languages for translation; each gets a token, `>>fra<<` for "fra".
         add_bos: Whether to put the bos token before each text.
         add_eos: Whether to put the eos token after each text.
@@ -59,34 +59,35 @@ def train(
             everything.
         progress: Whether to show a progress bar.
     """
-    if kind not in KINDS:
-        raise ConfigError(f"There is no tokenizer kind {kind!r}; choose from {', '.join(KINDS)}.")
-    roles = dict(KINDS[kind].special if special is None else special)
+    if type not in KINDS:
+        raise ConfigError(f"There is no tokenizer type {type!r}; choose from {', '.join(KINDS)}.")
+    roles = dict(KINDS[type].special if special_tokens is None else special_tokens)
     codes = [address(language) for language in languages]
     plan = TrainerOptions(
-        size=size,
+        size=vocab_size,
         special=[special_token(token) for token in dict.fromkeys([*roles.values(), *codes])],
         unknown=roles.get("unk"),
         lowercase=lowercase,
         min_frequency=min_frequency,
         progress=progress,
     )
-    check(kind, plan, roles)
+    check(type, plan, roles)
     paths = [Path(files)] if isinstance(files, str | Path) else [Path(path) for path in files]
     source = TrainingTexts(paths, texts, sample)
-    backend, trainer = KINDS[kind].make(plan)
+    backend, trainer = KINDS[type].make(plan)
     try:
         backend.train_from_iterator(iter(source), trainer)
     except Exception as error:
-        if type(error) is not Exception:  # raised by `texts` or a file, not by the library
+        if error.__class__ is not Exception:  # raised by `texts` or a file, not by the library
             raise
         raise ConfigError(
-            f"No {kind} tokenizer of {size} tokens came out ({error}); try a larger size."
+            f"No {type} tokenizer of {vocab_size} tokens came out ({error}); try a larger "
+            "vocab_size."
         ) from None
     if not source.seen or backend.get_vocab_size() <= len(plan.special):
         where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise DataError(f"There is no text to learn from{where}.")
-    backend = KINDS[kind].finish(backend, plan, as_read(source.seen, backend))
+    backend = KINDS[type].finish(backend, plan, as_read(source.seen, backend))
     settings = TokenizerConfig(
         {
             **{f"{role}_token": token for role, token in roles.items()},

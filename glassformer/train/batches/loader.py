@@ -207,8 +207,8 @@ class DataModule:
 def _share(rows: int, rank: int, world: int) -> slice:
     if rows < world:
         raise ConfigError(
-            f"A batch of {rows} rows cannot be shared by {world} processes; raise train.batch (or "
-            "data.tokens), or use fewer."
+            f"A batch of {rows} rows cannot be shared by {world} processes; raise train.batch_size "
+            "(or data.tokens_per_batch), or use fewer."
         )
     return slice(rank * rows // world, (rank + 1) * rows // world)
 
@@ -229,30 +229,30 @@ def make_loader(
     Args:
         settings: The [data] table.
         store: The examples.
-        objective: Collates examples, and gives the default arrangement.
+        objective: Collates examples, and gives the default batching.
         context: The model's context length: the default length of rows.
         seed: Seed of the order and of random choices.
         batch: Rows of a micro-batch over all processes.
         accumulate: Micro-batches per step.
         ahead: Number of steps to prepare in advance.
     """
-    arrange = settings.arrange or objective.arrange
-    rows = make_rows(settings, store, objective, arrange, context, seed, batch)
+    batching = settings.batching or objective.batching
+    rows = make_rows(settings, store, objective, batching, context, seed, batch)
     order: Order
-    if arrange == "buckets":
-        assert settings.tokens is not None
+    if batching == "bucket":
+        assert settings.tokens_per_batch is not None
         order = (
-            Bucketed(store.lengths(), settings.tokens, seed)
-            if settings.shapes is None
+            Bucketed(store.lengths(), settings.tokens_per_batch, seed)
+            if settings.max_batch_shapes is None
             else Even(
                 store.lengths(),
-                settings.tokens,
+                settings.tokens_per_batch,
                 seed,
-                settings.shapes,
+                settings.max_batch_shapes,
                 {name: store.lengths_of(name) for name in objective.fields},
             )
         )
-    elif arrange == "varying":
+    elif batching == "variable-bptt":
         order = InTurn(rows.count, batch, seed)
     elif kinds := objective.kinds(store.lengths_of):
         order = Shared(kinds, batch, seed)
@@ -265,24 +265,26 @@ def make_rows(
     settings: DataSettings,
     store: MemmapDataset,
     objective: Objective,
-    arrange: str,
+    batching: str,
     context: int | None,
     seed: int,
     batch: int,
 ) -> RowSource:
-    """Returns the rows of an arrangement such as "stream" or "pack"."""
-    length, across = settings.length or context, settings.across
-    if arrange in ("single", "buckets"):
+    """Returns the rows of a batching such as "concatenate" or "pack"."""
+    length, across = settings.sequence_length or context, settings.attend_across_documents
+    if batching in ("pad", "bucket"):
         return SingleRows(store)
     if length is None:
         raise ConfigError(
-            f'data.arrange = "{arrange}" needs a length of rows, and this model has no limit of '
-            "its own; say data.length."
+            f'data.batching = "{batching}" needs a length of rows, and this model has no limit of '
+            "its own; say data.sequence_length."
         )
     beyond = objective.beyond
-    if arrange == "pack":
-        return PackedRows(store, length, seed, beyond=beyond, cut=objective.arrange == "stream")
+    if batching == "pack":
+        return PackedRows(
+            store, length, seed, beyond=beyond, cut=objective.batching == "concatenate"
+        )
     options: dict[str, Any] = {"beyond": beyond, "before": objective.before, "across": across}
-    if arrange == "varying":
+    if batching == "variable-bptt":
         return VaryingRows(store, length, seed, batch=batch, most=context, **options)
     return StreamRows(store, length, seed, **options)

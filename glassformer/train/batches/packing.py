@@ -79,7 +79,7 @@ class StreamRows(RowSource):
         before: int = 0,
         across: bool = False,
     ) -> None:
-        _check_parallel(store, "stream")
+        _check_parallel(store, "concatenate")
         total = store.size
         if total <= beyond:
             raise DataError(f"The data has {total} tokens in all, too few to learn from; add text.")
@@ -188,7 +188,7 @@ class PackedRows(RowSource):
         if longest > capacity and not cut:
             raise ConfigError(
                 f"An example of {longest:,} tokens does not fit rows of {capacity:,}; raise "
-                "data.length, or let the objective cut texts shorter."
+                "data.sequence_length, or let the objective cut texts shorter."
             )
         windows = np.maximum(1, -(-(ends - starts - beyond) // length))
         which = np.arange(windows.sum()) - np.repeat(np.cumsum(windows) - windows, windows)
@@ -258,9 +258,9 @@ def _joined(parts: list[Example]) -> Example:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _check_parallel(store: MemmapDataset, arrangement: str) -> None:
+def _check_parallel(store: MemmapDataset, batching: str) -> None:
     if not store.parallel:
         raise ConfigError(
-            f'data.arrange = "{arrangement}" joins examples token by token, and this objective has '
-            'several lengths in one; choose "single" or "buckets".'
+            f'data.batching = "{batching}" joins examples token by token, and this objective has '
+            'several lengths in one; choose "pad" or "bucket".'
         )

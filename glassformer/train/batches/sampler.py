@@ -244,8 +244,8 @@ def _cut(sizes: Numbers, bins: Numbers, tokens: int, longest: int) -> Numbers:
     """
     if longest > tokens:
         raise ConfigError(
-            f"An example of {longest:,} tokens does not fit a batch of data.tokens = {tokens:,}; "
-            "raise it, or let the objective cut texts shorter."
+            f"An example of {longest:,} tokens does not fit a batch of data.tokens_per_batch = "
+            f"{tokens:,}; raise it, or let the objective cut texts shorter."
         )
     cuts, start, fitting = [0], 0, 1
     for size, begin, end in zip(sizes, bins[:-1], bins[1:], strict=True):

@@ -37,8 +37,8 @@ VERSION = 1
 """Version of the file format and of the readers; a new one invalidates all caches."""
 
 READING = (
-    *("format", "encoding", "on_error", "columns", "documents"),
-    *("names", "delimiter", "quotes", "word", "tag"),
+    *("format", "encoding", "on_error", "columns", "document_boundary"),
+    *("column_names", "delimiter", "quoting", "word_column", "tag_column"),
 )
 """Settings that affect what is stored."""
 
@@ -62,6 +62,7 @@ def prepare(
     cache: str | Path,
     *,
     about: Mapping[str, Any],
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> MemmapDataset:
     """Returns the examples of a split, prepared now or taken from the cache.
@@ -70,14 +71,15 @@ def prepare(
 
     Args:
         settings: The [data] table.
-        split: "train", "valid" or "test".
+        split: "train", "validation" or "test".
         objective: Converts records to examples.
         cache: Folder of the cache.
         about: Everything else that affects what the objective makes of a record, as JSON values:
             its name and options, the tokenizer's fingerprint, the model's context length.
+        seed: Determines the held-out records if `settings.validation` is a fraction.
         progress: Called with the bytes done and the total.
     """
-    records = Records(settings, split)
+    records = Records(settings, split, seed)
     contents = _about(records, objective, about)
     key = hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
     folder = Path(cache) / f"{split}-{key}"
@@ -98,6 +100,9 @@ def _about(records: Records, objective: Objective, about: Mapping[str, Any]) -> 
         "version": VERSION,
         "files": [[path, stat.st_size, stat.st_mtime_ns] for path, stat in files],
         "reading": {name: settings[name] for name in READING},
+        "held_out": [records.settings.held_out, records.split, records.seed]
+        if records.settings.held_out
+        else None,
         "fields": {name: np.dtype(kind).name for name, kind in objective.fields.items()},
         "about": about,
     }
@@ -125,7 +130,7 @@ def _write(
 def _prepared(records: Records, objective: Objective) -> Iterator[tuple[int, ExampleBlock]]:
     """Yields blocks in the order of the records, each with the number of bytes read so far."""
     skip = records.settings.on_error == "skip"
-    wanted = records.settings.processes or _cores()
+    wanted = records.settings.num_workers or _cores()
     processes = min(wanted, records.total // WORTH_A_PROCESS)
     shared = packed(objective) if processes > 1 else None
     if shared is None:

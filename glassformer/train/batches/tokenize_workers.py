@@ -97,7 +97,7 @@ class TokenizeWorker:
         except (EOFError, OSError, pickle.UnpicklingError):
             raise GlassformerError(
                 "A process that prepares the data has died, maybe for want of memory; try fewer "
-                "with data.processes."
+                "with data.num_workers."
             ) from None
         if isinstance(answer, ExampleBlock):
             return answer

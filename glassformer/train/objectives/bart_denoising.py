@@ -31,16 +31,16 @@ from glassformer.train.objectives.whole_words import Vocabulary
 class Denoising(Objective):
     """BART's denoising; the corruptions are applied in this order, and 0 disables one.
 
-    - `permute`: the probability that a text's sentences are shuffled.
-    - `rotate`: the probability that it is rotated to begin with a random token.
-    - `delete`: the fraction of tokens that are deleted.
-    - `infill`: the fraction that is masked in spans, each replaced by one mask. Span lengths are
-      Poisson distributed with the mean `span`; an empty span is a mask that hides nothing. With
-      `whole_words` they are counted in words.
-    - `mask`: the fraction that is masked token by token.
+    - `sentence_permutation`: the probability that a text's sentences are shuffled.
+    - `document_rotation`: the probability that it is rotated to begin with a random token.
+    - `token_deletion`: the fraction of tokens that are deleted.
+    - `text_infilling`: the fraction that is masked in spans, each replaced by one mask. Span
+      lengths are Poisson distributed with the mean `mean_span_length`; an empty span is a mask that
+      hides nothing. With `whole_word_mask` they are counted in words.
+    - `token_masking`: the fraction that is masked token by token.
 
-    The defaults are those of the published model. Texts are split into pieces of `length` tokens,
-    and sentences end at a period, a question mark or an exclamation mark.
+    The defaults are those of the published model. Texts are split into pieces of `max_length`
+    tokens, and sentences end at a period, a question mark or an exclamation mark.
     """
 
     pipeline_tag = "text2text-generation"
@@ -52,32 +52,38 @@ class Denoising(Objective):
         self,
         model: Model,
         *,
-        length: int | None = None,
-        permute: float = 1.0,
-        rotate: float = 0.0,
-        delete: float = 0.0,
-        infill: float = 0.3,
-        span: float = 3.0,
-        whole_words: bool = True,
-        mask: float = 0.0,
+        max_length: int | None = None,
+        sentence_permutation: float = 1.0,
+        document_rotation: float = 0.0,
+        token_deletion: float = 0.0,
+        text_infilling: float = 0.3,
+        mean_span_length: float = 3.0,
+        whole_word_mask: bool = True,
+        token_masking: float = 0.0,
     ) -> None:
         super().__init__()
         require_head(model, "lm", "denoising", "a class such as BartForConditionalGeneration")
         self.start = Start(model)
         self.frame = TextFrame(tokenizer_of(model))
-        self.length = length_of(model, length)
-        shares = {"permute": permute, "rotate": rotate, "delete": delete, "infill": infill}
-        for name, share in {**shares, "mask": mask}.items():
+        self.length = length_of(model, max_length)
+        shares = {
+            "sentence_permutation": sentence_permutation,
+            "document_rotation": document_rotation,
+            "token_deletion": token_deletion,
+            "text_infilling": text_infilling,
+        }
+        for name, share in {**shares, "token_masking": token_masking}.items():
             if not 0 <= share <= 1:
                 raise ConfigError(f"{name} = {share} must lie between 0 and 1.")
         special = self.frame.tokenizer.special
-        if (mask or infill) and "mask" not in special:
+        if (token_masking or text_infilling) and "mask" not in special:
             raise UnsupportedError(
                 "The tokenizer has no mask token; give it one, or set infill and mask to 0."
             )
         self.mask_token = special.get("mask", 0)
-        self.permute, self.rotate, self.delete = permute, rotate, delete
-        self.infill, self.span, self.whole_words, self.mask = infill, span, whole_words, mask
+        self.permute, self.rotate = sentence_permutation, document_rotation
+        self.delete, self.mask = token_deletion, token_masking
+        self.infill, self.span, self.whole_words = text_infilling, mean_span_length, whole_word_mask
         self.vocabulary = Vocabulary(self.frame.tokenizer)
         self.weights = {"lm": 1.0}
 

@@ -35,39 +35,45 @@ class CausalLM(Objective):
 
     Documents that share a row do not see each other.
 
-    With `memory`, that many tokens before the row are read first, without gradients, and are cached
-    as the model's spec says (Transformer-XL). They are read again for every row, so that a run
-    needs no state of its own to resume exactly.
+    With `memory_length`, that many tokens before the row are read first, without gradients, and are
+    cached as the model's spec says (Transformer-XL). They are read again for every row, so that a
+    run needs no state of its own to resume exactly.
 
     Auxiliary heads on inner layers and for tokens further ahead are used in early training (Al-Rfou
     et al., 2018): the loss of a head on layer l of n (counted from 1) counts until l/2n of training
     is done.
 
-    `activation` and `temporal` are AWD-LSTM's regularizers (Merity et al., 2017, 4.6) for recurrent
-    layers: they keep the outputs of the last layer small and, before dropout, similar from token to
-    token. They are means over tokens and dimensions, and are not part of evaluation losses.
+    `activation_regularization` and `temporal_regularization` are AWD-LSTM's regularizers (Merity et
+    al., 2017, 4.6) for recurrent layers: they keep the outputs of the last layer small and, before
+    dropout, similar from token to token. They are means over tokens and dimensions, and are not
+    part of evaluation losses.
     """
 
     pipeline_tag = "text-generation"
     usage = GENERATE
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
-    arrange = "stream"
+    batching = "concatenate"
     beyond = 1
 
     def __init__(
-        self, model: Model, *, memory: int = 0, activation: float = 0.0, temporal: float = 0.0
+        self,
+        model: Model,
+        *,
+        memory_length: int = 0,
+        activation_regularization: float = 0.0,
+        temporal_regularization: float = 0.0,
     ) -> None:
         super().__init__()
         self.frame = TextFrame(tokenizer_of(model))
-        self.before = memory
+        self.before = memory_length
         self.separates = (
             not model.spec.last_stack.empty_memory_slots
         )  # otherwise a memory is always present
         self.heads = {head.name: head for head in heads_of(model)}
         self.layers = len(model.spec.last_stack.order)
         self.weights = {name: head.loss_weight for name, head in self.heads.items()}
-        own = {"activation": activation, "temporal": temporal}
+        own = {"activation": activation_regularization, "temporal": temporal_regularization}
         self.calm = {part: weight for part, weight in own.items() if weight}
         self.weights |= self.calm
         self.width = model.spec.last_stack.out_width

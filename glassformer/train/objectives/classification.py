@@ -36,9 +36,9 @@ from glassformer.train.objectives.usage_example import UsageExample
 class ClassificationObjective(SequenceLevelObjective):
     """Classification with columns `text`, optionally `pair`, and `label`.
 
-    The label is one of the model's; the loss is the cross-entropy. With `several`, a text has any
-    number of independent labels (binary cross-entropy): the column `labels` is a list, or a string
-    separated by commas.
+    The label is one of the model's; the loss is the cross-entropy. With `multi_label`, a text has
+    any number of independent labels (binary cross-entropy): the column `labels` is a list, or a
+    string separated by commas.
     """
 
     pipeline_tag = "text-classification"
@@ -51,19 +51,19 @@ class ClassificationObjective(SequenceLevelObjective):
         model: Model,
         *,
         labels: tuple[str, ...] = (),
-        several: bool = False,
-        smoothing: float = 0.0,
-        length: int | None = None,
+        multi_label: bool = False,
+        label_smoothing: float = 0.0,
+        max_length: int | None = None,
         head: str = "classify",
     ) -> None:
         super().__init__()
         such = "a class such as BertForSequenceClassification"
         require_head(model, head, "classification", such)
-        self.texts = TextEncoder(model, length)
+        self.texts = TextEncoder(model, max_length)
         self.labels = Labels(model, head, labels)
-        self.several, self.smoothing, self.head = several, smoothing, head
+        self.several, self.smoothing, self.head = multi_label, label_smoothing, head
         self.weights = {head: 1.0}
-        kind = SEVERAL if several else SINGLE
+        kind = SEVERAL if multi_label else SINGLE
         model.config["problem_type"] = kind  # for other programs that read the folder
         if len(model.spec.heads) > 1:  # each may be of another kind
             keep(model, head, problem_type=kind)
@@ -80,7 +80,7 @@ class ClassificationObjective(SequenceLevelObjective):
         if not self.several and len(names) != 1:
             raise DataError(
                 f"{record.get('where', 'A record')} has {len(names)} labels where one is wanted; "
-                "say objective.several = true if a text may have any number."
+                "say objective.multi_label = true if a text may have any number."
             )
         label = np.array([self.labels.id(name, record) for name in names], dtype=np.int32)
         yield {**self.texts.example(record, *text_and_pair(record)), "label": label}

@@ -45,7 +45,7 @@ class Continuation(SequenceLevelObjective):
     separator, the target and the end token. The loss is over the target and its end.
 
     The separator is a token or a text; by default the tokenizer's own, or else a line break. With
-    `both_ways`, every token of the source attends to all of it (a prefix language model). If a row
+    `prefix_lm`, every token of the source attends to all of it (a prefix language model). If a row
     is too long, the beginning of its source is cut first. These settings are saved with the model,
     for `translate` and `summarize`.
     """
@@ -61,9 +61,9 @@ class Continuation(SequenceLevelObjective):
         model: Model,
         *,
         separator: str | None = None,
-        smoothing: float = 0.0,
-        both_ways: bool = False,
-        length: int | None = None,
+        label_smoothing: float = 0.0,
+        prefix_lm: bool = False,
+        max_length: int | None = None,
         head: str = "lm",
     ) -> None:
         super().__init__()
@@ -75,18 +75,18 @@ class Continuation(SequenceLevelObjective):
             )
         self.tokenizer = tokenizer_of(model)
         self.ahead = PrefetchEncoder(self.tokenizer)
-        self.length = length_of(model, length) + 1
+        self.length = length_of(model, max_length) + 1
         self.start = start_ids(self.tokenizer)
         self.separator = separator_ids(self.tokenizer, separator)
         end = self.tokenizer.special.get("eos", model.spec.tokens.eos)
         self.end = [] if end is None else [end]
-        self.smoothing, self.both_ways, self.head = smoothing, both_ways, head
+        self.smoothing, self.both_ways, self.head = label_smoothing, prefix_lm, head
         self.weights = {head: 1.0}
         keep_layout(
             model,
             separator=self.separator,
             length=self.length - 1,
-            both_ways=both_ways or None,
+            both_ways=prefix_lm or None,
             eos_token_id=end,
         )
 

@@ -43,8 +43,8 @@ class Contrastive(SequenceLevelObjective):
     finding a positive's text, and the mean of both counts.
 
     Texts that occur twice in a batch are not negatives of each other. A batch is one micro-batch of
-    one process: more processes or `train.accumulate` add no negatives. `pooling` is saved with the
-    model and defines how `embed` computes its vectors, which have length 1.
+    one process: more processes or `train.gradient_accumulation_steps` add no negatives. `pooling`
+    is saved with the model and defines how `embed` computes its vectors, which have length 1.
     """
 
     usage = UsageExample("embed", ("A dog barks.",), ".shape")
@@ -58,15 +58,15 @@ class Contrastive(SequenceLevelObjective):
         pooling: str = "mean",
         temperature: float = 0.05,
         symmetric: bool = False,
-        length: int | None = None,
+        max_length: int | None = None,
     ) -> None:
         super().__init__()
         if temperature <= 0:
             raise ConfigError(f"The temperature must be above 0, not {temperature}.")
         require_text(model)
-        self.texts = TextEncoder(model, length)
+        self.texts = TextEncoder(model, max_length)
         self.temperature, self.symmetric = temperature, symmetric
-        self.pooling = Pooling(modes=(pooling,), normalize=True, length=length)
+        self.pooling = Pooling(modes=(pooling,), normalize=True, length=max_length)
         self.weights = {PART: 1.0}
         model.pooling = self.pooling
 

@@ -30,18 +30,18 @@ from glassformer.train.objectives.text_inputs import IGNORED
 
 @objective("distillation")
 class Distillation(SequenceLevelObjective):
-    """Distillation around another objective: `task` is its name, `settings` are its options.
+    """Distillation around another objective: `task` is its name, `task_options` are its options.
 
     The data and metrics of the task are used, and wherever it has a target, the teacher's
     prediction is a second target.
 
-    The loss is the sum of the task's loss (times `hard`; 0 uses the teacher alone), the divergence
-    of softened predictions (times `soft`), the squared distance of hidden states (times `hidden`)
-    and their cosine distance (times `cosine`). Hidden states are the last ones or, with `layers`
-    "all", those of every layer, compared to the teacher's layer at the same relative depth; if the
-    widths differ, a learned matrix projects one to the other. With `until`, the weights of the
-    hidden states fall to 0 over that fraction of training: they guide the beginning, and the
-    predictions count in the end.
+    The loss is the sum of the task's loss (times `hard_weight`; 0 uses the teacher alone), the
+    divergence of softened predictions (times `soft_weight`), the squared distance of hidden states
+    (times `hidden_weight`) and their cosine distance (times `cosine_weight`). Hidden states are the
+    last ones or, with `match_layers` "all", those of every layer, compared to the teacher's layer
+    at the same relative depth; if the widths differ, a learned matrix projects one to the other.
+    With `hidden_until`, the weights of the hidden states fall to 0 over that fraction of training:
+    they guide the beginning, and the predictions count in the end.
 
     The teacher is a folder that `gf.load` reads. It is neither trained nor saved with the run.
     """
@@ -52,40 +52,42 @@ class Distillation(SequenceLevelObjective):
         *,
         teacher: str,
         task: str,
-        settings: Mapping[str, Any] | None = None,
+        task_options: Mapping[str, Any] | None = None,
         temperature: float = 2.0,
         loss: Literal["kl", "cross-entropy"] = "kl",
-        hard: float = 0.5,
-        soft: float = 0.5,
-        hidden: float = 0.0,
-        cosine: float = 0.0,
-        layers: Literal["last", "all"] = "last",
-        until: float | None = None,
-        length: int | None = None,
+        hard_weight: float = 0.5,
+        soft_weight: float = 0.5,
+        hidden_weight: float = 0.0,
+        cosine_weight: float = 0.0,
+        match_layers: Literal["last", "all"] = "last",
+        hidden_until: float | None = None,
+        max_length: int | None = None,
     ) -> None:
         super().__init__()
-        if until is not None and not 0 < until <= 1:
-            raise ConfigError(f"objective.until is a share of training, not {until}.")
+        if hidden_until is not None and not 0 < hidden_until <= 1:
+            raise ConfigError(f"objective.hidden_until is a share of training, not {hidden_until}.")
         if loss not in ("kl", "cross-entropy"):
             raise ConfigError(f'objective.loss is "kl" or "cross-entropy", not {loss!r}.')
-        if layers not in ("last", "all"):
-            raise ConfigError(f'objective.layers is "last" or "all", not {layers!r}.')
-        self.task = make_objective(task, model, settings or {}, length)
+        if match_layers not in ("last", "all"):
+            raise ConfigError(f'objective.match_layers is "last" or "all", not {match_layers!r}.')
+        self.task = make_objective(task, model, task_options or {}, max_length)
         if self.task.before:
             raise ConfigError("A teacher has no memory of the row before; leave it out.")
-        self.arrange, self.beyond = self.task.arrange, self.task.beyond
+        self.batching, self.beyond = self.task.batching, self.task.beyond
         self.others = self.task.others
         self.head = next(iter(self.task.weights))  # loss parts are named by their heads
-        self.temperature, self.loss, self.hard = temperature, loss, hard
+        self.temperature, self.loss, self.hard = temperature, loss, hard_weight
         net = load(teacher).requires_grad_(False)
         _check(model, net, self.head)
         self._teacher = (net,)  # in a tuple, so that it is no submodule: not trained, not saved
         self.writes = model.spec.decoder is not None
-        self.states = States(model, net, layers) if hidden or cosine else None
-        own = {"soft": soft, "hidden": hidden, "cosine": cosine}
-        weights = {part: hard * weight for part, weight in self.task.weights.items() if hard}
+        self.states = States(model, net, match_layers) if hidden_weight or cosine_weight else None
+        own = {"soft": soft_weight, "hidden": hidden_weight, "cosine": cosine_weight}
+        weights = {
+            part: hard_weight * weight for part, weight in self.task.weights.items() if hard_weight
+        }
         self._weights = weights | {part: weight for part, weight in own.items() if weight}
-        self.until, self.share = until, 1.0
+        self.until, self.share = hidden_until, 1.0
 
     @property
     def fields(self) -> Mapping[str, type[np.generic]]:  # type: ignore[override]

@@ -58,11 +58,11 @@ class ExtractiveQA(SequenceLevelObjective):
     object with a list of each) and optionally `impossible` (or `is_impossible`) and `id`. The first
     answer is the target; all count as correct in evaluation.
 
-    A window has at most `length` tokens and advances by `stride` tokens of the context (128, or
-    half of what fits); at most `question` tokens of the question are kept. If a window lacks the
-    answer, or there is none, the target is the CLS token, or the first token if there is no CLS
-    token. A predicted answer has at most `longest` tokens; with `impossible`, the prediction may
-    also be that there is none.
+    A window has at most `max_length` tokens and advances by `stride` tokens of the context (128, or
+    half of what fits); at most `max_question_length` tokens of the question are kept. If a window
+    lacks the answer, or there is none, the target is the CLS token, or the first token if there is
+    no CLS token. A predicted answer has at most `max_answer_length` tokens; with `allow_no_answer`,
+    the prediction may also be that there is none.
     """
 
     pipeline_tag = "question-answering"
@@ -82,22 +82,22 @@ class ExtractiveQA(SequenceLevelObjective):
         self,
         model: Model,
         *,
-        length: int | None = None,
+        max_length: int | None = None,
         stride: int | None = None,
-        question: int = 64,
-        longest: int = 30,
-        impossible: bool = False,
+        max_question_length: int = 64,
+        max_answer_length: int = 30,
+        allow_no_answer: bool = False,
         head: str = "span",
     ) -> None:
         super().__init__()
         require_head(model, head, "span", "a class such as BertForQuestionAnswering")
-        self.texts = TextEncoder(model, length)
-        self.stride, self.question, self.longest = stride, question, longest
-        self.impossible, self.head = impossible, head
+        self.texts = TextEncoder(model, max_length)
+        self.stride, self.question, self.longest = stride, max_question_length, max_answer_length
+        self.impossible, self.head = allow_no_answer, head
         self.weights = {head: 1.0}
-        if length is not None:
-            keep(model, head, length=length)
-        if impossible:
+        if max_length is not None:
+            keep(model, head, length=max_length)
+        if allow_no_answer:
             keep(model, head, threshold=0.0)
 
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:

@@ -35,7 +35,7 @@ from glassformer.train.objectives.usage_example import UsageExample
 class MaskedLM(Objective):
     """Masked language modeling as in BERT and RoBERTa.
 
-    Texts are split into pieces of at most `length` tokens, each with the tokenizer's special
+    Texts are split into pieces of at most `max_length` tokens, each with the tokenizer's special
     tokens; see `Masks` for the other options.
     """
 
@@ -43,9 +43,11 @@ class MaskedLM(Objective):
     usage: ClassVar[UsageExample | None] = UsageExample("fill", ("The ___ is here.",), ".text")
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
-    arrange = "pack"
+    batching = "pack"
 
-    def __init__(self, model: Model, *, length: int | None = None, masks: Masks = MASKS) -> None:
+    def __init__(
+        self, model: Model, *, max_length: int | None = None, masks: Masks = MASKS
+    ) -> None:
         super().__init__()
         require_head(model, "lm", "masked-lm", "a class such as BertForMaskedLM")
         if model.spec.decoder is not None:
@@ -54,7 +56,7 @@ class MaskedLM(Objective):
                 "token; masks are for encoders such as BertForMaskedLM."
             )
         self.frame = TextFrame(tokenizer_of(model))
-        self.length = length_of(model, length)
+        self.length = length_of(model, max_length)
         self.masking = Masking(self.frame.tokenizer, masks)
         self.weights = {"lm": 1.0}
 

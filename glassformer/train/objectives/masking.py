@@ -17,27 +17,28 @@ from glassformer.train.objectives.whole_words import Vocabulary
 class Masks:
     """Options of masking.
 
-    A fraction `probability` of all tokens except special ones is predicted, at least one and at
-    most `most`. Of these, a fraction `masked` is replaced by the mask token and a fraction `random`
-    by a random token; the rest is unchanged.
+    A fraction `mlm_probability` of all tokens except special ones is predicted, at least one and at
+    most `max_predictions`. Of these, a fraction `mask_replace_prob` is replaced by the mask token
+    and a fraction `random_replace_prob` by a random token; the rest is unchanged.
 
-    With `static`, a text has that many fixed masks, seeded by its own tokens, of which one is drawn
-    each time. `whole_words` masks all tokens of a word, or none.
+    With `num_static_masks`, a text has that many fixed masks, seeded by its own tokens, of which
+    one is drawn each time. `whole_word_mask` masks all tokens of a word, or none.
     """
 
-    probability: float = 0.15
-    masked: float = 0.8
-    random: float = 0.1
-    whole_words: bool = False
-    static: int = 0
-    most: int | None = None
+    mlm_probability: float = 0.15
+    mask_replace_prob: float = 0.8
+    random_replace_prob: float = 0.1
+    whole_word_mask: bool = False
+    num_static_masks: int = 0
+    max_predictions: int | None = None
 
     def __post_init__(self) -> None:
-        shares = (self.masked, self.random)
-        if not 0 < self.probability < 1 or min(shares) < 0 or sum(shares) > 1:
+        shares = (self.mask_replace_prob, self.random_replace_prob)
+        if not 0 < self.mlm_probability < 1 or min(shares) < 0 or sum(shares) > 1:
             raise ConfigError(
-                f"probability = {self.probability} must lie between 0 and 1, and masked = "
-                f"{self.masked} and random = {self.random} be shares that are at most 1 together."
+                f"mlm_probability = {self.mlm_probability} must lie between 0 and 1, and "
+                f"mask_replace_prob = {self.mask_replace_prob} and random_replace_prob = "
+                f"{self.random_replace_prob} must be at most 1 together."
             )
 
 
@@ -61,8 +62,10 @@ class Masking:
     ) -> tuple[Ids, Ids]:
         """Returns the masked tokens, and the targets (IGNORED where there is none)."""
         tokens, masks = tokens.astype(np.int64), self.masks
-        if masks.static:
-            rng = np.random.default_rng([crc32(tokens.tobytes()), int(rng.integers(masks.static))])
+        if masks.num_static_masks:
+            rng = np.random.default_rng(
+                [crc32(tokens.tobytes()), int(rng.integers(masks.num_static_masks))]
+            )
         chosen = self.choose(tokens, rng, documents)
         targets = np.full_like(tokens, IGNORED)
         targets[chosen] = tokens[chosen]
@@ -70,9 +73,13 @@ class Masking:
         any_token = rng.choice(self.vocabulary.ordinary, len(chosen))
         shown = tokens.copy()
         shown[chosen] = np.where(
-            fate < masks.masked,
+            fate < masks.mask_replace_prob,
             self.mask,
-            np.where(fate < masks.masked + masks.random, any_token, tokens[chosen]),
+            np.where(
+                fate < masks.mask_replace_prob + masks.random_replace_prob,
+                any_token,
+                tokens[chosen],
+            ),
         )
         return shown, targets
 
@@ -82,9 +89,9 @@ class Masking:
         The fractional part of their number is rounded at random, so that the rate holds on average.
         """
         places = np.flatnonzero(~self.vocabulary.special[tokens])
-        count = max(1, int(self.masks.probability * len(places) + rng.random()))
-        count = min(count, len(places), self.masks.most or len(places))
-        if not self.masks.whole_words:
+        count = max(1, int(self.masks.mlm_probability * len(places) + rng.random()))
+        count = min(count, len(places), self.masks.max_predictions or len(places))
+        if not self.masks.whole_word_mask:
             return rng.permutation(places)[:count]
         word = np.cumsum(self.vocabulary.starts(tokens, documents))[places]
         _, first, sizes = np.unique(word, return_index=True, return_counts=True)

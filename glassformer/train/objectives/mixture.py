@@ -41,7 +41,7 @@ class Mixture(SequenceLevelObjective):
     """
 
     def __init__(
-        self, model: Model, *, parts: tuple[Mapping[str, Any], ...], length: int | None = None
+        self, model: Model, *, parts: tuple[Mapping[str, Any], ...], max_length: int | None = None
     ) -> None:
         super().__init__()
         if not parts:
@@ -53,7 +53,7 @@ class Mixture(SequenceLevelObjective):
         for key, options in zip(keys, map(dict, parts), strict=True):
             name, weight = str(options.pop("name", "")), float(options.pop("weight", 1.0))
             rates.append(float(options.pop("rate", 1.0)))
-            made[key] = make_objective(name, model, options, length)
+            made[key] = make_objective(name, model, options, max_length)
             self.weights |= {f"{key}{AT}{p}": weight * w for p, w in made[key].weights.items()}
         if min(rates) < 0 or not sum(rates):
             raise ConfigError("The rates of a mixture are 0 or more, and not all 0.")
@@ -71,7 +71,7 @@ class Mixture(SequenceLevelObjective):
             raise ConfigError("The rows of a mixture have no memory of the row before.")
         self.rates = np.array(rates) / sum(rates)
         self._shares: dict[tuple[str, ...], NDArray[np.float64]] = {}
-        self.length = length_of(model, length)
+        self.length = length_of(model, max_length)
 
     @cached_property
     def fields(self) -> Mapping[str, type[np.generic]]:  # type: ignore[override]
@@ -106,7 +106,7 @@ class Mixture(SequenceLevelObjective):
     def _prepared(self, part: Objective, record: Record) -> Iterable[Example]:
         """Yields examples of a part; those of stream objectives are cut into separate rows."""
         for example in part.prepare(record):
-            if part.arrange != "stream":
+            if part.batching != "concatenate":
                 yield example
                 continue
             size = self.length + part.beyond

@@ -41,10 +41,12 @@ class MultipleChoice(SequenceLevelObjective):
 
     fields: ClassVar = {**TEXT, "lengths": np.int32, "label": np.int32}
 
-    def __init__(self, model: Model, *, length: int | None = None, head: str = "choose") -> None:
+    def __init__(
+        self, model: Model, *, max_length: int | None = None, head: str = "choose"
+    ) -> None:
         super().__init__()
         require_head(model, head, "multiple-choice", "a class such as BertForMultipleChoice")
-        self.texts = TextEncoder(model, length)
+        self.texts = TextEncoder(model, max_length)
         self.head = head
         self.weights = {head: 1.0}
 

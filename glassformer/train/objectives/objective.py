@@ -56,7 +56,7 @@ class Objective(nn.Module, ABC):
     pipeline_tag: ClassVar[str | None] = None  # the hub's name of the task, for the model card
     usage: ClassVar[UsageExample | None] = None  # how to use a trained model, for the model card
     weights: dict[str, float]  # by the name of the loss part
-    arrange: str = "single"  # how examples become rows, unless data.arrange is given
+    batching: str = "pad"  # how examples become rows, unless data.batching is given
     before: int = 0  # number of tokens before a row that are added to it as "before"
     beyond: int = 0  # number of tokens that a row has beyond those the network reads, as targets
     few_shapes: bool = False  # whether to pad rows to one of a few lengths, for CUDA graphs
@@ -82,14 +82,14 @@ class Objective(nn.Module, ABC):
         """Combines examples into a padded batch."""
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
-        """Like `collate`, for batches with few shapes (data.shapes).
+        """Like `collate`, for batches with few shapes (data.max_batch_shapes).
 
         Each field is padded to the given number of slots, and optional inputs such as a mask are
         always present.
         """
         raise UnsupportedError(
-            f"{type(self).__name__} has no batches of few shapes; leave data.shapes out.",
-            field="data.shapes",
+            f"{type(self).__name__} has no batches of few shapes; leave data.max_batch_shapes out.",
+            field="data.max_batch_shapes",
         )
 
     def kinds(

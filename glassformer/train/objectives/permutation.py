@@ -41,11 +41,12 @@ from glassformer.train.objectives.whole_words import Flags, Vocabulary
 class PermutationLM(Objective):
     """XLNet's permutation language modeling.
 
-    One word in `partial` is predicted, in spans of 1 to `spans` words (a span of n words is drawn
-    with a weight of 1/n), each at a random place in a window that is `partial` times as long. All
-    other words are visible to all; special tokens take part in the order, and are never predicted.
+    One word in `partial_prediction` is predicted, in spans of 1 to `max_span_length` words (a span
+    of n words is drawn with a weight of 1/n), each at a random place in a window that is
+    `partial_prediction` times as long. All other words are visible to all; special tokens take part
+    in the order, and are never predicted.
 
-    With `memory`, that many tokens before the row are read first, as in causal-lm.
+    With `memory_length`, that many tokens before the row are read first, as in causal-lm.
     """
 
     pipeline_tag = "text-generation"
@@ -57,10 +58,10 @@ class PermutationLM(Objective):
         self,
         model: Model,
         *,
-        length: int | None = None,
-        partial: int = 6,
-        spans: int = 5,
-        memory: int = 0,
+        max_length: int | None = None,
+        partial_prediction: int = 6,
+        max_span_length: int = 5,
+        memory_length: int = 0,
     ) -> None:
         super().__init__()
         require_head(model, "lm", "permutation-lm", "XLNetLMHeadModel")
@@ -69,17 +70,20 @@ class PermutationLM(Objective):
                 f"{model.architecture} has no stream of queries, which permutation-lm needs; "
                 "choose XLNetLMHeadModel, or another objective."
             )
-        if partial < 1 or spans < 1:
-            raise ConfigError(f"partial = {partial} and spans = {spans} must be at least 1.")
+        if partial_prediction < 1 or max_span_length < 1:
+            raise ConfigError(
+                f"partial_prediction = {partial_prediction} and max_span_length = "
+                f"{max_span_length} must be at least 1."
+            )
         self.frame = TextFrame(tokenizer_of(model))
         self.vocabulary = Vocabulary(self.frame.tokenizer)
-        self.length = length_of(model, length)
+        self.length = length_of(model, max_length)
         self.segmented = model.spec.last_stack.scores_segments
-        self.partial = partial
-        weights = 1 / np.arange(1, spans + 1)
+        self.partial = partial_prediction
+        weights = 1 / np.arange(1, max_span_length + 1)
         self.reached = weights.cumsum() / weights.sum()  # cumulative probability of span lengths
-        self.before = memory
-        self.arrange = "stream" if memory else "single"
+        self.before = memory_length
+        self.batching = "concatenate" if memory_length else "pad"
         self.weights = {"lm": 1.0}
 
     def prepare(self, record: Record) -> Iterable[Example]:

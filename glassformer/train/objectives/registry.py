@@ -12,6 +12,7 @@ from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.registry import Registry
 from glassformer.train.objectives.objective import Objective
+from glassformer.train.renamed_keys import renamed_option
 
 OBJECTIVES: Registry[type[Objective]] = Registry("objective", __package__, "objective")
 Kind = TypeVar("Kind", bound=type[Objective])
@@ -68,6 +69,8 @@ def check_options(name: str, given: Iterable[str]) -> dict[str, Option]:
     """Returns the options of an objective, and raises an error if an unknown one is given."""
     known = options_of(name)
     for key in given:
+        if new := renamed_option(key, known):
+            raise ConfigError(f"objective.{key} is now objective.{new}.")
         if key not in known:
             raise ConfigError(
                 f"The objective {name!r} has no option {key!r}; {_nearest(key, known)} It has: "
@@ -85,12 +88,12 @@ def make_objective(
         name: Name of the objective.
         model: The model to train.
         options: Options of the objective.
-        length: Row length of the data; becomes the option `length` if the objective has it and it
-            is not given.
+        length: Row length of the data; becomes the option `max_length` if the objective has it and
+            it is not given.
     """
     known = check_options(name, options)
-    if "length" in known and options.get("length") is None:
-        options = {**options, "length": length}
+    if "max_length" in known and options.get("max_length") is None:
+        options = {**options, "max_length": length}
     for key, argument in known.items():
         if argument.default is Parameter.empty and key not in options:
             raise ConfigError(f"The objective {name!r} needs the option {key!r}.")

@@ -40,11 +40,13 @@ class Regression(SequenceLevelObjective):
 
     fields: ClassVar = {**TEXT, "value": np.float32}
 
-    def __init__(self, model: Model, *, length: int | None = None, head: str = "classify") -> None:
+    def __init__(
+        self, model: Model, *, max_length: int | None = None, head: str = "classify"
+    ) -> None:
         super().__init__()
         such = "a class such as BertForSequenceClassification with one label"
         require_head(model, head, "regression", such)
-        self.texts = TextEncoder(model, length)
+        self.texts = TextEncoder(model, max_length)
         self.head = head
         self.outputs = next(one.num_outputs for one in model.spec.heads if one.name == head)
         self.weights = {head: 1.0}

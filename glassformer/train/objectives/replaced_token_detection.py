@@ -46,17 +46,17 @@ from glassformer.train.objectives.text_inputs import (
 )
 from glassformer.weights.load import tie_weights
 
-ELECTRA = Masks(masked=0.85, random=0.0)
+ELECTRA = Masks(mask_replace_prob=0.85, random_replace_prob=0.0)
 
 
 @objective("replaced-token")
 class ReplacedToken(MaskedLM):
     """ELECTRA's replaced-token detection.
 
-    The generator is the model with `size` times as many heads and proportionally narrower, on the
-    same embeddings. It is trained to fill in masks; its predictions are sampled and replace the
-    masked tokens in the text that the model reads. The model's loss is weighted by `weight`. See
-    `Masks` for the other options.
+    The generator is the model with `generator_size` times as many heads and proportionally
+    narrower, on the same embeddings. It is trained to fill in masks; its predictions are sampled
+    and replace the masked tokens in the text that the model reads. The model's loss is weighted by
+    `discriminator_weight`. See `Masks` for the other options.
 
     A sample is found by inverting the cumulative distribution of the generator at a random number
     that was drawn for the position, so it depends only on the row, wherever that is computed.
@@ -69,16 +69,16 @@ class ReplacedToken(MaskedLM):
         self,
         model: Model,
         *,
-        size: float = 0.25,
-        weight: float = 50.0,
-        length: int | None = None,
+        generator_size: float = 0.25,
+        discriminator_weight: float = 50.0,
+        max_length: int | None = None,
         masks: Masks = ELECTRA,
     ) -> None:
         require_head(model, "replaced", "replaced-token", "ElectraForPreTraining")
-        guesser = create(narrowed(model.spec, size))
+        guesser = create(narrowed(model.spec, generator_size))
         super().__init__(
             Model(guesser, {}, "the generator", tokenizer=model.tokenizer),
-            length=length,
+            max_length=max_length,
             masks=masks,
         )
         self.generator: Transformer = guesser.to(next(model.parameters()))
@@ -86,7 +86,7 @@ class ReplacedToken(MaskedLM):
         config, architecture = published(model, self.generator.spec)
         saved = Model(self.generator, config, architecture, tokenizer=model.tokenizer)
         self._companions = {"generator": saved}
-        self.weights = {"lm": 1.0, "replaced": weight}
+        self.weights = {"lm": 1.0, "replaced": discriminator_weight}
 
     def companions(self) -> Mapping[str, Model]:
         return self._companions

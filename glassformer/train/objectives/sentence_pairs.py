@@ -45,7 +45,7 @@ class SegmentPairs(Objective):
 
     A stored example is a sequence of a document's sentences that fills a row. It is cut in two
     after some sentence: [CLS] first [SEP] second [SEP]; the label 1 means that they are not as in
-    the text. A fraction `short` of the pairs (one in ten) is shortened to a random length.
+    the text. A fraction `short_seq_prob` of the pairs (one in ten) is shortened to a random length.
     """
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {
@@ -58,8 +58,8 @@ class SegmentPairs(Objective):
         self,
         model: Model,
         *,
-        length: int | None = None,
-        short: float = 0.1,
+        max_length: int | None = None,
+        short_seq_prob: float = 0.1,
         masks: Masks = MASKS,
     ) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class SegmentPairs(Objective):
         self.weights = {"lm": 1.0, self.head: 1.0} if "lm" in names else {self.head: 1.0}
         self.frame = TextFrame(tokenizer_of(model))
         self.segmented = bool(model.spec.last_stack.embed.segments)
-        self.length, self.short = length_of(model, length), short
+        self.length, self.short = length_of(model, max_length), short_seq_prob
         self.around = around_pair(self.frame.tokenizer)
         self.capacity = self.frame.capacity(self.length, sum(map(len, self.around)))
         self.masking = Masking(self.frame.tokenizer, masks)

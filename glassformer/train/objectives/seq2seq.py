@@ -55,10 +55,10 @@ class SequenceToSequence(SequenceLevelObjective):
     predicts it up to its end.
 
     Labels are smoothed as in Vaswani et al. (2017); with "kl" instead of "cross-entropy", the loss
-    is the excess over the lowest value that smoothed labels allow, with the same gradient. `prefix`
-    is put before every source (T5's tasks). Languages are given here or in the columns
-    `source_language` and `target_language`, in the tokenizer's codes. The text before a source is
-    saved with the model, for `translate` and `summarize`.
+    is the excess over the lowest value that smoothed labels allow, with the same gradient.
+    `source_prefix` is put before every source (T5's tasks). Languages are given here or in the
+    columns `source_language` and `target_language`, in the tokenizer's codes. The text before a
+    source is saved with the model, for `translate` and `summarize`.
     """
 
     pipeline_tag = "text2text-generation"
@@ -70,13 +70,13 @@ class SequenceToSequence(SequenceLevelObjective):
         self,
         model: Model,
         *,
-        smoothing: float = 0.1,
+        label_smoothing: float = 0.1,
         loss: Literal["cross-entropy", "kl"] = "cross-entropy",
-        source_length: int | None = None,
-        target_length: int | None = None,
+        max_source_length: int | None = None,
+        max_target_length: int | None = None,
         source_language: str | None = None,
         target_language: str | None = None,
-        prefix: str = "",
+        source_prefix: str = "",
         head: str = "lm",
     ) -> None:
         super().__init__()
@@ -94,16 +94,21 @@ class SequenceToSequence(SequenceLevelObjective):
         self.tokenizers: dict[tuple[str | None, str | None], tuple[Tokenizer, str]] = {}
         self.ahead: dict[Tokenizer, PrefetchEncoder] = {}
         self.languages = source_language, target_language
-        self.source_length = length_of(model, source_length)
+        self.source_length = length_of(model, max_source_length)
         longest = spec.decoder.context_length or USUAL_LENGTH
-        self.target_length = min(target_length or longest, longest)
+        self.target_length = min(max_target_length or longest, longest)
         self.start = Start(model)
         self.words = next(one.num_outputs or 0 for one in spec.heads if one.name == head)
-        self.smoothing, self.kl, self.prefix, self.head = smoothing, loss == "kl", prefix, head
+        self.smoothing, self.kl, self.prefix, self.head = (
+            label_smoothing,
+            loss == "kl",
+            source_prefix,
+            head,
+        )
         self.weights = {head: 1.0}
         keep_layout(
             model,
-            prefix=prefix,
+            prefix=source_prefix,
             length=self.source_length,
             source_language=source_language,
             target_language=target_language,

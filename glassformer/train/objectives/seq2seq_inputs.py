@@ -39,7 +39,7 @@ class Start:
         if self.usual is None:
             raise ConfigError(
                 "The model's config has no decoder_start_token_id, which its decoder starts from; "
-                "name one in model.settings."
+                "name one in model.config."
             )
         return np.array([self.usual])
 

@@ -36,9 +36,10 @@ SENTINEL = "<extra_id_{}>"
 
 @objective("span-corruption")
 class SpanCorruption(Objective):
-    """Span corruption of a fraction `density` of the tokens, in spans of `mean` tokens on average.
+    """Span corruption of a fraction `noise_density` of the tokens, in spans of
+    `mean_noise_span_length` tokens on average.
 
-    A row of the stream has so many tokens that `length` remain, including sentinels and the end
+    A row of the stream has so many tokens that `max_length` remain, including sentinels and the end
     token.
     """
 
@@ -46,28 +47,34 @@ class SpanCorruption(Objective):
     usage = GENERATE
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
-    arrange = "stream"
+    batching = "concatenate"
 
     def __init__(
-        self, model: Model, *, length: int | None = None, density: float = 0.15, mean: float = 3.0
+        self,
+        model: Model,
+        *,
+        max_length: int | None = None,
+        noise_density: float = 0.15,
+        mean_noise_span_length: float = 3.0,
     ) -> None:
         super().__init__()
         require_head(model, "lm", "span-corruption", "T5ForConditionalGeneration")
         self.start = Start(model)
         self.frame = TextFrame(tokenizer_of(model))
         self.end = end_of(self.frame.tokenizer)
-        if not 0 < density < 1 or mean < 1:
+        if not 0 < noise_density < 1 or mean_noise_span_length < 1:
             raise ConfigError(
-                f"density = {density} must lie between 0 and 1, and mean = {mean} be at least 1."
+                f"noise_density = {noise_density} must lie between 0 and 1, and "
+                f"mean_noise_span_length = {mean_noise_span_length} must be at least 1."
             )
-        self.density, self.mean = density, mean
-        length = length_of(model, length)
-        self.beyond = row_length(length, density, mean) - length
+        self.density, self.mean = noise_density, mean_noise_span_length
+        max_length = length_of(model, max_length)
+        self.beyond = row_length(max_length, noise_density, mean_noise_span_length) - max_length
         self.sentinels = sentinels_of(self.frame)
-        _, spans = noise_sizes(length + self.beyond, density, mean)
+        _, spans = noise_sizes(max_length + self.beyond, noise_density, mean_noise_span_length)
         if spans > len(self.sentinels):
             raise ConfigError(
-                f"Rows of {length} tokens have {spans} spans, and the tokenizer "
+                f"Rows of {max_length} tokens have {spans} spans, and the tokenizer "
                 f"{len(self.sentinels)} sentinels ({SENTINEL.format(0)}, ...); lower length, or "
                 "raise mean."
             )

@@ -46,8 +46,8 @@ class Tagging(SequenceLevelObjective):
     """Tagging with columns `words` and `tags`, two lists of equal length.
 
     The words are read as one text separated by spaces; a word's tag is predicted only at its first
-    token. A sentence of more than `length` tokens is split between words. `split` is saved with the
-    model: it says how to find such words in a plain text later (see `tasks.words`).
+    token. A sentence of more than `max_length` tokens is split between words. `split` is saved with
+    the model: it says how to find such words in a plain text later (see `tasks.words`).
     """
 
     pipeline_tag = "token-classification"
@@ -60,19 +60,19 @@ class Tagging(SequenceLevelObjective):
         model: Model,
         *,
         labels: tuple[str, ...] = (),
-        length: int | None = None,
+        max_length: int | None = None,
         split: Split = "words",
         head: str = "tag",
     ) -> None:
         super().__init__()
         require_head(model, head, "tagging", "a class such as BertForTokenClassification")
-        self.texts = TextEncoder(model, length)
+        self.texts = TextEncoder(model, max_length)
         self.frame = TextFrame(self.texts.tokenizer)
         self.labels = Labels(model, head, labels)
         self.head = head
         self.weights = {head: 1.0}
-        if length is not None:
-            keep(model, head, length=length)
+        if max_length is not None:
+            keep(model, head, length=max_length)
         if split not in SPLITS:
             raise ConfigError(f"split is {', '.join(SPLITS)}, not {split!r}.")
         keep(model, head, split=split)

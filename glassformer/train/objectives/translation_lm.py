@@ -36,7 +36,7 @@ class TranslationLM(MaskedLM):
     Both sentences have special tokens, positions restart with the second, and if the model has
     language embeddings every token has its language. Languages are named as in the config's
     lang2id, by the record (`source_language`, `target_language`) or for all records here. Longer
-    sentences are truncated to half of `length` each; for the other options see `Masks`.
+    sentences are truncated to half of `max_length` each; for the other options see `Masks`.
     """
 
     pipeline_tag = "fill-mask"
@@ -47,7 +47,7 @@ class TranslationLM(MaskedLM):
         "positions": np.int32,
         "languages": np.int32,
     }
-    arrange = "single"
+    batching = "pad"
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class TranslationLM(MaskedLM):
         *,
         source_language: str | None = None,
         target_language: str | None = None,
-        length: int | None = None,
+        max_length: int | None = None,
         masks: Masks = MASKS,
     ) -> None:
-        super().__init__(model, length=length, masks=masks)
+        super().__init__(model, max_length=max_length, masks=masks)
         self.languages: Mapping[str, int] = model.config.get("lang2id") or {}
         self.named = bool(model.spec.last_stack.embed.languages)
         self.given = {"source": source_language, "target": target_language}

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError
 from glassformer.registry import Registry
 from glassformer.train.coerce import fill, unknown
-from glassformer.train.parameter_groups import GroupSettings, freeze_body, parameter_groups
+from glassformer.train.parameter_groups import GroupSettings, freeze_base, parameter_groups
 
 Groups = list[dict[str, Any]]
 
@@ -54,7 +54,7 @@ class OptimizerSettings(GroupSettings, Protocol):
     @property
     def options(self) -> Mapping[str, Any]: ...
     @property
-    def freeze_body(self) -> bool: ...
+    def freeze_base(self) -> bool: ...
 
 
 def make_optimizer(task: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
@@ -63,8 +63,8 @@ def make_optimizer(task: nn.Module, settings: OptimizerSettings) -> torch.optim.
     The task must be sharded and moved to its device before.
     """
     options = optimizer_options(settings.optimizer, settings.options)
-    if settings.freeze_body:
-        freeze_body(task)
+    if settings.freeze_base:
+        freeze_base(task)
     return options.build(task, parameter_groups(task, settings))
 
 

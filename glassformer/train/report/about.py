@@ -42,6 +42,7 @@ class About:
     tokens_epoch: int
     flops_token: float
     device: str
+    steps: int | None = None  # of the whole run; version 0.1 did not write it
     versions: dict[str, str]
     data: dict[str, Files]
 
@@ -51,7 +52,7 @@ class AboutReporter(Reporter):
 
     def begin(self, run: Run, plan: RunEstimate) -> None:
         settings = run.recipe.data
-        splits = {split: getattr(settings, split) for split in ("train", "valid", "test")}
+        splits = {split: settings.files(split) for split in ("train", "validation", "test")}
         about = About(
             architecture=plan.architecture,
             parameters=plan.parameters,
@@ -60,6 +61,7 @@ class AboutReporter(Reporter):
             tokens_epoch=plan.tokens_epoch,
             flops_token=plan.flops_token,
             device=plan.device,
+            steps=plan.steps,
             versions={
                 "glassformer": __version__,
                 "torch": torch.__version__,

@@ -44,15 +44,15 @@ def _front(run: RunSummary) -> Iterator[str]:
     yield "library_name: glassformer"
     if pipeline is not None:
         yield f"pipeline_tag: {pipeline}"
-    if run.recipe.model.folder is not None:
-        yield f"base_model: {_quoted(Path(run.recipe.model.folder).name)}"
+    if run.recipe.model.base is not None:
+        yield f"base_model: {_quoted(Path(run.recipe.model.base).name)}"
     yield "tags:"
     tags = ["glassformer", *(one.name for one in run.recipe.objective)]
     if run.recipe.adapter is not None:
-        tags.append(run.recipe.adapter.kind)
+        tags.append(run.recipe.adapter.type)
     yield from (f"- {_quoted(tag)}" for tag in dict.fromkeys(tags))
     if best:
-        dataset = " ".join(run.recipe.data.valid)
+        dataset = " ".join(run.recipe.data.files("validation"))
         yield "model-index:"
         yield f"- name: {_quoted(run.run.folder.resolve().name)}"
         yield "  results:"
@@ -76,10 +76,11 @@ def _what(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
         "parameters": f"{about.parameters:,}{trained}; {about.body:,} in the layers, without "
         "embeddings and heads",
         "objective": run.objective,
-        "steps": f"{how['step']:,} of {settings.steps:,}{early}",
+        "steps": f"{how['step']:,} of {run.num_steps:,}{early}",
         "tokens": f"{how['tokens']:,} ({epochs:.1f} epochs of {about.tokens_epoch:,})",
         "optimizer": f"{settings.optimizer}, learning rate {settings.learning_rate:g}, "
-        f"{settings.schedule}, batch {settings.batch} x {settings.accumulate}",
+        f"{settings.lr_scheduler}, batch size {settings.batch_size} x "
+        f"{settings.gradient_accumulation_steps}",
         "seed": str(settings.seed),
         "precision": settings.precision,
         "time": f"{run.seconds:,.0f} s of steps on {about.device}"
@@ -108,7 +109,10 @@ def _figures(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
         yield f"The last training loss is {run.last['loss']:.4f}."
     best = run.best()
     if best is not None:
-        name, last = run.recipe.train.best, evaluations_of(run.entries)[-1]["valid"]
+        name, last = (
+            run.recipe.train.metric_for_best_model,
+            evaluations_of(run.entries)[-1]["valid"],
+        )
         yield f"\nThe best {name} on the validation files came after step {best[1]:,}:\n"
         yield "| figure | best | last |\n|---|---:|---:|"
         for figure, value in _best_figures(run).items():
@@ -121,7 +125,7 @@ def _figures(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _recipe(run: RunSummary) -> Iterator[str]:
-    yield f"\n## Recipe\n\n```{recipe_format()}\n{run.recipe.text()}```\n"
+    yield f"\n## Recipe\n\n```{recipe_format()}\n{run.recipe.text(run.run.folder)}```\n"
 
 
 def _best_figures(run: RunSummary) -> dict[str, float | None]:

@@ -33,12 +33,18 @@ class RunSummary:
     @property
     def model(self) -> str:
         settings, adapter = self.recipe.model, self.recipe.adapter
-        name = settings.preset or Path(str(settings.folder)).name
-        return name if adapter is None else f"{name} + {adapter.kind}"
+        name = settings.preset or Path(str(settings.base)).name
+        return name if adapter is None else f"{name} + {adapter.type}"
 
     @property
     def objective(self) -> str:
         return " + ".join(one.name for one in self.recipe.objective)
+
+    @property
+    def num_steps(self) -> int | None:
+        """The number of steps of the whole run; None if it is given in epochs and not yet known."""
+        known = None if self.about is None else self.about.steps
+        return self.recipe.train.max_steps or known
 
     @property
     def last(self) -> Entry | None:
@@ -64,8 +70,11 @@ class RunSummary:
         return self.tokens / self.seconds if self.seconds else None
 
     def best(self, name: str | None = None) -> tuple[float, int] | None:
-        """Returns the best value of a metric, by default that of `train.best`, and its step."""
-        name = name or self.recipe.train.best
+        """Returns the best value of a metric and its step.
+
+        The metric is by default `train.metric_for_best_model`.
+        """
+        name = name or self.recipe.train.metric_for_best_model
         found: tuple[float, int] | None = None
         for entry in evaluations_of(self.entries):
             value = entry["valid"].get(name)
@@ -90,10 +99,10 @@ class RunSummary:
             "body": about and about.body,
             "objective": self.objective,
             "step": self.last["step"] if self.last else 0,
-            "steps": self.recipe.train.steps,
+            "steps": self.num_steps,
             "tokens": self.tokens,
             "best": None if best is None else best[0],
-            "best_name": self.recipe.train.best,
+            "best_name": self.recipe.train.metric_for_best_model,
             "best_step": None if best is None else best[1],
             "loss": self.last and self.last["loss"],
             "tokens_per_second": self.tokens_per_second,

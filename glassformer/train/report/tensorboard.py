@@ -46,7 +46,7 @@ class TensorBoard(Reporter):
                 str(run.folder), purge_step=run.step + 1 if again else None
             )
         if not again:
-            recipe = "".join(f"    {line}\n" for line in run.recipe.text().splitlines())
+            recipe = "".join(f"    {line}\n" for line in run.recipe.text(run.folder).splitlines())
             self._writer.add_text("recipe", recipe, 0)
             self._writer.flush()
 

@@ -21,9 +21,9 @@ class Letters(Objective):
     fields: ClassVar = {"tokens": np.uint16, "places": np.uint32}
     weights: ClassVar = {"all": 1.0}
 
-    def __init__(self, arrange="stream", beyond=0, before=0, others=0):
+    def __init__(self, batching="concatenate", beyond=0, before=0, others=0):
         super().__init__()
-        self.arrange, self.beyond, self.before, self.others = arrange, beyond, before, others
+        self.batching, self.beyond, self.before, self.others = batching, beyond, before, others
         self.own = torch.nn.Linear(3, 3)  # weights, which workers must do without
 
     def prepare(self, record):

@@ -12,12 +12,12 @@ from glassformer.train.batches import make_loader, prepare
 from tests.train.batches.letters import Letters
 
 SETTINGS = {
-    "stream": DataSettings(arrange="stream", length=16),
-    "varying": DataSettings(arrange="varying", length=16),
-    "pack": DataSettings(arrange="pack", length=80),
-    "single": DataSettings(arrange="single"),
-    "buckets": DataSettings(arrange="buckets", tokens=300),
-    "shapes": DataSettings(arrange="buckets", tokens=300, shapes=3),
+    "stream": DataSettings(batching="concatenate", sequence_length=16),
+    "varying": DataSettings(batching="variable-bptt", sequence_length=16),
+    "pack": DataSettings(batching="pack", sequence_length=80),
+    "single": DataSettings(batching="pad"),
+    "buckets": DataSettings(batching="bucket", tokens_per_batch=300),
+    "shapes": DataSettings(batching="bucket", tokens_per_batch=300, max_batch_shapes=3),
 }
 
 
@@ -26,7 +26,7 @@ def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     lines = [f"{i} " + "word " * (i * 7 % 13) for i in range(100)]
     (folder / "a.txt").write_text("\n".join(lines))
-    settings = DataSettings(train=(str(folder / "a.txt"),), documents="lines")
+    settings = DataSettings(train=(str(folder / "a.txt"),), document_boundary="line")
     return prepare(settings, "train", Letters(), folder / "cache", about={})
 
 
@@ -129,15 +129,21 @@ def test_what_is_drawn_is_drawn_anew(store):
 
 def test_the_objective_says_what_the_recipe_does_not(store):
     made = make_loader(
-        DataSettings(), store, Letters("stream", beyond=1), context=32, seed=1, batch=2, ahead=0
+        DataSettings(),
+        store,
+        Letters("concatenate", beyond=1),
+        context=32,
+        seed=1,
+        batch=2,
+        ahead=0,
     )
     assert made.batches(0)[0].inputs["input_ids"].shape == (2, 33)
-    with pytest.raises(GlassformerError, match=r"say data\.length"):
+    with pytest.raises(GlassformerError, match=r"say data\.sequence_length"):
         make_loader(DataSettings(), store, Letters(), context=None, seed=1, batch=2)
     with pytest.raises(GlassformerError, match=r"needs data\.tokens"):
-        DataSettings(arrange="buckets")
-    with pytest.raises(GlassformerError, match=r"data\.shapes is for .*buckets"):
-        DataSettings(shapes=4)
+        DataSettings(batching="bucket")
+    with pytest.raises(GlassformerError, match=r"data\.max_batch_shapes is for .*bucket"):
+        DataSettings(max_batch_shapes=4)
 
 
 def test_batches_of_few_shapes(store):
@@ -150,7 +156,7 @@ def test_batches_of_few_shapes(store):
 
 def test_more_processes_than_rows(store):
     with pytest.raises(
-        GlassformerError, match=r"batch of 8 rows .* 9 processes; raise train.batch"
+        GlassformerError, match=r"batch of 8 rows .* 9 processes; raise train.batch_size"
     ):
         loader(store, "single").batches(0, 0, 9)
     with pytest.raises(GlassformerError, match="101 processes cannot share 100 rows"):

@@ -210,5 +210,5 @@ def test_fields_must_be_parallel_to_be_joined(tmp_path, kind):
     writer = MemmapWriter(tmp_path, kinds)
     writer.add(block_of([{"source": np.arange(3), "target": np.arange(4)}], [True], [], kinds))
     writer.close({})
-    with pytest.raises(GlassformerError, match='choose "single" or "buckets"'):
+    with pytest.raises(GlassformerError, match='choose "pad" or "bucket"'):
         kind(MemmapDataset(tmp_path), 20, seed=1)

@@ -126,7 +126,9 @@ class TestBuckets:
         assert sorted(found) == list(range(len(lengths)))
 
     def test_a_row_that_fits_no_batch(self):
-        with pytest.raises(GlassformerError, match=r"example of 65 tokens.*data.tokens = 64"):
+        with pytest.raises(
+            GlassformerError, match=r"example of 65 tokens.*data.tokens_per_batch = 64"
+        ):
             Bucketed(np.array([3, 65]), 64, seed=2)
 
 

@@ -33,7 +33,7 @@ def text(tmp_path):
     lines = [f"{i} " + "wörd " * (i * 7 % 23) for i in range(3000)]
     path = tmp_path / "a.txt"
     path.write_text("\n".join(lines), "utf-8")
-    return DataSettings(train=(str(path),), documents="lines", processes=1)
+    return DataSettings(train=(str(path),), document_boundary="line", num_workers=1)
 
 
 def files(store: MemmapDataset) -> dict[str, bytes]:
@@ -71,7 +71,7 @@ def test_processes_change_nothing(text, tmp_path, eager):
     stores = []
     seen: list[tuple[int, int]] = []
     for processes in (1, 2, 3):
-        settings = dataclasses.replace(text, processes=processes)
+        settings = dataclasses.replace(text, num_workers=processes)
         cache = tmp_path / str(processes)
         told = lambda done, total: seen.append((done, total))  # noqa: E731
         stores.append(prepare(settings, "train", Letters(), cache, about={}, progress=told))
@@ -86,7 +86,7 @@ def test_processes_change_nothing(text, tmp_path, eager):
 def test_an_error_in_a_process_is_said_here(text, tmp_path, eager):
     path = tmp_path / "a.txt"
     path.write_text(path.read_text("utf-8").replace("\n2000 ", "\n2000! "), "utf-8")
-    settings = dataclasses.replace(text, processes=2)
+    settings = dataclasses.replace(text, num_workers=2)
     with pytest.raises(GlassformerError, match=r"a.txt:2001: nobody shouts here"):
         prepare(settings, "train", Letters(), tmp_path / "cache", about={})
     assert not list((tmp_path / "cache").glob("**/*.bin"))
@@ -95,8 +95,8 @@ def test_an_error_in_a_process_is_said_here(text, tmp_path, eager):
 def test_a_process_that_dies_is_no_riddle(text, tmp_path, eager):
     path = tmp_path / "a.txt"
     path.write_text(path.read_text("utf-8").replace("\n2000 ", "\n2000% "), "utf-8")
-    settings = dataclasses.replace(text, processes=2)
-    with pytest.raises(GlassformerError, match=r"has died, .*fewer with data\.processes"):
+    settings = dataclasses.replace(text, num_workers=2)
+    with pytest.raises(GlassformerError, match=r"has died, .*fewer with data\.num_workers"):
         prepare(settings, "train", Letters(), tmp_path / "cache", about={})
 
 
@@ -120,8 +120,8 @@ def test_once_is_enough_until_something_changes(text, tmp_path):
     path = tmp_path / "a.txt"
     assert made(x=1) and not made(x=1)
     assert made(x=2), "an option"
-    assert made(dataclasses.replace(text, documents="file"), x=1), "how files are read"
-    assert not made(dataclasses.replace(text, length=8), x=1), "that is about rows"
+    assert made(dataclasses.replace(text, document_boundary="file"), x=1), "how files are read"
+    assert not made(dataclasses.replace(text, sequence_length=8), x=1), "that is about rows"
     os.utime(path, (1, 1))
     assert made(x=1) and not made(x=1), "the time"
     path.write_text(path.read_text("utf-8") + "more", "utf-8")
@@ -196,7 +196,7 @@ class Slow(Letters):
             sys.stdin.read()
         return super().prepare(record)
 
-settings = DataSettings(train=(sys.argv[1],), documents="lines", processes=1)
+settings = DataSettings(train=(sys.argv[1],), document_boundary="line", num_workers=1)
 prepare(settings, "train", Slow(), sys.argv[2], about={})
 """
 
@@ -289,7 +289,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
         def prepare(self, record):
             yield {"tokens": np.zeros(100, np.uint16), "places": np.zeros(100, np.uint32)}
 
-    settings = DataSettings(train=(str(path),), documents="lines", processes=1)
+    settings = DataSettings(train=(str(path),), document_boundary="line", num_workers=1)
     tracemalloc.start()
     store = prepare(settings, "train", Few(), tmp_path / "cache", about={})
     assert store.slice(10**6, 10**6 + 500)["tokens"].shape == (500,)
@@ -334,7 +334,7 @@ def test_objectives_that_cannot_travel_stay_at_home(text, tmp_path, eager):
         pass
 
     assert packed(Local()) is None
-    settings = dataclasses.replace(text, processes=2)
+    settings = dataclasses.replace(text, num_workers=2)
     assert len(prepare(settings, "train", Local(), tmp_path / "cache", about={})) == 3000
     with_a_net = Letters()
     with_a_net.teacher = gf.create("gpt2", n_layer=1, n_head=2, n_embd=8, vocab_size=9)

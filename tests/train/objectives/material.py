@@ -35,24 +35,26 @@ SIZE = 300  # of the vocabularies of models; tokenizers may have fewer
 
 @cache
 def wordpiece() -> Tokenizer:
-    return train("wordpiece", texts=SENTENCES, size=180, special=BERT_ROLES)
+    return train("wordpiece", texts=SENTENCES, vocab_size=180, special_tokens=BERT_ROLES)
 
 
 @cache
 def bytelevel() -> Tokenizer:
     roles = {**ROBERTA_ROLES, "bos": "<s>", "eos": "</s>"}
-    return train("byte-bpe", texts=SENTENCES * 3, size=SIZE, special=roles)
+    return train("byte-bpe", texts=SENTENCES * 3, vocab_size=SIZE, special_tokens=roles)
 
 
 @cache
 def pieces() -> Tokenizer:
-    return train("unigram", texts=SENTENCES * 3, size=150, special=XLNET_ROLES)
+    return train("unigram", texts=SENTENCES * 3, vocab_size=150, special_tokens=XLNET_ROLES)
 
 
 @cache
 def sentinels() -> Tokenizer:
     roles = {"pad": "<pad>", "eos": "</s>", "unk": "<unk>"}
-    tokenizer = train("unigram", texts=SENTENCES * 3, size=150, special=roles, add_eos=True)
+    tokenizer = train(
+        "unigram", texts=SENTENCES * 3, vocab_size=150, special_tokens=roles, add_eos=True
+    )
     names = [f"<extra_id_{number}>" for number in range(40)]
     tokenizer._codec.vocabulary.add_special_tokens(names)
     return tokenizer
@@ -60,7 +62,7 @@ def sentinels() -> Tokenizer:
 
 @cache
 def letters() -> Tokenizer:
-    return train("char", texts=SENTENCES, size=80)
+    return train("char", texts=SENTENCES, vocab_size=80)
 
 
 def model(preset: str, tokenizer: Tokenizer, architecture: str | None = None, **settings) -> Model:

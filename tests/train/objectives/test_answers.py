@@ -58,7 +58,7 @@ def made(name: str, folder: Path):
     model = readers.make(family, kind, labels)
     options = {"separator": " "} if name == "continuation" else {}
     if name in ("sequence-to-sequence", "continuation"):
-        options["smoothing"] = 0.1
+        options["label_smoothing"] = 0.1
     if name == "mixture":
         model = with_heads(model, PARTS)
         model.double()
@@ -67,7 +67,11 @@ def made(name: str, folder: Path):
         teacher = readers.make(family, kind, labels)
         teacher.float()
         teacher.save(folder / "teacher")
-        options = {"teacher": str(folder / "teacher"), "task": "classification", "cosine": 1.0}
+        options = {
+            "teacher": str(folder / "teacher"),
+            "task": "classification",
+            "cosine_weight": 1.0,
+        }
     return model, make_objective(name, model, options)
 
 
@@ -78,7 +82,7 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
     path = tmp_path / "train.jsonl"
     records = [{**record, "label": 0} if "choice" in name else record for record in COLUMNS]
     path.write_text("\n".join(map(json.dumps, records)), "utf-8")
-    settings = DataSettings(train=(str(path),), format="jsonl", processes=1)
+    settings = DataSettings(train=(str(path),), format="jsonl", num_workers=1)
     store = prepare(settings, "train", objective, tmp_path / "cache", about={})
     loader = make_loader(settings, store, objective, context=64, seed=3, batch=6, ahead=0)
     (one,) = loader.batches(step=5)
@@ -156,25 +160,36 @@ def test_recipes(tmp_path):
     path.write_text("\n".join(map(json.dumps, COLUMNS)), "utf-8")
     recipe = {
         "model": {"preset": "bert-base", "architecture": "BertForSequenceClassification"},
-        "tokenizer": {"kind": "wordpiece", "size": 120},
-        "data": {"format": "jsonl", "train": str(path), "valid": str(path), "processes": 1},
-        "objective": {"name": "classification", "length": 30},
-        "train": {"steps": 2, "batch": 4, "evaluate_every": 2, "best": "accuracy"},
-        "run": {"folder": str(tmp_path / "teacher")},
+        "tokenizer": {"type": "wordpiece", "vocab_size": 120},
+        "data": {"format": "jsonl", "train": str(path), "validation": str(path), "num_workers": 1},
+        "objective": {"name": "classification", "max_length": 30},
+        "train": {
+            "max_steps": 2,
+            "batch_size": 4,
+            "eval_steps": 2,
+            "metric_for_best_model": "accuracy",
+        },
+        "run": {"out": str(tmp_path / "teacher")},
     }
-    recipe["model"] |= {"layers": 2, "heads": 2, "width": 16, "ffn": 24, "context": 64}
+    recipe["model"] |= {
+        "num_layers": 2,
+        "num_heads": 2,
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "context_length": 64,
+    }
     teacher = gf.train(recipe)
     assert gf.load(teacher.model).spec.labels == LABELS
-    recipe["model"] |= {"layers": 1}
+    recipe["model"] |= {"num_layers": 1}
     recipe["tokenizer"] = {"folder": str(teacher.model)}
     recipe["objective"] = {
         "name": "distillation",
         "teacher": str(teacher.model),
         "task": "classification",
-        "settings": {"smoothing": 0.1},
-        "cosine": 0.5,
+        "task_options": {"label_smoothing": 0.1},
+        "cosine_weight": 0.5,
     }
-    recipe["run"] = {"folder": str(tmp_path / "student")}
+    recipe["run"] = {"out": str(tmp_path / "student")}
     student = gf.train(recipe)
     (valid,) = [entry["valid"] for entry in student.entries() if "valid" in entry]
     assert {"loss.classify", "loss.soft", "loss.cosine", "accuracy", "matthews"} <= set(valid)

@@ -17,7 +17,13 @@ BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attent
         "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
         "vocab_size": 300, "max_position_embeddings": 600}  # fmt: skip
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": 300}
-NONE = {"permute": 0.0, "rotate": 0.0, "delete": 0.0, "infill": 0.0, "mask": 0.0}
+NONE = {
+    "sentence_permutation": 0.0,
+    "document_rotation": 0.0,
+    "token_deletion": 0.0,
+    "text_infilling": 0.0,
+    "token_masking": 0.0,
+}
 
 
 def bart():
@@ -42,7 +48,9 @@ def by_hand(net, example):
 @pytest.mark.parametrize("family", ["bart", "t5"])
 def test_the_gradient_and_that_the_loss_falls(family):
     model = bart() if family == "bart" else material.model("t5-small", material.bytelevel(), **T5)
-    objective = make_objective("denoising", model, {"length": 40, "delete": 0.1, "rotate": 0.5})
+    objective = make_objective(
+        "denoising", model, {"max_length": 40, "token_deletion": 0.1, "document_rotation": 0.5}
+    )
     stored = texts(objective)[:5]
     material.check_gradients(objective, model, stored, by_hand)
     first, last = material.falls(objective, model, stored)
@@ -66,7 +74,7 @@ def is_subsequence(part, whole) -> bool:
 
 
 def test_deletion_leaves_a_subsequence():
-    objective = objective_of(delete=0.3)
+    objective = objective_of(token_deletion=0.3)
     lengths = []
     for source, target in spoiled(objective, texts(objective)):
         assert is_subsequence(source, target)
@@ -75,7 +83,7 @@ def test_deletion_leaves_a_subsequence():
 
 
 def test_masking_leaves_everything_in_its_place():
-    objective = objective_of(mask=0.3)
+    objective = objective_of(token_masking=0.3)
     mask, hidden = objective.mask_token, []
     for source, target in spoiled(objective, texts(objective)):
         assert all(s in (t, mask) for s, t in zip(source, target, strict=True))
@@ -84,20 +92,20 @@ def test_masking_leaves_everything_in_its_place():
 
 
 def test_rotation():
-    objective = objective_of(rotate=1.0)
+    objective = objective_of(document_rotation=1.0)
     firsts = set()
     for source, target in spoiled(objective, texts(objective, material.SENTENCES[0])):
         turns = [n for n in range(len(target)) if target[n:] + target[:n] == source]
         assert turns
         firsts.add(turns[0])
     assert len(firsts) > 15
-    half = objective_of(rotate=0.5)
+    half = objective_of(document_rotation=0.5)
     turned = [a != b for a, b in spoiled(half, texts(half), times=60)]
     assert np.mean(turned) == pytest.approx(0.5, abs=0.07)
 
 
 def test_sentences_change_places_whole():
-    objective = objective_of(permute=1.0)
+    objective = objective_of(sentence_permutation=1.0)
     decode = objective.frame.tokenizer.decode
     (example,) = texts(objective, material.TEXT)
     orders = set()
@@ -114,7 +122,7 @@ def test_sentences_change_places_whole():
 @pytest.mark.parametrize("whole_words", [False, True])
 def test_infilling(whole_words):
     """Masks hide 30% in all, in spans of a Poisson's length; nothing else changes."""
-    objective = objective_of(infill=0.3, whole_words=whole_words)
+    objective = objective_of(text_infilling=0.3, whole_word_mask=whole_words)
     mask = objective.mask_token
     stored = texts(objective, material.TEXT)
     hidden = []
@@ -150,7 +158,9 @@ def test_spans_of_a_poisson_laid_out_anyhow():
 def test_nothing_at_all_and_the_same_draw():
     objective = objective_of()
     assert all(source == target for source, target in spoiled(objective, texts(objective), 2))
-    noisy = make_objective("denoising", bart(), {"rotate": 0.5, "delete": 0.1, "mask": 0.1})
+    noisy = make_objective(
+        "denoising", bart(), {"document_rotation": 0.5, "token_deletion": 0.1, "token_masking": 0.1}
+    )
     (example,) = texts(noisy, material.TEXT)
     one, two, other = (noisy.vary(example, np.random.default_rng(s))["source"] for s in (3, 3, 4))
     assert (one == two).all() and (len(one) != len(other) or (one != other).any())
@@ -167,13 +177,13 @@ def test_a_text_that_ends_with_its_language_starts_from_it():
 
 
 def test_what_is_wrong_is_named():
-    with pytest.raises(GlassformerError, match=r"delete = 1\.5"):
-        objective_of(delete=1.5)
+    with pytest.raises(GlassformerError, match=r"token_deletion = 1\.5"):
+        objective_of(token_deletion=1.5)
     letters = material.model(
         "bart-base", material.letters(), "BartForConditionalGeneration", **BART
     )
     with pytest.raises(GlassformerError, match="no mask token"):
-        objective_of(letters, infill=0.3)
-    assert objective_of(letters, delete=0.3).delete == 0.3
+        objective_of(letters, text_infilling=0.3)
+    assert objective_of(letters, token_deletion=0.3).delete == 0.3
     with pytest.raises(GlassformerError, match="needs the head 'lm'"):
         objective_of(material.model("bart-base", material.bytelevel(), "BartModel", **BART))

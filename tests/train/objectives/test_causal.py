@@ -98,7 +98,7 @@ def test_the_gradient_of_packed_documents_is_that_of_each_alone(name):
 def test_the_gradient_with_what_stands_before_in_memory(name):
     """The first row of a text has nothing before it, the next ones more and more."""
     net = model(name)
-    objective = make_objective("causal-lm", net, {"memory": 8})
+    objective = make_objective("causal-lm", net, {"memory_length": 8})
     assert objective.before == 8
     (whole,) = objective.prepare({"text": material.TEXT})
     stored = [
@@ -116,7 +116,7 @@ def test_the_gradient_with_what_stands_before_in_memory(name):
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 def test_the_gradient_with_a_memory_of_the_first_document_alone(name):
     net = model(name)
-    objective = make_objective("causal-lm", net, {"memory": 8})
+    objective = make_objective("causal-lm", net, {"memory_length": 8})
     stored = rows(objective, 16, 14, documents=True)
     for example, size in zip(stored, (6, 3), strict=True):
         example["before"] = np.arange(5, 5 + size, dtype=np.int32)
@@ -140,7 +140,7 @@ def test_the_gradient_with_a_memory_of_the_first_document_alone(name):
 def test_the_gradient_with_more_before_than_is_kept():
     """Six tokens are remembered, and of those before them what they know."""
     net = model("transfo-xl")
-    objective = make_objective("causal-lm", net, {"memory": 15})
+    objective = make_objective("causal-lm", net, {"memory_length": 15})
     (whole,) = objective.prepare({"text": material.TEXT})
     stored = [
         {"tokens": whole["tokens"][s : s + 9], "before": whole["tokens"][max(0, s - 15) : s]}
@@ -165,7 +165,7 @@ def test_the_gradient_with_more_before_than_is_kept():
 def test_in_bfloat16_the_pass_without_gradients_takes_none_from_the_weights():
     net = model("transfo-xl")
     net.float()
-    objective = make_objective("causal-lm", net, {"memory": 8})
+    objective = make_objective("causal-lm", net, {"memory_length": 8})
     (whole,) = objective.prepare({"text": material.TEXT})
     stored = [{"tokens": whole["tokens"][20:31], "before": whole["tokens"][12:20]}]
     with torch.autocast("cpu", torch.bfloat16):
@@ -271,7 +271,9 @@ def test_regularizers_of_recurrent_layers(lengths):
     """As in the AWD-LSTM authors' program: alpha * dropped.pow(2).mean() + beta * (raw[1:] -
     raw[:-1]).pow(2).mean(), here over the real tokens of all rows."""
     net = material.model("awd-lstm", material.letters(), **LSTM)
-    objective = make_objective("causal-lm", net, {"activation": 2.0, "temporal": 1.0})
+    objective = make_objective(
+        "causal-lm", net, {"activation_regularization": 2.0, "temporal_regularization": 1.0}
+    )
     assert objective.weights == {"lm": 1.0, "activation": 2.0, "temporal": 1.0}
     batch = objective.collate(rows(objective, *lengths))
     net.train()

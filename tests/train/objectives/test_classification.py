@@ -30,7 +30,7 @@ def prepared(objective, records):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_gradients(family, smoothing):
     model = readers.make(family, KIND, LABELS)
-    objective = make_objective("classification", model, {"smoothing": smoothing})
+    objective = make_objective("classification", model, {"label_smoothing": smoothing})
     records = [{k: r[k] for k in r if k != "labels"} for r in (RECORDS[:3] + PAIRS[3:5])]
 
     def reference(net, example):
@@ -46,7 +46,7 @@ def test_gradients(family, smoothing):
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_gradients_of_several_labels(family):
     model = readers.make(family, KIND, LABELS)
-    objective = make_objective("classification", model, {"several": True})
+    objective = make_objective("classification", model, {"multi_label": True})
 
     def reference(net, example):
         logits = readers.read(net, example, segments=family == "bert")["classify"][0]
@@ -68,18 +68,18 @@ def test_a_pair_is_told_apart_by_segments():
 
 def test_a_long_text_is_cut():
     model = readers.make("bert", KIND, LABELS)
-    objective = make_objective("classification", model, {"length": 20})
+    objective = make_objective("classification", model, {"max_length": 20})
     (example,) = objective.prepare({"text": material.TEXT, "label": "bad"})
     assert len(example["tokens"]) == 20
     with pytest.raises(GlassformerError, match="more than the 64 positions"):
-        make_objective("classification", model, {"length": 65})
+        make_objective("classification", model, {"max_length": 65})
 
 
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_it_learns(family, several):
     model = readers.make(family, KIND, LABELS)
-    objective = make_objective("classification", model, {"several": several})
+    objective = make_objective("classification", model, {"multi_label": several})
     stored = prepared(objective, RECORDS if several else ONE)
     before, after = readers.learns(objective, model, stored, "accuracy", steps=60)
     assert before < 0.8 < after
@@ -106,7 +106,7 @@ def test_what_is_no_label():
     objective = make_objective("classification", readers.make("bert", KIND, LABELS), {})
     with pytest.raises(GlassformerError, match=r"b\.csv:3 has the label 'goood' \(did you mean"):
         list(objective.prepare({"text": "a", "label": "goood", "where": "b.csv:3"}))
-    with pytest.raises(GlassformerError, match="several = true"):
+    with pytest.raises(GlassformerError, match="multi_label = true"):
         list(objective.prepare({"text": "a", "labels": ["good", "bad"], "where": "b.csv:3"}))
     with pytest.raises(GlassformerError, match="has no column 'label'"):
         list(objective.prepare({"text": "a", "where": "b.csv:3"}))

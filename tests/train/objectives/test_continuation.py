@@ -24,7 +24,7 @@ def prepared(objective, records=RECORDS):
 @pytest.mark.parametrize("both_ways", [False, True])
 def test_gradients(family, both_ways):
     model = readers.make(family, KIND[family])
-    options = {"both_ways": both_ways, "separator": " ", "smoothing": 0.1}
+    options = {"prefix_lm": both_ways, "separator": " ", "label_smoothing": 0.1}
     objective = make_objective("continuation", model, options)
 
     def reference(net, example):
@@ -55,7 +55,7 @@ def test_what_is_foreseen_is_read_alike():
 
 def test_a_batch_of_a_given_shape_says_the_same():
     model = readers.make("llama", KIND["llama"])
-    objective = make_objective("continuation", model, {"separator": " ", "length": 30})
+    objective = make_objective("continuation", model, {"separator": " ", "max_length": 30})
     examples = prepared(objective)
     plain = objective.collate(examples)
     even = objective.collate_to(examples, {"tokens": 32, "prefix": 8})
@@ -72,7 +72,7 @@ def test_a_text_is_cut_to_the_context_of_rotary_positions():
     (example,) = objective.prepare({"source": "The old dog barked " * 30, "target": "at night"})
     assert len(example["tokens"]) == 65  # of which the last is not read
     with pytest.raises(GlassformerError, match="65 is more than the 64 positions"):
-        make_objective("continuation", model, {"separator": " ", "length": 65})
+        make_objective("continuation", model, {"separator": " ", "max_length": 65})
 
 
 def test_the_vocabulary_is_scored_where_a_target_is_and_nowhere_else():
@@ -119,7 +119,7 @@ def test_one_stream_with_a_separator():
 
 def test_what_is_too_long_loses_the_beginning_of_its_source():
     model = readers.make("llama", KIND["llama"])
-    objective = make_objective("continuation", model, {"separator": " ", "length": 12})
+    objective = make_objective("continuation", model, {"separator": " ", "max_length": 12})
     row = prepared(objective, [{"source": "abcdefgh" * 3, "target": "the key"}])[0]
     assert len(row["tokens"]) == 13 and model.tokenizer.decode(row["tokens"]).endswith("h the key")
     row = prepared(objective, [{"source": "a", "target": "the key" * 9}])[0]

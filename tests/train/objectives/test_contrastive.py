@@ -111,7 +111,7 @@ def test_it_learns(family):
 
 def test_the_model_carries_the_pooling():
     model = readers.make("bert", "Model")
-    make_objective("contrastive", model, {"pooling": "first", "length": 20})
+    make_objective("contrastive", model, {"pooling": "first", "max_length": 20})
     assert model.pooling == Pooling(modes=("first",), normalize=True, length=20)
 
 

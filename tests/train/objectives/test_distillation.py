@@ -61,7 +61,11 @@ def test_answers_about_texts(family, alone, teacher):
     kind = "ForSequenceClassification"
     model = readers.make(family, kind, LABELS)
     options = {"teacher": teacher(family, kind, LABELS), "task": "classification"}
-    options |= {"temperature": TEMPERATURE, "hard": 0.0 if alone else 0.25, "soft": 0.75}
+    options |= {
+        "temperature": TEMPERATURE,
+        "hard_weight": 0.0 if alone else 0.25,
+        "soft_weight": 0.75,
+    }
     objective = make_objective("distillation", model, options)
 
     def reference(net, example):
@@ -122,8 +126,11 @@ def test_answers_about_masked_tokens(teacher):
 def test_a_compiler_sees_student_and_teacher_as_one_graph(teacher):
     """And the same one while the weights of hidden states fall."""
     model = readers.make("llama", "ForCausalLM")
-    options = {"teacher": teacher("llama", "ForCausalLM", num_hidden_layers=4), "hidden": 1.0}
-    options |= {"task": "causal-lm", "layers": "all", "until": 0.5}
+    options = {
+        "teacher": teacher("llama", "ForCausalLM", num_hidden_layers=4),
+        "hidden_weight": 1.0,
+    }
+    options |= {"task": "causal-lm", "match_layers": "all", "hidden_until": 0.5}
     objective = make_objective("distillation", model, options)
     batch, task = objective.collate(prepared(objective)[:2]), TrainingModule(model, objective)
     graphs = []
@@ -155,7 +162,13 @@ def test_hidden_states(width, layers, family, teacher):
         sizes = {"n_layer": 4, "n_embd": width}
     model = readers.make(family, kind, LABELS)
     options = {"teacher": teacher(family, kind, LABELS, **sizes), "task": "classification"}
-    options |= {"hard": 0.0, "soft": 0.0, "hidden": 0.5, "cosine": 2.0, "layers": layers}
+    options |= {
+        "hard_weight": 0.0,
+        "soft_weight": 0.0,
+        "hidden_weight": 0.5,
+        "cosine_weight": 2.0,
+        "match_layers": layers,
+    }
     objective = make_objective("distillation", model, options)
     learned = dict(objective.named_parameters())
     assert len(learned) == (0 if width == 32 else 2 if layers == "all" else 1)
@@ -217,8 +230,8 @@ def test_hidden_states_count_where_something_is_written_or_read(name, teacher):
         records = [{"text": "as long as the next"}, {"text": "is a text before it"}]
     model = readers.make(*kinds[name])
     settings = {"separator": " "} if name == "continuation" else {}
-    options = {"teacher": teacher(*kinds[name]), "task": name, "settings": settings}
-    options |= {"hidden": 1.0, "soft": 0.0, "hard": 0.0}
+    options = {"teacher": teacher(*kinds[name]), "task": name, "task_options": settings}
+    options |= {"hidden_weight": 1.0, "soft_weight": 0.0, "hard_weight": 0.0}
     objective = make_objective("distillation", model, options)
     rng = np.random.default_rng(0)
     examples = [objective.vary(one, rng) for one in prepared(objective, records)]
@@ -257,7 +270,7 @@ def test_around_every_kind_of_task(name, teacher):
     }
     folder = teacher(*kinds[name])
     model = readers.make(*kinds[name])
-    options = {"teacher": folder, "task": name, "hard": 0.0}
+    options = {"teacher": folder, "task": name, "hard_weight": 0.0}
     objective = make_objective("distillation", model, options)
     batch = objective.collate(prepared(objective, records[name]))
     assert float(objective(model, batch)["soft"].detach()) > 1e-8
@@ -269,8 +282,12 @@ def test_around_every_kind_of_task(name, teacher):
 def test_several_labels_are_each_yes_or_no(teacher):
     kind = "ForSequenceClassification"
     model = readers.make("bert", kind, LABELS)
-    options = {"teacher": teacher("bert", kind, LABELS), "task": "classification", "hard": 0.0}
-    options |= {"settings": {"several": True}}
+    options = {
+        "teacher": teacher("bert", kind, LABELS),
+        "task": "classification",
+        "hard_weight": 0.0,
+    }
+    options |= {"task_options": {"multi_label": True}}
     objective = make_objective("distillation", model, {**options, "temperature": TEMPERATURE})
 
     def reference(net, example):
@@ -294,7 +311,7 @@ def test_teachers_that_do_not_fit(teacher):
     with pytest.raises(GlassformerError, match="There is no objective 'x'"):
         make_objective("distillation", model, {"teacher": folder, "task": "x"})
     with pytest.raises(GlassformerError, match="until is a share of training, not 2"):
-        make_objective("distillation", model, {"teacher": folder, "task": "x", "until": 2})
+        make_objective("distillation", model, {"teacher": folder, "task": "x", "hidden_until": 2})
 
 
 def test_a_task_that_looks_inside_the_student(tmp_path):
@@ -304,9 +321,9 @@ def test_a_task_that_looks_inside_the_student(tmp_path):
     dry = dict.fromkeys(("input_p", "hidden_p", "embed_p", "weight_p", "output_p"), 0.0)
     model = material.model("awd-lstm", material.letters(), **sizes, **dry)
     model.save(tmp_path)
-    task = {"activation": 2.0, "temporal": 1.0}
-    options = {"teacher": str(tmp_path), "task": "causal-lm", "settings": task}
-    options |= {"layers": "all", "hidden": 1.0, "hard": 1.0}
+    task = {"activation_regularization": 2.0, "temporal_regularization": 1.0}
+    options = {"teacher": str(tmp_path), "task": "causal-lm", "task_options": task}
+    options |= {"match_layers": "all", "hidden_weight": 1.0, "hard_weight": 1.0}
     objective = make_objective("distillation", model, options)
     rows = [{"tokens": example["tokens"][:12]} for example in prepared(objective)[:2]]
     batch = objective.collate(rows)

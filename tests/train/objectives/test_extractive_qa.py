@@ -52,7 +52,9 @@ def spelled(example) -> str:
 @pytest.mark.parametrize(("length", "stride"), [(48, 16), (64, 30), (40, 7)])
 def test_windows_cover_the_text_and_the_answer(family, length, stride):
     model = readers.make(family, KIND[family])
-    objective = make_objective("span", model, {"length": length, "stride": stride, "question": 9})
+    objective = make_objective(
+        "span", model, {"max_length": length, "stride": stride, "max_question_length": 9}
+    )
     for one in RECORDS[:3]:
         windows = prepared(objective, [one])
         assert len(windows) > 3 and all(len(w["tokens"]) <= length for w in windows)
@@ -81,7 +83,9 @@ def test_no_answer_is_the_first_token():
 @pytest.mark.parametrize("family", KIND)
 def test_gradients(family):
     model = readers.make(family, KIND[family])
-    objective = make_objective("span", model, {"length": 40, "stride": 20, "question": 8})
+    objective = make_objective(
+        "span", model, {"max_length": 40, "stride": 20, "max_question_length": 8}
+    )
 
     def reference(net, example):
         inputs = {"segments": readers.knows_segments(model)}
@@ -110,7 +114,9 @@ def test_the_best_span_is_the_best_of_all():
 
 def test_the_answer_of_several_windows():
     model = readers.make("bert", KIND["bert"])
-    objective = make_objective("span", model, {"length": 40, "stride": 15, "impossible": True})
+    objective = make_objective(
+        "span", model, {"max_length": 40, "stride": 15, "allow_no_answer": True}
+    )
     stored = prepared(objective, RECORDS)
     batch = objective.collate(stored)
     spans, length = batch.targets["span"], batch.inputs["input_ids"].shape[1]
@@ -130,7 +136,7 @@ def test_the_answer_of_several_windows():
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_it_learns(family):
     model = readers.make(family, KIND[family])
-    objective = make_objective("span", model, {"impossible": True})
+    objective = make_objective("span", model, {"allow_no_answer": True})
     records = [record(f"What {s.split()[-1]}", s.split()[1], context=s) for s in material.SENTENCES]
     stored = prepared(objective, records[:6])
     before, after = readers.learns(objective, model, stored, "f1", steps=50)
@@ -148,7 +154,7 @@ def test_bad_records():
     for name in ("question", "context"):
         with pytest.raises(GlassformerError, match=f"s:2 has 7 as its {name}, and not a text"):
             list(objective.prepare({**RECORDS[0], name: 7, "where": "s:2"}))
-    short = make_objective("span", readers.make("bert", KIND["bert"]), {"length": 6})
+    short = make_objective("span", readers.make("bert", KIND["bert"]), {"max_length": 6})
     with pytest.raises(GlassformerError, match="no room for the context"):
         list(short.prepare({**RECORDS[0], "where": "s:2"}))
 
@@ -160,7 +166,7 @@ def columns(one):
 
 
 def test_answers_as_tables_have_them():
-    objective = make_objective("span", readers.make("bert", KIND["bert"]), {"length": 48})
+    objective = make_objective("span", readers.make("bert", KIND["bert"]), {"max_length": 48})
     for one in RECORDS:
         rows, wanted = prepared(objective, [columns(one)]), prepared(objective, [one])
         assert len(rows) == len(wanted)

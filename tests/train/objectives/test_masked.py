@@ -29,7 +29,7 @@ KINDS = {
     "byte-level": material.bytelevel,
     "sentencepiece": material.pieces,
     "characters": lambda: train(
-        "char", texts=material.SENTENCES, size=80, special=material.BERT_ROLES
+        "char", texts=material.SENTENCES, vocab_size=80, special_tokens=material.BERT_ROLES
     ),
 }
 
@@ -56,7 +56,7 @@ def by_hand(net, example):
 @pytest.mark.parametrize("name", MODELS)
 def test_the_gradient(name):
     model = MODELS[name]()
-    objective = make_objective("masked-lm", model, {"length": 31})
+    objective = make_objective("masked-lm", model, {"max_length": 31})
     examples = stored(objective)
     assert len(examples) > 3 and len({len(e["tokens"]) for e in examples}) == 2
     material.check_gradients(objective, model, examples, by_hand)
@@ -65,7 +65,7 @@ def test_the_gradient(name):
 @pytest.mark.parametrize("name", ["bert", "roberta"])
 def test_the_gradient_of_packed_texts(name):
     model = MODELS[name]()
-    objective = make_objective("masked-lm", model, {"probability": 0.4, "length": 21})
+    objective = make_objective("masked-lm", model, {"mlm_probability": 0.4, "max_length": 21})
     texts = [example["tokens"] for example in stored(objective)]
     rows = [
         {
@@ -89,7 +89,7 @@ def test_the_loss_falls(name):
 def test_the_shares(whole_words):
     """Of a long text, drawn often: 15%, of which 80/10/10."""
     model = MODELS["bert"]()
-    objective = make_objective("masked-lm", model, {"whole_words": whole_words})
+    objective = make_objective("masked-lm", model, {"whole_word_mask": whole_words})
     special = model.tokenizer.special
     frame = {special["cls"], special["sep"]}
     tokens = np.concatenate([example["tokens"] for example in stored(objective)] * 5)
@@ -129,7 +129,7 @@ def test_whole_words_are_never_cut(kind):
             assert starts[place], (encoded.tokens[place], text[first - 5 : last])
     from glassformer.train.objectives.masking import Masking, Masks
 
-    masking = Masking(tokenizer, Masks(probability=0.3, whole_words=True))
+    masking = Masking(tokenizer, Masks(mlm_probability=0.3, whole_word_mask=True))
     word = np.cumsum(starts)
     for seed in range(20):
         _, targets = masking(tokens, np.random.default_rng(seed))
@@ -161,7 +161,7 @@ def test_fixed_and_fresh_masks():
     (example,) = stored(make_objective("masked-lm", model, {}), material.SENTENCES[0])
 
     def masks(static: int) -> set[bytes]:
-        objective = make_objective("masked-lm", model, {"static": static})
+        objective = make_objective("masked-lm", model, {"num_static_masks": static})
         drawn = (objective.vary(example, np.random.default_rng(seed)) for seed in range(60))
         return {row["targets"].tobytes() + row["tokens"].tobytes() for row in drawn}
 
@@ -182,7 +182,7 @@ def test_the_same_draw_gives_the_same_mask_and_nothing_is_changed_in_place():
 
 def test_no_more_than_the_most_and_never_none():
     model = MODELS["bert"]()
-    objective = make_objective("masked-lm", model, {"most": 3, "probability": 0.5})
+    objective = make_objective("masked-lm", model, {"max_predictions": 3, "mlm_probability": 0.5})
     (example,) = stored(objective, material.SENTENCES[0])
     (short,) = stored(objective, "He")
     for seed in range(10):
@@ -193,7 +193,7 @@ def test_no_more_than_the_most_and_never_none():
 
 def test_texts_are_cut_to_pieces_that_are_framed():
     model = MODELS["bert"]()
-    objective = make_objective("masked-lm", model, {"length": 20})
+    objective = make_objective("masked-lm", model, {"max_length": 20})
     pieces = [example["tokens"].tolist() for example in stored(objective)]
     special = model.tokenizer.special
     assert all(p[0] == special["cls"] and p[-1] == special["sep"] for p in pieces)
@@ -206,11 +206,11 @@ def test_texts_are_cut_to_pieces_that_are_framed():
 def test_bad_settings_are_named():
     model = MODELS["bert"]()
     for options, match in (
-        ({"probability": 1.5}, "probability = 1.5"),
-        ({"masked": 0.9, "random": 0.2}, "random = 0.2"),
-        ({"length": 500}, "80 positions"),
-        ({"length": 2}, "no room"),
-        ({"whole_word": True}, "'whole_words'"),
+        ({"mlm_probability": 1.5}, "probability = 1.5"),
+        ({"mask_replace_prob": 0.9, "random_replace_prob": 0.2}, "random_replace_prob = 0.2"),
+        ({"max_length": 500}, "80 positions"),
+        ({"max_length": 2}, "no room"),
+        ({"whole_word": True}, "'whole_word_mask'"),
     ):
         with pytest.raises(GlassformerError, match=match):
             stored(make_objective("masked-lm", model, options))

@@ -247,19 +247,35 @@ def test_a_recipe_with_several_objectives(tmp_path):
     """Tables of a recipe; the model is saved with all its heads, and the run is scored by part."""
     path = tmp_path / "train.jsonl"
     path.write_text("\n".join(map(json.dumps, RECORDS)), "utf-8")
-    sizes = {"layers": 1, "heads": 2, "width": 16, "ffn": 24, "context": 64}
+    sizes = {
+        "num_layers": 1,
+        "num_heads": 2,
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "context_length": 64,
+    }
     run = gf.train(
         {
             "model": {"preset": "bert-base", "architecture": "BertForMaskedLM", **sizes},
-            "tokenizer": {"kind": "wordpiece", "size": 120},
-            "data": {"format": "jsonl", "train": str(path), "valid": str(path), "processes": 1},
+            "tokenizer": {"type": "wordpiece", "vocab_size": 120},
+            "data": {
+                "format": "jsonl",
+                "train": str(path),
+                "validation": str(path),
+                "num_workers": 1,
+            },
             "objective": [
-                {"name": "masked-lm", "rate": 2.0, "length": 40},
+                {"name": "masked-lm", "rate": 2.0, "max_length": 40},
                 {"name": "classification", "weight": 0.5},
                 {"name": "tagging"},
             ],
-            "train": {"steps": 2, "batch": 4, "evaluate_every": 2, "best": "tagging/f1"},
-            "run": {"folder": str(tmp_path / "run")},
+            "train": {
+                "max_steps": 2,
+                "batch_size": 4,
+                "eval_steps": 2,
+                "metric_for_best_model": "tagging/f1",
+            },
+            "run": {"out": str(tmp_path / "run")},
         }
     )
     model = gf.load(run.model)

@@ -76,7 +76,9 @@ def by_hand(net, example):
 @pytest.mark.parametrize("name", MODELS)
 def test_the_gradient_and_that_the_loss_falls(name):
     model = MODELS[name]()
-    objective = make_objective("permutation-lm", model, {"length": 30, "partial": 4, "spans": 3})
+    objective = make_objective(
+        "permutation-lm", model, {"max_length": 30, "partial_prediction": 4, "max_span_length": 3}
+    )
     material.check_gradients(objective, model, stored(objective)[-4:], by_hand)
     first, last = material.falls(objective, model, stored(objective))
     assert last < 0.9 * first
@@ -84,8 +86,8 @@ def test_the_gradient_and_that_the_loss_falls(name):
 
 def test_the_gradient_with_a_memory():
     model = xlnet()
-    objective = make_objective("permutation-lm", model, {"memory": 10})
-    assert objective.arrange == "stream" and objective.before == 10
+    objective = make_objective("permutation-lm", model, {"memory_length": 10})
+    assert objective.batching == "concatenate" and objective.before == 10
     tokens = stored(objective)[0]["tokens"]
     rows = [
         {
@@ -101,7 +103,7 @@ def test_the_gradient_with_a_memory():
 def test_nothing_that_comes_later_is_known():
     """A target's logits stay what they are when all that come later, and itself, are others."""
     model = xlnet()
-    objective = make_objective("permutation-lm", model, {"length": 40, "partial": 3})
+    objective = make_objective("permutation-lm", model, {"max_length": 40, "partial_prediction": 3})
     row = objective.vary(stored(objective)[1], np.random.default_rng(2))
     tokens, order = material.ids(row["tokens"]), torch.from_numpy(row["order"])[None]
     asked = Permutation.from_order(order, material.ids(row["at"]))
@@ -119,7 +121,7 @@ def test_nothing_that_comes_later_is_known():
 
 def test_a_sixth_is_asked_for_in_spans_of_whole_words():
     model = xlnet()
-    objective = make_objective("permutation-lm", model, {"length": 200})
+    objective = make_objective("permutation-lm", model, {"max_length": 200})
     example = {"tokens": np.concatenate([e["tokens"][:-2] for e in stored(objective)] * 4)}
     starts = objective.vocabulary.starts(example["tokens"])
     word = np.cumsum(starts) - 1
@@ -142,7 +144,7 @@ def test_a_sixth_is_asked_for_in_spans_of_whole_words():
 
 def test_orders():
     model = xlnet()
-    objective = make_objective("permutation-lm", model, {"length": 60})
+    objective = make_objective("permutation-lm", model, {"max_length": 60})
     example = stored(objective)[0]
     special = np.isin(example["tokens"], list(model.tokenizer.special_ids))
     assert special.any()
@@ -162,7 +164,9 @@ def test_orders():
 
 def test_single_tokens_and_very_short_texts():
     model = xlnet()
-    objective = make_objective("permutation-lm", model, {"partial": 1, "spans": 1})
+    objective = make_objective(
+        "permutation-lm", model, {"partial_prediction": 1, "max_span_length": 1}
+    )
     example = stored(objective)[0]
     row = objective.vary(example, np.random.default_rng(0))
     assert len(row["at"]) > 0.9 * len(example["tokens"])  # all of them: a language model

@@ -38,8 +38,8 @@ MODELS = {
     "permutation-lm": ("xlnet-base", material.pieces, None, XLNET),
 }
 SETTINGS = {
-    "next-sentence": {"documents": "blank"},
-    "sentence-order": {"documents": "blank"},
+    "next-sentence": {"document_boundary": "blank-line"},
+    "sentence-order": {"document_boundary": "blank-line"},
     "translation-lm": {"format": "parallel"},
 }
 
@@ -60,7 +60,9 @@ def loader_of(name: str, objective, folder: Path, **more):
     paths[1].write_text("\n".join(material.SENTENCES[::-1] * 2), "utf-8")
     own = SETTINGS.get(name, {})
     files = paths if own.get("format") == "parallel" else paths[:1]
-    settings = DataSettings(train=tuple(map(str, files)), length=40, processes=1, **own, **more)
+    settings = DataSettings(
+        train=tuple(map(str, files)), sequence_length=40, num_workers=1, **own, **more
+    )
     store = prepare(settings, "train", objective, folder / "cache", about={})
     return make_loader(settings, store, objective, context=64, seed=3, batch=4, ahead=0)
 
@@ -98,9 +100,9 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["causal-lm", "permutation-lm"])
 def test_a_memory_comes_from_the_rows_before(name, tmp_path):
-    model, objective = make(name, memory=8)
+    model, objective = make(name, memory_length=8)
     objective.double().eval()
-    loader = loader_of(name, objective, tmp_path, across=True)
+    loader = loader_of(name, objective, tmp_path, attend_across_documents=True)
     (batch,) = loader.batches(0)
     assert batch.inputs["before"].shape == (4, 8)
     assert np.isfinite(float(objective(model, batch)["lm"]))
@@ -126,12 +128,14 @@ def test_names_and_options_that_there_are_not():
     model, _ = make("masked-lm")
     with pytest.raises(GlassformerError, match=r"'mask-lm'; did you mean 'masked-lm'\?"):
         make_objective("mask-lm", model, {})
-    with pytest.raises(GlassformerError, match=r"option 'propability'; did you mean 'probability'"):
+    with pytest.raises(
+        GlassformerError, match=r"option 'propability'; did you mean 'mlm_probability'"
+    ):
         make_objective("masked-lm", model, {"propability": 0.1})
     with pytest.raises(GlassformerError, match="needs the option 'parts'"):
         make_objective("mixture", model, {})
     assert make_objective("masked-lm", model, {}, length=30).length == 30
-    assert make_objective("masked-lm", model, {"length": 20}, length=30).length == 20
+    assert make_objective("masked-lm", model, {"max_length": 20}, length=30).length == 20
 
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "train.md").read_text("utf-8")

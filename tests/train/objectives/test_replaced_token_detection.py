@@ -65,7 +65,9 @@ def by_hand(objective):
 @pytest.mark.parametrize("name", MODELS)
 def test_the_gradient(name):
     model = MODELS[name]()
-    objective = make_objective("replaced-token", model, {"size": 0.5, "probability": 0.3})
+    objective = make_objective(
+        "replaced-token", model, {"generator_size": 0.5, "mlm_probability": 0.3}
+    )
     assert objective.weights == {"lm": 1.0, "replaced": 50.0}
     with torch.no_grad():  # or else the generator finds all tokens alike
         for parameter in objective.generator.parameters():
@@ -76,14 +78,14 @@ def test_the_gradient(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_the_loss_falls(name):
     model = MODELS[name]()
-    objective = make_objective("replaced-token", model, {"weight": 1.0})
+    objective = make_objective("replaced-token", model, {"discriminator_weight": 1.0})
     first, last = material.falls(objective, model, stored(objective), steps=20)
     assert last < 0.9 * first
 
 
 def test_the_generator_is_narrower_and_reads_the_models_embeddings():
     model = electra()
-    objective = make_objective("replaced-token", model, {"size": 0.25})
+    objective = make_objective("replaced-token", model, {"generator_size": 0.25})
     small = objective.generator.spec.encoder
     assert small.width == 8 and small.attention_blocks[0].attention.heads == 1
     assert small.attention_blocks[0].ffn.width == 16 and len(small.blocks) == 2
@@ -103,7 +105,7 @@ def test_the_generator_is_narrower_and_reads_the_models_embeddings():
 def test_the_generator_is_saved_beside(name, tmp_path):
     """ELECTRA's as the published class, and read by the reference."""
     model = MODELS[name]()
-    objective = make_objective("replaced-token", model, {"size": 0.5})
+    objective = make_objective("replaced-token", model, {"generator_size": 0.5})
     companion = objective.companions()["generator"]
     companion.save(tmp_path / "generator")
     again = gf.load(tmp_path / "generator")
@@ -139,7 +141,7 @@ def test_guesses_are_drawn_from_the_generators_distribution():
 def test_what_is_replaced_depends_on_the_row_alone():
     """In a batch, in another order, and by itself."""
     model = electra()
-    objective = make_objective("replaced-token", model, {"probability": 0.3}).double()
+    objective = make_objective("replaced-token", model, {"mlm_probability": 0.3}).double()
     examples = material.varied(objective, stored(objective)[:4])
     together = objective(model, objective.collate(examples[::-1]))
     alone = [objective(model, objective.collate([example])) for example in examples]

@@ -50,7 +50,7 @@ def stored(objective):
 )
 def test_the_gradient_and_that_the_loss_falls(name, model_name):
     made = model(model_name)
-    objective = make_objective(name, made, {"length": 50, "probability": 0.2})
+    objective = make_objective(name, made, {"max_length": 50, "mlm_probability": 0.2})
 
     def by_hand(net, example):
         said = net(
@@ -75,7 +75,9 @@ def test_the_gradient_and_that_the_loss_falls(name, model_name):
 @pytest.mark.parametrize("name", ["next-sentence", "sentence-order"])
 def test_segments_are_the_texts_own_and_half_of_them_are_turned(name):
     made = model("bert")
-    objective = make_objective(name, made, {"length": 60, "masked": 0.0, "random": 0.0})
+    objective = make_objective(
+        name, made, {"max_length": 60, "mask_replace_prob": 0.0, "random_replace_prob": 0.0}
+    )
     special = made.tokenizer.special
     whole = [
         np.concatenate([made.tokenizer.encode(s, special=False).ids for s in document]).tolist()
@@ -112,7 +114,7 @@ def test_segments_are_the_texts_own_and_half_of_them_are_turned(name):
 
 def test_another_row_of_the_same_document_is_no_other_document():
     made = model("bert")
-    objective = make_objective("next-sentence", made, {"length": 40})
+    objective = make_objective("next-sentence", made, {"max_length": 40})
     first, second, *_ = objective.prepare({"sentences": DOCUMENTS[0]})
     pair = {**first, **{f"other.0.{field}": value for field, value in second.items()}}
     assert not any(objective.vary(pair, np.random.default_rng(s))["turned"][0] for s in range(20))

@@ -32,7 +32,7 @@ def prepared(objective, records=RECORDS):
 def test_gradients(family, smoothing, loss):
     model = readers.make(family, KIND)
     objective = make_objective(
-        "sequence-to-sequence", model, {"smoothing": smoothing, "loss": loss}
+        "sequence-to-sequence", model, {"label_smoothing": smoothing, "loss": loss}
     )
     start = model.spec.tokens.start
 
@@ -56,7 +56,7 @@ def test_gradients(family, smoothing, loss):
 def test_what_is_foreseen_is_read_alike():
     model = readers.make("bart", KIND)
     objective = make_objective(
-        "sequence-to-sequence", model, {"source_length": 12, "prefix": "Go: "}
+        "sequence-to-sequence", model, {"max_source_length": 12, "source_prefix": "Go: "}
     )
     alone = prepared(objective)
     objective.lookahead_tokenize(
@@ -70,7 +70,7 @@ def test_what_is_foreseen_is_read_alike():
 
 def test_a_batch_of_a_given_shape_says_the_same():
     model = readers.make("bart", KIND)
-    objective = make_objective("sequence-to-sequence", model, {"target_length": 60})
+    objective = make_objective("sequence-to-sequence", model, {"max_target_length": 60})
     examples = prepared(objective)
     plain = objective.collate(examples)
     even = objective.collate_to(examples, {"source": 56, "tokens": 64, "start": 8})
@@ -92,21 +92,21 @@ def test_the_least_that_smoothed_labels_allow():
 
 def test_a_target_has_its_end_and_a_length():
     model = readers.make("bart", KIND)
-    objective = make_objective("sequence-to-sequence", model, {"target_length": 9})
+    objective = make_objective("sequence-to-sequence", model, {"max_target_length": 9})
     end = model.tokenizer.special["eos"]
     assert all(len(row["tokens"]) == 9 and row["tokens"][-1] == end for row in prepared(objective))
 
 
 def test_a_prefix_stands_before_every_source():
     model = readers.make("t5", KIND)
-    objective = make_objective("sequence-to-sequence", model, {"prefix": "say: "})
+    objective = make_objective("sequence-to-sequence", model, {"source_prefix": "say: "})
     expected = model.tokenizer.encode("say: " + RECORDS[0]["source"]).ids
     assert prepared(objective)[0]["source"].tolist() == expected
 
 
 def test_a_list_of_sentences_is_one_source_and_of_several_targets_each_is_an_example():
     model = readers.make("bart", KIND)
-    objective = make_objective("sequence-to-sequence", model, {"prefix": "in short: "})
+    objective = make_objective("sequence-to-sequence", model, {"source_prefix": "in short: "})
     first, second = RECORDS[0], RECORDS[1]
     sentences = [first["source"], second["source"]]
     both = {"source": sentences, "target": [first["target"], second["target"]]}
@@ -124,7 +124,7 @@ def test_languages(tmp_path):
     """mBART ends both texts with their language and starts from the target's; M2M's way is the
     start token and the language before the text."""
     roles = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
-    plain = train("unigram", texts=material.SENTENCES * 3, size=150, special=roles)
+    plain = train("unigram", texts=material.SENTENCES * 3, vocab_size=150, special_tokens=roles)
     plain._codec.vocabulary.add_special_tokens(["de_DE", "en_XX"])
     plain.save(tmp_path)
     for kind, first in (("MBartTokenizer", False), ("MBart50Tokenizer", True)):
@@ -166,7 +166,7 @@ def test_languages(tmp_path):
 @pytest.mark.parametrize("family", ["bart", "t5"])
 def test_it_learns(family):
     model = readers.make(family, KIND)
-    objective = make_objective("sequence-to-sequence", model, {"smoothing": 0.0})
+    objective = make_objective("sequence-to-sequence", model, {"label_smoothing": 0.0})
     before, after = readers.learns(objective, model, prepared(objective), "perplexity")
     assert after < 0.5 * before
 

@@ -36,7 +36,7 @@ def by_hand(net, example):
 @pytest.mark.parametrize("preset", ["t5-small", "mt5-small"])
 def test_the_gradient_and_that_the_loss_falls(preset):
     made = model(preset)
-    objective = make_objective("span-corruption", made, {"length": 40})
+    objective = make_objective("span-corruption", made, {"max_length": 40})
     material.check_gradients(objective, made, rows(objective, 44, 30, 25), by_hand)
     first, last = material.falls(objective, made, rows(objective, 44, 30, 25))
     assert last < 0.9 * first
@@ -77,7 +77,9 @@ def test_every_cut_is_as_likely():
 @pytest.mark.parametrize("density", [0.15, 0.5])
 def test_source_and_target_are_the_text(density):
     made = model("t5-small")
-    objective = make_objective("span-corruption", made, {"length": 60, "density": density})
+    objective = make_objective(
+        "span-corruption", made, {"max_length": 60, "noise_density": density}
+    )
     tokenizer = made.tokenizer
     end = tokenizer.special["eos"]
     (example,) = rows(objective, 66)
@@ -100,7 +102,7 @@ def test_source_and_target_are_the_text(density):
 
 
 def test_rows_are_longer_than_what_is_read_of_them():
-    objective = make_objective("span-corruption", model("t5-small"), {"length": 60})
+    objective = make_objective("span-corruption", model("t5-small"), {"max_length": 60})
     row = objective.vary(rows(objective, 60 + objective.beyond)[0], np.random.default_rng(0))
     assert len(row["source"]) == 60
     again = objective.vary(rows(objective, 60 + objective.beyond)[0], np.random.default_rng(0))
@@ -116,9 +118,9 @@ def test_short_texts():
 
 def test_what_is_missing_is_named():
     with pytest.raises(GlassformerError, match="have 57 spans, and the tokenizer 40 sentinels"):
-        make_objective("span-corruption", model("t5-small"), {"length": 1024})
+        make_objective("span-corruption", model("t5-small"), {"max_length": 1024})
     with pytest.raises(GlassformerError, match="density = 2"):
-        make_objective("span-corruption", model("t5-small"), {"density": 2})
+        make_objective("span-corruption", model("t5-small"), {"noise_density": 2})
     gpt = material.model("gpt2", material.sentinels(), n_layer=1, n_embd=8, n_head=1,
                          vocab_size=300)  # fmt: skip
     with pytest.raises(GlassformerError, match="no encoder and decoder"):

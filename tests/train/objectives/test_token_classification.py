@@ -62,7 +62,7 @@ def test_gradients(family):
 
 def test_a_long_sentence_is_cut_between_words():
     model = readers.make("bert", KIND, LABELS)
-    objective = make_objective("tagging", model, {"length": 12})
+    objective = make_objective("tagging", model, {"max_length": 12})
     record = {key: [x for r in RECORDS for x in r[key]] for key in ("words", "tags")}
     rows = prepared(objective, [record])
     special = material.wordpiece().special

@@ -63,7 +63,7 @@ def test_two_framed_texts_with_places_and_languages_of_their_own():
 
 def test_both_sides_are_cut_and_languages_may_be_said_once_for_all():
     model = next(models())
-    options = {"length": 20, "source_language": "en", "target_language": "de"}
+    options = {"max_length": 20, "source_language": "en", "target_language": "de"}
     objective = make_objective("translation-lm", model, options)
     record = {"source": material.TEXT, "target": material.TEXT}
     (example,) = objective.prepare(record)

@@ -22,9 +22,9 @@ def make_run(
     folder.mkdir(parents=True)
     tables = {
         "model": {"preset": "gpt2"},
-        "data": {"train": "train.txt", "valid": "valid.txt"},
-        "train": {"steps": 100, **train},
-        "run": {"folder": str(folder)},
+        "data": {"train": "train.txt", "validation": "valid.txt"},
+        "train": {"max_steps": 100, **train},
+        "run": {"out": str(folder)},
     }
     (folder / "recipe.toml").write_text(with_objective_defaults(read_recipe(tables)).text())
     about = {"architecture": "GPT2LMHeadModel", "parameters": body + 1000, "trained": body + 1000}

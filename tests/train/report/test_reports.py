@@ -20,7 +20,7 @@ from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.reporter import Reporter
 from glassformer.train.run_folder import Run
 
-SETTINGS = {"steps": 12, "save_every": 5, "evaluate_every": 4}
+SETTINGS = {"max_steps": 12, "save_steps": 5, "eval_steps": 4}
 
 
 class Dies(Reporter):
@@ -138,9 +138,9 @@ def test_the_card_says_what_was_trained(whole, capsys):
 
 
 def test_the_card_of_an_adapter_loads_it_beside_its_base(tmp_path):
-    run = gf.train(recipe(tmp_path / "run", "lora", steps=2, batch=1))
+    run = gf.train(recipe(tmp_path / "run", "lora", max_steps=2, batch_size=1))
     text = (run.folder / "README.md").read_text()
-    base = run.recipe.model.folder
+    base = run.recipe.model.base
     assert ModelCard(text).data.base_model == Path(base).name
     about = json.loads((run.folder / "about.json").read_text())
     assert f"of which {about['trained']:,} trained" in text and "(the weights of" in text
@@ -155,19 +155,19 @@ def test_parameters_of_the_layers_are_those_of_the_formula(whole):
     about = json.loads((whole.folder / "about.json").read_text())
     width = 16
     assert about["body"] == 12 * width**2 + 13 * width + 2 * width
-    (path,) = whole.recipe.data.valid
-    assert about["data"]["valid"]["first"] == [[path, Path(path).stat().st_size]]
+    (path,) = whole.recipe.data.validation
+    assert about["data"]["validation"]["first"] == [[path, Path(path).stat().st_size]]
 
 
 def test_events_are_a_choice(tmp_path, monkeypatch):
-    tables = recipe(tmp_path / "run", steps=1)
+    tables = recipe(tmp_path / "run", max_steps=1)
     gf.train(tables, ["run.tensorboard=false"])
     assert not list((tmp_path / "run").glob("events.*"))
 
     monkeypatch.setattr("glassformer.train.report.logged.find_spec", lambda name: None)
     for setting, extra in (("run.tensorboard=true", "tensorboard"), ("run.wandb=mine", "wandb")):
         with pytest.raises(GlassformerError, match=rf"needs .*glassformer\[{extra}\]"):
-            gf.train(recipe(tmp_path / "other", steps=1), [setting])
+            gf.train(recipe(tmp_path / "other", max_steps=1), [setting])
     assert not (tmp_path / "other").exists()
-    assert gf.train(recipe(tmp_path / "without", steps=1)).finished
+    assert gf.train(recipe(tmp_path / "without", max_steps=1)).finished
     assert not list((tmp_path / "without").glob("events.*"))

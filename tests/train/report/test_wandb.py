@@ -59,8 +59,8 @@ def heard(tmp_path, monkeypatch):
 
 def test_a_run_that_was_stopped_is_one_run_there(tmp_path: Path, heard):
     """Logged once each, steps that are taken again after a checkpoint among them."""
-    said = recipe(tmp_path / "mine", steps=8, evaluate_every=4, save_every=2)
-    settings = ["run.wandb=project", "run.log_every=1"]
+    said = recipe(tmp_path / "mine", max_steps=8, eval_steps=4, save_steps=2)
+    settings = ["run.wandb=project", "run.logging_steps=1"]
     with pytest.raises(TrainingInterrupted):
         gf.train(said, settings, reporters=[Interrupting(3)])
     gf.train(said, settings)
@@ -68,7 +68,7 @@ def test_a_run_that_was_stopped_is_one_run_there(tmp_path: Path, heard):
     first, second = (line["init"] for line in lines if "init" in line)
     assert first == second
     assert first["project"] == "project" and first["name"] == "mine" and first["resume"] == "allow"
-    assert first["dir"] == str(tmp_path / "mine") and first["config"]["train"]["steps"] == 8
+    assert first["dir"] == str(tmp_path / "mine") and first["config"]["train"]["max_steps"] == 8
     assert [line["finish"] for line in lines if "finish" in line] == [first["id"]] * 2
     logged = [(line["step"], line["figures"]) for line in lines if "log" in line]
     entries = metrics(tmp_path / "mine")
@@ -81,6 +81,6 @@ def test_a_run_that_was_stopped_is_one_run_there(tmp_path: Path, heard):
 
 def test_another_run_has_another_id(tmp_path: Path, heard):
     for name in ("a", "b"):
-        gf.train(recipe(tmp_path / name, steps=1), ["run.wandb=project"])
+        gf.train(recipe(tmp_path / name, max_steps=1), ["run.wandb=project"])
     ids = [line["init"]["id"] for line in heard() if "init" in line]
     assert len(set(ids)) == 2
