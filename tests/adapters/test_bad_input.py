@@ -142,7 +142,7 @@ def test_what_cannot_be_merged(gpt2, llama):
 
 def test_orders_of_things(gpt2):
     model = gpt2.model()
-    with pytest.raises(GlassformerError, match="no adapter that is on"):
+    with pytest.raises(GlassformerError, match="no active adapter"):
         model.adapters.save("nowhere")
     model.adapters.add(LoRA())
     with pytest.raises(GlassformerError, match="has an adapter 'default' already"):
