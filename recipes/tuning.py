@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from glassformer.train.data.files import find_files
 
 from bench import ROOT
+from glassformer.data.files import find_files
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.zoo import published as real
 

@@ -173,9 +173,7 @@ def test_merged_and_saved_it_is_a_full_model(bases, tmp_path, name):
     model = adapted(load(case, bases / name), LoRA(rank=2))
     wanted = ours(case, model)
     model.adapters.save(tmp_path / "adapter")
-    with pytest.raises(
-        GlassformerError, match=r"adapters\.merge\(forget=True\) before the model is saved"
-    ):
+    with pytest.raises(GlassformerError, match=r"adapters.merge\(forget=True\) before"):
         model.save(tmp_path / "without")
     again = gf.load(tmp_path / "adapter").adapters.merge(forget=True)
     again.save(tmp_path / "merged")

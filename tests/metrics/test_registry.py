@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.metrics.registry import METRICS, find_metric
-from glassformer.train.evaluate import is_better
+from glassformer.train.early_stopping import is_better
 
 GUIDE = Path(__file__).parent.parent.parent / "docs" / "tasks.md"
 

@@ -56,7 +56,7 @@ CHANGES = {
     "settings": lambda model: keep(model, "classify", threshold=0.4),
     "config": lambda model: model.config.update(problem_type="multi_label_classification"),
     "pooling": lambda model: setattr(model, "pooling", Pooling(modes=("first",))),
-    "adapter": lambda model: model.adapters.add(gf.adapters.Prompt(tokens=40)),
+    "adapter": lambda model: model.adapters.add(gf.adapters.Prompt(num_virtual_tokens=40)),
 }
 
 

@@ -205,23 +205,29 @@ def test_memory_does_not_grow_with_the_file(corpus: list[str], tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"kind": "bpee"}, "There is no tokenizer kind 'bpee'; choose from byte-bpe, bpe"),
-        ({"size": 200}, "size=200 is too small: a byte-bpe tokenizer with 1 special tokens has"),
-        ({"kind": "word", "size": 4}, "at least 5 tokens"),
-        ({"kind": "word", "special": {"pad": "_"}}, "A word tokenizer needs an unknown token"),
-        ({"special": {"start": "_"}}, "There is no special role 'start'"),
+        ({"type": "bpee"}, "There is no tokenizer type 'bpee'; choose from byte-bpe, bpe"),
+        (
+            {"vocab_size": 200},
+            "vocab_size=200 is too small: a byte-bpe tokenizer with 1 special tokens has",
+        ),
+        ({"type": "word", "vocab_size": 4}, "at least 5 tokens"),
+        (
+            {"type": "word", "special_tokens": {"pad": "_"}},
+            "A word tokenizer needs an unknown token",
+        ),
+        ({"special_tokens": {"start": "_"}}, "There is no special role 'start'"),
         ({"texts": "one text"}, "texts must be a list"),
         ({"texts": [b"bytes"]}, "A text must be a str, not bytes"),
         ({"texts": []}, "There is no text to learn from"),
         ({"texts": ["", ""]}, "There is no text to learn from"),
-        ({"kind": "unigram", "texts": [" \n "]}, "There is no text to learn from"),
-        ({"kind": "word", "texts": [" \n "]}, "There is no text to learn from"),
+        ({"type": "unigram", "texts": [" \n "]}, "There is no text to learn from"),
+        ({"type": "word", "texts": [" \n "]}, "There is no text to learn from"),
         ({"files": "nowhere.txt"}, "The file nowhere.txt does not exist"),
-        ({"kind": "unigram", "size": 8}, "try a larger size"),
+        ({"type": "unigram", "vocab_size": 8}, "try a larger vocab_size"),
     ],
 )
 def test_refusals(arguments: dict[str, object], message: str, corpus: list[str]) -> None:
-    call = {"kind": "byte-bpe", "size": 400, "texts": corpus, **arguments}
+    call = {"type": "byte-bpe", "vocab_size": 400, "texts": corpus, **arguments}
     with pytest.raises(GlassformerError) as caught:
         train(**call)  # type: ignore[arg-type]
     assert message in str(caught.value)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from glassformer.train.data import DataSettings, Records
 from test_resume import Interrupting, assert_same_run, recipe
 
 import glassformer as gf
+from glassformer.data import DataSettings, Records
 from glassformer.errors import GlassformerError
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.recipe import TrainSettings, read_recipe

@@ -306,8 +306,8 @@ def test_options_are_keys_of_a_recipe_and_are_stored_with_it(kind):
 def test_an_option_of_another_optimizer_is_refused():
     with pytest.raises(ConfigError, match=r"train.betas is an option of the optimizer adamw or"):
         read_recipe({**RECIPE, "train": {"optimizer": "sgd", "betas": [0.9, 0.99]}})
-    with pytest.raises(ConfigError, match="no key 'stepps'; did you mean 'steps'"):
-        read_recipe({**RECIPE, "train": {"stepps": 3}})
+    with pytest.raises(ConfigError, match="no key 'max_stepps'; did you mean 'max_steps'"):
+        read_recipe({**RECIPE, "train": {"max_stepps": 3}})
     with pytest.raises(ConfigError, match=r"train.momentum is 1.5; it must be at least 0.0 and"):
         read_recipe({**RECIPE, "train": {"optimizer": "sgd", "momentum": 1.5}})
 

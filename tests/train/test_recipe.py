@@ -10,10 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from glassformer.train.data import DataSettings, Records
 from transformers import TrainingArguments
 
 from glassformer.adapters.settings import KINDS as ADAPTERS
+from glassformer.data import DataSettings, Records
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.train import recipe_text
 from glassformer.train.objectives.registry import objective_names, options_of
@@ -207,9 +207,10 @@ def test_a_recipe_that_is_written_is_what_it_was(form, monkeypatch):
         recipe_text.write_recipe({"a": {"b": object()}})
 
 
-def test_a_recipe_in_json(tmp_path):
+def test_a_recipe_in_json(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "recipe.json").write_text(json.dumps(LEAST))
-    assert read_recipe(tmp_path / "recipe.json") == read_recipe(LEAST)
+    assert read_recipe("recipe.json") == read_recipe(LEAST)
     (tmp_path / "recipe.json").write_text("[1")
     with pytest.raises(ConfigError, match="is not JSON"):
         read_recipe(tmp_path / "recipe.json")
@@ -282,7 +283,7 @@ def test_paths_in_a_file_are_relative_to_its_folder(tmp_path, monkeypatch):
     assert recipe.run.out == "project/runs/one"
     stored = Path(recipe.run.out) / "recipe.toml"
     stored.parent.mkdir(parents=True)
-    stored.write_text(recipe.toml(stored.parent))
+    stored.write_text(recipe.text(stored.parent))
     assert 'out = "."' in stored.read_text() and '"../../../a.txt"' in stored.read_text()
     assert read_stored_recipe(stored) == recipe
     monkeypatch.chdir("project")

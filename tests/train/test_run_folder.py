@@ -84,7 +84,7 @@ def test_the_folder_of_the_recipe_is_refused_and_the_named_one_is_free(tmp_path,
 
 
 def test_without_tomli_w_the_recipe_is_stored_as_json(tmp_path, monkeypatch):
-    settings = {"steps": 6, "save_every": 2, "evaluate_every": 2}
+    settings = {"max_steps": 6, "save_steps": 2, "eval_steps": 2}
     gf.train(recipe(tmp_path / "whole", **settings))
     whole, folder = recipe(tmp_path / "run", **settings), tmp_path / "run"
     with monkeypatch.context() as bare, pytest.raises(TrainingInterrupted):

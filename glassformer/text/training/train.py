@@ -130,8 +130,8 @@ def check(kind: str, plan: TrainerOptions, roles: Mapping[str, str]) -> None:
     least = len(plan.special) + KINDS[kind].alphabet
     if plan.size < least:
         raise ConfigError(
-            f"size={plan.size} is too small: a {kind} tokenizer with {len(plan.special)} special "
-            f"tokens has at least {least} tokens."
+            f"vocab_size={plan.size} is too small: a {kind} tokenizer with {len(plan.special)} "
+            f"special tokens has at least {least} tokens."
         )
 
 
