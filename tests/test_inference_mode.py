@@ -40,7 +40,7 @@ def test_a_model_loaded_in_inference_mode_works_outside(folder, quantize):
     options = {"max_new_tokens": 4, "do_sample": False}
     assert model.generate(TEXT, **options).tokens == plain.generate(TEXT, **options).tokens
     assert model.score(TEXT).logprobs == plain.score(TEXT).logprobs
-    seen = [one.look(TEXT).read_through().logits for one in (model, plain)]
+    seen = [one.look(TEXT).output.logits for one in (model, plain)]
     assert torch.equal(*seen)
     if quantize is None:
         losses = [train(model) for _ in range(3)]
@@ -54,7 +54,7 @@ def test_what_was_computed_in_inference_mode_does_not_keep_a_model_from_training
     with torch.inference_mode():
         model.generate(TEXT, max_new_tokens=4, do_sample=False)
         model.score(TEXT)
-        model.look(TEXT).read_through()
+        _ = model.look(TEXT).output
     assert train(model) == train(plain)
 
 

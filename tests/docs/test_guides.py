@@ -28,6 +28,12 @@ def test_files_that_pages_name_are_there():
         "tools/analysis/",  # in TransformerLens
         "glassformer/families/starcoder2.py",  # which the reader makes
         "glassformer/zoo/NAME/README.md",  # for any name
+        "glassformer/page/handlers/NAME.py",
+        "glassformer/page/handlers/norms.py",  # the files of a worked example
+        "page/src/panels/norms/Panel.svelte",
+        "page/src/panels/norms/texts.ts",
+        "tests/page/test_norms.py",
+        "page/src/protocol.ts",  # of version 0.1, in the changelog
     }
     pages = [*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")]
     found = {name for page in pages for name in named.findall(page.read_text("utf-8"))}

@@ -35,7 +35,7 @@ def test_positions_are_interpolated_for_images_of_another_size(size, tmp_path):
     theirs, net = both(IMAGE, "ViTForImageClassification", tmp_path)
     image = random(2, 3, *size)
     expected = theirs(pixel_values=image, interpolate_pos_encoding=True).logits
-    assert largest(net(image).logits, expected) <= TOLERANCE
+    assert largest(net(pixel_values=image).logits, expected) <= TOLERANCE
 
 
 @torch.no_grad()
@@ -44,7 +44,7 @@ def test_images_need_not_be_square(tmp_path):
     theirs, net = both(config, "ViTModel", tmp_path)
     image = random(2, 3, 12, 32)
     expected = theirs(pixel_values=image)
-    found = net(image)
+    found = net(pixel_values=image)
     assert largest(found.last_hidden_state, expected.last_hidden_state) <= TOLERANCE
     assert largest(found.head_outputs["pooler"], expected.pooler_output) <= TOLERANCE
 
@@ -55,9 +55,9 @@ def test_hidden_patches_are_painted(tmp_path):
     image = random(2, 3, 20, 20)
     hide = random(2, 25) > 0
     expected = theirs(pixel_values=image, bool_masked_pos=hide).reconstruction
-    found = net(image, bool_masked_pos=hide).logits
+    found = net(pixel_values=image, bool_masked_pos=hide).logits
     assert found.shape == image.shape and largest(found, expected) <= TOLERANCE
-    assert not torch.equal(found, net(image).logits)
+    assert not torch.equal(found, net(pixel_values=image).logits)
 
 
 @torch.no_grad()
@@ -81,7 +81,7 @@ def test_a_mask_speaks_of_patches(tmp_path):
     image, mask = random(2, 3, 20, 20), random(2, 26) > 0
     mask[:, 0] = True
     expected = theirs(pixel_values=image, attention_mask=mask.long()).logits
-    assert largest(net(image, attention_mask=mask).logits, expected) <= TOLERANCE
+    assert largest(net(pixel_values=image, attention_mask=mask).logits, expected) <= TOLERANCE
 
 
 @torch.no_grad()
@@ -125,10 +125,13 @@ def test_what_is_no_spectrogram_is_named(shape):
 def test_what_is_no_image_is_named(shape):
     net = gf.create("vit-base-patch16-224", **IMAGE)
     with pytest.raises(gf.GlassformerError, match=r"images of \[batch, 3 channels, height, width"):
-        net(torch.zeros(shape))
+        net(pixel_values=torch.zeros(shape))
 
 
 def test_only_text_has_segments():
     net = gf.create("vit-base-patch16-224", **IMAGE)
     with pytest.raises(gf.GlassformerError, match="Only text has segments"):
-        net(torch.zeros(1, 3, 20, 20), token_type_ids=torch.zeros(1, 26, dtype=torch.long))
+        net(
+            pixel_values=torch.zeros(1, 3, 20, 20),
+            token_type_ids=torch.zeros(1, 26, dtype=torch.long),
+        )

@@ -37,7 +37,7 @@ def test_whole_and_in_segments_as_the_last_release(folder):
         passes[f".{i}"] = net(tokens[:, start:stop], past_key_values=memory)
         assert memory.length == net.spec.decoder.memory.length
     for at, out in passes.items():
-        assert largest(out.hidden, expected[f"hidden{at}"]) <= TOLERANCE
+        assert largest(out.last_hidden_state, expected[f"hidden{at}"]) <= TOLERANCE
         if out.logits is not None:
             assert largest(out.logits, expected[f"logits{at}"]) <= TOLERANCE
 

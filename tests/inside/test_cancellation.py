@@ -23,8 +23,8 @@ def test_a_sweep_reports_its_layers():
 def test_a_corpus_reports_its_texts():
     model, seen = small.decoder(), []
     with cancellable(lambda: None, lambda done, total: seen.append((done, total))):
-        inside.max_activating(model, TEXTS, 0, 1, tokens=1)
-        inside.max_activating(model, iter(TEXTS), 0, 1, tokens=1)
+        inside.max_activating(model, TEXTS, 0, 1, tokens_per_batch=1)
+        inside.max_activating(model, iter(TEXTS), 0, 1, tokens_per_batch=1)
     assert seen == [*((n, 3) for n in (1, 2, 3)), *((n, None) for n in (1, 2, 3))]
 
 

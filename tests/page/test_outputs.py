@@ -60,7 +60,7 @@ def logits(model: gf.Model, head: str, tap: Any = None) -> Tensor:
     """The net's own: [label], or [position, label]."""
     read = model.tokenizer.encode(TEXT)
     with torch.no_grad():
-        inputs = {"segments": torch.tensor([read.segments]), "tap": tap}
+        inputs = {"token_type_ids": torch.tensor([read.segments]), "tap": tap}
         found: Tensor = model(torch.tensor([read.ids]), **inputs).head_outputs[head][0]
     return found
 

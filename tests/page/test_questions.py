@@ -37,13 +37,15 @@ class Told:
 
     def inputs(self):
         ids = {stack: self.ids(stack) for stack in ("encoder", "decoder") if self.read[stack]}
-        given = {"tokens": ids[self.last]}
+        given = {"input_ids": ids.get("encoder", ids[self.last])}
         if len(ids) == 2:
-            given["source"] = ids["encoder"]
+            given["decoder_input_ids"] = ids["decoder"]
         if self.name == "encoder":
             segments = [token["sentence"] or 0 for token in self.tokens]
             first = next(i for i, s in enumerate(segments) if s)
-            given["segments"] = torch.tensor([[int(i >= first) for i in range(len(segments))]])
+            given["token_type_ids"] = torch.tensor(
+                [[int(i >= first) for i in range(len(segments))]]
+            )
         return given
 
     def net(self, *names):
@@ -197,9 +199,9 @@ def test_beams_and_steps(told):
         total = 0.0
         for length, token in enumerate(path):
             more = torch.tensor([[*told.ids("decoder")[0].tolist(), *path[:length]]])
-            given = {"source": told.ids("encoder")} if told.read["encoder"] else {}
+            memory = told.model.encode(told.ids("encoder")) if told.read["encoder"] else None
             with torch.no_grad():
-                logits = told.model(more, **given).logits[0, -1]
+                logits = told.model.decode(more, memory=memory).logits[0, -1]
             total += float(logits.log_softmax(-1)[token])
         assert nodes[one["node"]]["score"] == pytest.approx(total, abs=1e-3)
     assert {node["state"] for node in nodes} >= {"kept", "pruned"}

@@ -129,4 +129,4 @@ def test_a_model_brings_its_reader(tmp_path):
     again = gf.load(tmp_path)
     assert again.processor == model.processor
     with torch.no_grad():
-        assert again(again.processor(picture(32, 48))).logits.shape == (1, 1000)
+        assert again(pixel_values=again.processor(picture(32, 48))).logits.shape == (1, 1000)
