@@ -130,7 +130,7 @@ def test_two_models_are_compared_by_a_head_that_both_have(model):
 
 
 def test_a_tuned_lens_is_for_one_head(model, tmp_path):
-    settings = {"head": "speech", "steps": 20, "tokens": 60, "folder": tmp_path}
+    settings = {"head": "speech", "max_steps": 20, "tokens_per_batch": 60, "folder": tmp_path}
 
     def stop(step, steps, loss):
         if step == 3:

@@ -375,7 +375,17 @@ def test_two_hundred_requests_at_once_are_answered(decoder):
     assert [status_of(one) for one in found] == [200] * 200
 
 
+def wait_until_closed(served) -> None:
+    """Waits until the server has closed the connections of earlier requests."""
+    connections = served.server._uvicorn.server_state.connections
+    end = time.monotonic() + 10
+    while connections and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not connections
+
+
 def test_connections_above_the_limit_are_refused(decoder, monkeypatch):
+    wait_until_closed(decoder)
     monkeypatch.setattr(limits, "MAX_CONNECTIONS", 8)
     monkeypatch.setattr(limits, "MAX_REFUSED", 4)
     with ExitStack() as stack:
