@@ -74,9 +74,14 @@ def evaluate(
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     head: HeadOption = None,
     source_language: Annotated[
-        str | None, typer.Option(help="Of a translation, as the tokenizer names it.")
+        str | None,
+        typer.Option(
+            "--from", "--source-language", help="Of a translation, as the tokenizer names it."
+        ),
     ] = None,
-    target_language: Annotated[str | None, typer.Option(help="The same.")] = None,
+    target_language: Annotated[
+        str | None, typer.Option("--to", "--target-language", help="The same.")
+    ] = None,
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,

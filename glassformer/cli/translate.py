@@ -16,8 +16,13 @@ from glassformer.cli.verbs import verb
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
 
-From = Annotated[str | None, typer.Option(help="Of the text, as the model names its languages.")]
-To = Annotated[str | None, typer.Option(help="Of the translation.")]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from", "--source-language", help="Of the text, as the model names its languages."
+    ),
+]
+To = Annotated[str | None, typer.Option("--to", "--target-language", help="Of the translation.")]
 SplitOption = Annotated[
     Literal["parts", "sentences", "none"] | None,
     typer.Option(
@@ -52,7 +57,7 @@ def translate(
 ) -> None:
     """Translate texts line by line, or whole documents.
 
-    $ glassformer translate zoo:translator "Où est la gare ?" --target-language en
+    $ glassformer translate zoo:translator "Où est la gare ?" --to en
     """
     from glassformer.cli.reference_scores import line_in
     from glassformer.metrics.translation import check_sacrebleu, translation_figures

@@ -78,13 +78,13 @@ FACTS = {
         }),
         trials=(
             Trial(title="French to English", file="fr-en.tsv",
-                  options="--target-language en --column source=fr --column target=en"),
+                  options="--to en --column source=fr --column target=en"),
             Trial(title="English to French", file="fr-en.tsv",
-                  options="--target-language fr --column source=en --column target=fr"),
+                  options="--to fr --column source=en --column target=fr"),
             Trial(title="Chinese to English", file="zh-en.tsv",
-                  options="--target-language en --column source=zh --column target=en"),
+                  options="--to en --column source=zh --column target=en"),
             Trial(title="English to Chinese", file="zh-en.tsv",
-                  options="--target-language zh --column source=en --column target=zh"),
+                  options="--to zh --column source=en --column target=zh"),
         ),
         shown={"bleu": ".1f", "chrf": ".1f"},
         data=(TATOEBA,),
@@ -93,9 +93,9 @@ FACTS = {
         "57.5 (fr-en), 50.5 (en-fr), 36.1 (zh-en) and 31.4 (en-zh) on other sentences of "
         "Tatoeba's: near these, and not the same.",
         examples=(
-            'glassformer translate zoo:translator "Où est la gare ?" --target-language en',
+            'glassformer translate zoo:translator "Où est la gare ?" --to en',
             'glassformer translate zoo:translator "I would like a cup of tea." '
-            "--target-language zh",
+            "--to zh",
         ),
         notes="1,000 pairs of each language pair are held out to test and 1,000 to validate. No "
         "sentence of theirs, in either language, is in the training pairs, case and punctuation "
