@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from glassformer.spec import ModelSpec
     from glassformer.text import Tokenizer
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "ActivationCapture",
     "Cache",
