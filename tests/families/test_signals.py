@@ -70,7 +70,8 @@ def test_a_painted_image_has_the_grid_of_the_one_that_was_read():
     image = random(1, 3, 8, 24)
     painted = paints(pixel_values=image).logits
     assert painted.shape == image.shape
-    hidden = paints(pixel_values=image).last_hidden_state[0, 1:]  # the patch in row 1, column 3 is the 9th of 2 x 6
+    hidden = paints(pixel_values=image).last_hidden_state[0, 1:]
+    # the patch in row 1, column 3 is the 9th of 2 x 6
     square = paints.heads["paint"].out(hidden[6 + 3]).view(3, 4, 4)
     assert torch.allclose(painted[0, :, 4:8, 12:16], square, atol=1e-6)
 

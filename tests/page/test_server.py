@@ -7,11 +7,12 @@ import json
 import shutil
 import socket
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
-from serving import received, serve
+from serving import Served, received, serve
 
 from glassformer.errors import GlassformerError
 from glassformer.page import Server, Session, handlers, limits
@@ -375,34 +376,30 @@ def test_two_hundred_requests_at_once_are_answered(decoder):
     assert [status_of(one) for one in found] == [200] * 200
 
 
-def wait_until_closed(served) -> None:
-    """Waits until the server has closed the connections of earlier requests."""
-    connections = served.server._uvicorn.server_state.connections
-    end = time.monotonic() + 10
-    while connections and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not connections
+@pytest.fixture
+def unshared(folders) -> Iterator[Served]:
+    """A server that no browser of another test has open connections to."""
+    yield from serve(folders["decoder"])
 
 
-def test_connections_above_the_limit_are_refused(decoder, monkeypatch):
-    wait_until_closed(decoder)
+def test_connections_above_the_limit_are_refused(unshared, monkeypatch):
     monkeypatch.setattr(limits, "MAX_CONNECTIONS", 8)
     monkeypatch.setattr(limits, "MAX_REFUSED", 4)
     with ExitStack() as stack:
-        lines = [stack.enter_context(decoder.connect()) for _ in range(8)]
+        lines = [stack.enter_context(unshared.connect()) for _ in range(8)]
         time.sleep(0.3)  # until all are accepted
         for _ in range(4):
-            found = received(stack.enter_context(decoder.connect()))
+            found = received(stack.enter_context(unshared.connect()))
             assert (status_of(found), b"retry-after: 1" in found.lower()) == (503, True)
             assert "8 open connections" in sentence_of(found)
-        more = stack.enter_context(decoder.connect())
+        more = stack.enter_context(unshared.connect())
         with pytest.raises(ConnectionResetError):
             received(more)
             raise ConnectionResetError  # closed without a reset
         lines[0].sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert status_of(lines[0].recv(65536)) == 404
     time.sleep(0.3)
-    assert decoder.ask("models")["models"]
+    assert unshared.ask("models")["models"]
 
 
 # --- models and ports -----------------------------------------------------------------------------
