@@ -1,7 +1,8 @@
 """The loss of a head's logits against labels, as transformers defines it.
 
 The labels of a decoder alone are always the text itself: the logits at a position predict the next
-label. transformers does not shift them for a few such classes (BART, Marian, Whisper, XLM).
+label. transformers does not shift them for a few such classes (BART, Marian, Whisper, XLM, and the
+masked-LM class of a decoder).
 """
 
 from __future__ import annotations

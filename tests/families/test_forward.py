@@ -83,7 +83,7 @@ def shifts_alike(case) -> bool:
     quirks = ("BartFor", "MBartFor", "MarianFor", "PegasusFor", "WhisperFor", "XLMWith", "XLNetLM")
     decoder, name = case.spec.encoder is None, case.name.architecture
     if decoder:
-        return not name.startswith(quirks) and not name.endswith("ForPreTraining")
+        return not name.startswith(quirks) and not name.endswith(("ForPreTraining", "ForMaskedLM"))
     return not name.endswith(("ForCausalLM", "BertLMHeadModel"))
 
 

@@ -90,7 +90,7 @@ RUNS = {
             "hidden_size": 16,
             "context_length": 16,
         }
-        | {"settings": {"embedding_size": 16}},
+        | {"config": {"embedding_size": 16}},
         {"name": "replaced-token"},
         {},
     ),
