@@ -253,7 +253,7 @@ class Model(TaskModel):
         return next(self.parameters()).dtype
 
     @property
-    def problem_type(self) -> str | None:  # type: ignore[override]
+    def problem_type(self) -> str | None:
         """What the labels of a classification head mean, if config.json says so."""
         found: str | None = self.config.get("problem_type")
         return found

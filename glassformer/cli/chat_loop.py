@@ -61,7 +61,7 @@ def command(
     verb, _, rest = line.partition(" ")
     if verb == "/set":
         turned = {**turned, **knobs_of([rest])}
-        writer.knobs(turned)  # raises an error if they are invalid
+        writer.resolve_config(turned)  # raises an error if they are invalid
     elif verb == "/reset":
         turned = given
     elif verb != "/options":

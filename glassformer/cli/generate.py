@@ -216,7 +216,7 @@ def answer(
     """Prints the text token by token, or at the end if it is chosen as a whole, and returns it."""
     from glassformer.generate.writer import streams
 
-    if streams(writer.knobs(given)):
+    if streams(writer.resolve_config(given)):
         streamed = ""
         for piece in writer.stream(prompt, given, draft):
             streamed += piece.text

@@ -18,7 +18,7 @@ from glassformer.cli.verbs import verb
 from glassformer.zoo import ZooModel, card_of, names, read
 from glassformer.zoo import published as real
 
-ROOM = 28  # characters for the description, beside the other columns of a table
+DESCRIPTION_WIDTH = 28  # characters for the description, beside the other columns of a table
 
 
 @verb("zoo", group="Look inside")
@@ -59,7 +59,7 @@ def show(console: Console, title: str, found: list[ZooModel]) -> None:
     rows = [facts(one) for one in found]
     titles = list(rows[0])
     taken = sum(max(len(title), *(len(row[title]) for row in rows)) + 2 for title in titles)
-    if console.width - taken >= ROOM:
+    if console.width - taken >= DESCRIPTION_WIDTH:
         console.print(table(titles, rows, [one.about for one in found]))
         return
     entries = [

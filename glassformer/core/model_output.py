@@ -12,7 +12,7 @@ from torch.utils import _pytree
 from glassformer.core.cache import Cache
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ModelOutput:
     """The result of a forward pass. Fields are also items, by name or by index among those set.
 
@@ -33,7 +33,7 @@ class ModelOutput:
 
     loss: Tensor | None = None
     logits: Tensor | None = None
-    last_hidden_state: Tensor = None  # type: ignore[assignment]
+    last_hidden_state: Tensor
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
     cross_attentions: tuple[Tensor, ...] | None = None

@@ -33,9 +33,6 @@ from glassformer.spec import HeadSpec, ModelSpec, head_among
 class Transformer(nn.Module):
     """The network that a `ModelSpec` describes, with its stacks and heads under the same names."""
 
-    problem_type: str | None = None
-    """What the labels of a classification head mean; None: their dtype decides."""
-
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
@@ -247,6 +244,11 @@ class Transformer(nn.Module):
             }
         output: ModelOutput = self(**inputs, past_key_values=cache, **options)
         return output
+
+    @property
+    def problem_type(self) -> str | None:
+        """What the labels of a classification head mean; None: their dtype decides."""
+        return None
 
     def readout(self, residual: Tensor, head: str | None = None) -> Tensor:
         """Applies the final norm and a head to the residual stream of any layer (logit lens).

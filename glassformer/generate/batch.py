@@ -69,7 +69,7 @@ class BatchJob:
         groups: dict[GenerationConfig, list[GenerationRequest]] = {}
         for line in self.lines.values():
             try:
-                knobs = writer.knobs(line.knobs)
+                knobs = writer.resolve_config(line.knobs)
                 request = writer.request(line.number, line.prompt, knobs)
             except GlassformerError as error:
                 raise at(self.source, line.number, str(error)) from None

@@ -152,7 +152,7 @@ def infill(
     parts = re.split(f"{GAP}|{filler.marks}", text)
     if len(parts) < 2:
         raise InputError("The text has no gap; mark one by ___.")
-    knobs = writer.knobs(options)
+    knobs = writer.resolve_config(options)
     knobs = replace(
         knobs, eos_token_id=(*knobs.eos_token_id, *filler.stop_token_ids(len(parts) - 1))
     )

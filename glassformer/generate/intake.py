@@ -35,7 +35,7 @@ class RequestBuilder:
         self.translates = net.encoder is not None
         self.listens = net.encoder is not None and isinstance(net.encoder.embed, SignalEmbedding)
 
-    def knobs(self, given: Mapping[str, Any]) -> GenerationConfig:
+    def resolve_config(self, given: Mapping[str, Any]) -> GenerationConfig:
         """Returns the configuration for the user's settings, checked against the model."""
         special = self.net.spec.tokens
         known = {

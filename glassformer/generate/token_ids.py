@@ -41,7 +41,7 @@ def generate_ids(
         )
     mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
     prompts = [ids[real.bool()].tolist() for ids, real in zip(input_ids, mask, strict=True)]
-    config = generator.knobs(options)
+    config = generator.resolve_config(options)
     outputs = generator.generate(prompts, options, draft)
     assert isinstance(outputs, list)
     rows: list[list[int]] = []

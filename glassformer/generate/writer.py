@@ -102,7 +102,7 @@ class Generator(RequestBuilder):
         draft: Transformer | None = None,
     ) -> Iterator[tuple[int, GenerationOutput]]:
         """Yields (index of the prompt, result) in the order in which the results are finished."""
-        knobs = self.knobs(given)
+        knobs = self.resolve_config(given)
         try:
             yield from self.results(self.requests(prompts, knobs), knobs, draft)
         except NoTokenLeftError as error:
@@ -131,7 +131,7 @@ class Generator(RequestBuilder):
 
         The text of a chunk is held back while it may be the beginning of a stop string.
         """
-        knobs = self.knobs(given)
+        knobs = self.resolve_config(given)
         if not streams(knobs):
             raise ConfigError(
                 "A stream is one text, token by token; set num_beams and num_return_sequences to 1."
@@ -165,7 +165,7 @@ class Generator(RequestBuilder):
             window: Tokens per window for a text longer than the context.
             stride: Tokens by which the window advances.
         """
-        knobs = self.knobs({})
+        knobs = self.resolve_config({})
         frame = windows(context_length(self.net.decoder), window, stride)
         if not self.translates:
             if target is not None:

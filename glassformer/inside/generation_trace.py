@@ -88,7 +88,7 @@ def generation_trace(
         The steps, and the reason generation stopped ("eos" or "length").
     """
     request = _request(view, length)
-    turned = view.model.generator.knobs({"do_sample": sample, "seed": seed, **options})
+    turned = view.model.generator.resolve_config({"do_sample": sample, "seed": seed, **options})
     runner = Runner(view.model)
     chance = chances(seed, 0, request.limit)
     predicted = Predicted(
@@ -177,7 +177,7 @@ def beam_tree(
         The nodes, and the results, each with the index of its last node.
     """
     request, writer = _request(view, length), view.model.generator
-    turned = writer.knobs(
+    turned = writer.resolve_config(
         {"num_beams": beams, "num_return_sequences": beams, "tree": True, "do_sample": False}
         | {"graph": False, **options}
     )

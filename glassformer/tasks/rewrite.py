@@ -80,7 +80,7 @@ class Rewriter:
         options, tokenizer = self._options(given), require_tokenizer(model)
         languages = [options.get(name) for name in LANGUAGES]
         self.tokenizer, address = tokenizer.for_translation(*languages)
-        self.config = self.writer.knobs(options)
+        self.config = self.writer.resolve_config(options)
         self.prefix = address + (
             saved.get("prefix", "") if source_prefix is None else source_prefix
         )

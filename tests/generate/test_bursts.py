@@ -42,7 +42,7 @@ def test_the_same_texts(model, knobs):
     writer, prompts = case.model.generator, case.prompts((4, 9, 6, 2, 7), seed=5)
     given = {"max_new_tokens": 11, "batch_size": 20, **knobs}
     expected = case.model.generate(prompts, **given)
-    made = writer.knobs(given)
+    made = writer.resolve_config(given)
     assert bursts_fit(made)
     rows = made.batch_size // made.num_beams
     runner = BeamRunner(case.model, made, make_processors(made), rows=rows)
@@ -66,7 +66,7 @@ def test_sources_of_other_lengths_are_read_in_the_same_place(model, monkeypatch)
     knobs = {"num_beams": 3, "max_new_tokens": 6, "batch_size": 6}
     prompts = model.prompts((12, 11, 9, 8, 8, 4, 3, 2), seed=5)
     expected = [one.tokens for one in model.model.generate(prompts, **knobs)]
-    made, writer = model.model.generator.knobs(knobs), model.model.generator
+    made, writer = model.model.generator.resolve_config(knobs), model.model.generator
     runner = BeamRunner(model.model, made, make_processors(made), rows=2)
     places, found = [], {}
     for news in run_beams(runner, writer.requests(prompts, made)):
@@ -87,7 +87,7 @@ def test_words_that_are_forbidden(model):
     first, second, third, *_ = free[1].tokens
     bad = [(first,), (free[0].tokens[0], free[0].tokens[1]), (second, third)]
     expected = [one.tokens for one in model.model.generate(prompts, bad_words_ids=bad, **knobs)]
-    made = model.model.generator.knobs({**knobs, "bad_words_ids": bad})
+    made = model.model.generator.resolve_config({**knobs, "bad_words_ids": bad})
     runner = BeamRunner(model.model, made, make_processors(made), rows=3)
     news = run_beams(runner, model.model.generator.requests(prompts, made))
     found = {one.request: one.tokens for each in news for one in each.finished}

@@ -36,7 +36,7 @@ def test_with_the_cache_as_without(case, prompts, together):
     """Written out: the whole text is read anew at every step."""
     eos, writer = case.spec.tokens.eos, case.model.generator
     for prompt, found in zip(prompts, together, strict=True):
-        text = [writer.start(writer.knobs({}))] if case.both else list(prompt)
+        text = [writer.start(writer.resolve_config({}))] if case.both else list(prompt)
         source = torch.as_tensor(prompt)[None] if case.both else None
         new = []
         while len(new) < NEW and eos not in new:

@@ -82,7 +82,7 @@ def test_both_mbarts(kind, tmp_path):
     pieces_in(tmp_path / "words", "mbart", tokenizer_class=kind)
     words = Tokenizer.load(tmp_path / "words")
     model = gf.create("mbart-large-50", seed=1, tokenizer=words, vocab_size=words.size, **SEQ2SEQ)
-    knobs = model.generator.knobs({"source_language": "de_DE", "target_language": "en_XX"})
+    knobs = model.generator.resolve_config({"source_language": "de_DE", "target_language": "en_XX"})
     code = words.id("en_XX")
     read = words.with_languages("de_DE").encode("Hallo").ids
     assert model.generator.ids("Hallo", knobs) == read and words.id("de_DE") in read

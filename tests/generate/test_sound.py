@@ -131,7 +131,7 @@ def test_the_first_tokens(both):
     writer, heard = model.generator, sound(8, 48)
 
     def begun(**given):
-        return list(writer.request(0, heard, writer.knobs(given)).prompt)
+        return list(writer.request(0, heard, writer.resolve_config(given)).prompt)
 
     assert begun(language="de", task="translate") == [3, 41, 45, 97]
     assert begun(language="<|yue|>") == begun(target_language="yue") == [3, 42, 46, 97]

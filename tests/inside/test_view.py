@@ -148,7 +148,7 @@ def test_the_lens_follows_a_token_within_bounds(monkeypatch):
     view = small.decoder().look(TEXT)
     whole = view.lens(token="arrow", top=2)
     assert int(whole.chosen[0]) == view.model.tokenizer.id("arrow")
-    monkeypatch.setattr(module, "ROOM", 1)  # a row at a time
+    monkeypatch.setattr(module, "CHUNK_LOGITS", 1)  # a row at a time
     parts = view.lens(token="arrow", top=2)
     for name in ("best", "probability", "rank", "divergence", "entropy", "norm"):
         one, other = getattr(whole, name).array, getattr(parts, name).array

@@ -45,6 +45,7 @@ def handler(files, tmp_path, monkeypatch):
 
 
 def test_the_example_answers_and_passes_its_own_test(handler, files, decoder):
+    assert "norms" in ROUTES
     scope: dict = {}
     exec(next(text for name, text in files.items() if name.startswith("tests/")), scope)
     scope["test_norms_are_those_of_the_residual_stream"](decoder)

@@ -26,7 +26,7 @@ from glassformer.core.pass_context import PassContext
 from glassformer.spec import AttentionPattern, BlockSparsePattern
 
 SMALLEST, LARGEST = 64, 256  # queries per group: fewer underuse the kernel, more see too many keys
-ROOM = 1 << 21  # numbers gathered at once, so that they stay in the CPU cache
+GATHERED_NUMBERS = 1 << 21  # numbers gathered at once, so that they stay in the CPU cache
 UNSEEN = float("-inf")
 
 ProjectedHeads = tuple[
@@ -83,7 +83,7 @@ def sparse_attention(
     plan = _planned(ctx, pattern, batch)
     step = len(plan.queries)
     if q.device.type == "cpu":
-        step = max(1, ROOM // (plan.keys.shape[1] * heads * dim))
+        step = max(1, GATHERED_NUMBERS // (plan.keys.shape[1] * heads * dim))
     results = []
     for first in range(0, len(plan.queries), step):
         some = slice(first, first + step)

@@ -166,7 +166,7 @@ def _beginning(model: TaskModel, source: Tensor) -> list[int]:
     if any(head.pooling == "each" and head.num_outputs is not None for head in model.spec.heads):
         writer = model.generator
         given: Any = source[0] if source.is_floating_point() else tuple(source[0].tolist())
-        return writer.beginning(given, writer.knobs({}))
+        return writer.beginning(given, writer.resolve_config({}))
     special = model.spec.tokens
     start = special.start if special.start is not None else special.bos
     if start is None:

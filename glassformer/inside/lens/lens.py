@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
     from glassformer.inside.lens.tuned_lens import TunedLens
 
-ROOM = 1 << 22  # logits per chunk; more would be written to memory and read back
+CHUNK_LOGITS = 1 << 22  # logits per chunk; more would be written to memory and read back
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +202,7 @@ def pieces(view: View, head: HeadSpec, streams: Tensor) -> Iterator[tuple[int, T
     Yields:
         The index of the chunk's first row, and its logits, [row, token].
     """
-    step = max(1, ROOM // (head.num_outputs or 1))
+    step = max(1, CHUNK_LOGITS // (head.num_outputs or 1))
     for at in range(0, len(streams), step):
         check_cancelled()
         yield at, view.model.readout(streams[at : at + step][None], head.name)[0]

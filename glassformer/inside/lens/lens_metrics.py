@@ -14,7 +14,7 @@ from glassformer.errors import UnsupportedError
 from glassformer.inside.capture.corpus import LENGTH, TOKENS, batches, captured, pieces
 from glassformer.inside.capture.model_inputs import Text
 from glassformer.inside.capture.named_tensor import NamedTensor
-from glassformer.inside.lens.lens import ROOM
+from glassformer.inside.lens.lens import CHUNK_LOGITS
 from glassformer.inside.lens.stages import language_head, stage_label, stage_names
 from glassformer.inside.lens.tuned_lens import TunedLens
 from glassformer.spec import HeadSpec
@@ -31,7 +31,7 @@ def head_log_probs(model: TaskModel, head: HeadSpec, stream: Tensor) -> Tensor:
 
 def spans(rows: int, head: HeadSpec) -> Iterator[slice]:
     """Returns the slices of rows whose logits are computed at once."""
-    step = max(1, ROOM // (head.num_outputs or 1))
+    step = max(1, CHUNK_LOGITS // (head.num_outputs or 1))
     return (slice(at, at + step) for at in range(0, rows, step))
 
 

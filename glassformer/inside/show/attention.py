@@ -19,7 +19,7 @@ from glassformer.inside.show.html import fragment, plain
 if TYPE_CHECKING:
     from glassformer.inside.capture.stack_view import LayerTensors
 
-ROOM = 3_000_000  # maximum number of cells in one file
+MAX_CELLS = 3_000_000  # maximum number of cells in one file
 
 SCRIPT = Path(__file__).with_name("attention.js").read_text("utf-8")
 
@@ -34,7 +34,7 @@ def html(layers: LayerTensors) -> str:
         return fragment(title, f"<p>{error}</p>{picture(layers[0])}")
     array = named.array.detach().float().cpu()
     lead = array.shape[0] * array.shape[1]
-    side = max(8, int((ROOM / lead) ** 0.5))
+    side = max(8, int((MAX_CELLS / lead) ** 0.5))
     small = shrunk(array, side)
     whole = small.shape == array.shape
     cells = (small.clamp(0, 1) * 255).round().to(torch.uint8).numpy().tobytes()
