@@ -31,8 +31,6 @@ ORDER = (  # a package imports only from itself and from packages before it
     "tasks",
     "parameter_table",
     "inside",
-    "model_files",
-    "model_adapters",
     "model",
     "loading",
     "word_vectors",
@@ -65,21 +63,15 @@ def package_of(path: Path) -> str:
 
 def layer(name: str) -> str:
     """Returns the name in `ORDER`; the modules of `Model` are one layer."""
-    return "model" if name in ("model_adapters", "model_files") else name
+    return "model" if name.startswith("model_") else name
 
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
-def is_for_types(node: ast.stmt) -> bool:
-    """Whether a statement is `if TYPE_CHECKING:`, which imports nothing at run time."""
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-
-
 def imports_of(path: Path, inside_functions: bool) -> set[str]:
     tree = ast.parse(path.read_text("utf-8"))
-    tree.body = [node for node in tree.body if not is_for_types(node)]
     nodes = ast.walk(tree) if inside_functions else tree.body
     names: set[str] = set()
     for node in nodes:
