@@ -18,6 +18,7 @@ from typing import Any
 import glassformer as gf
 from glassformer import adapters, generate, inside
 from glassformer.evaluate.evaluate import evaluate
+from glassformer.model_tasks import TextTasks
 from glassformer.tasks import monitor, task_settings
 from glassformer.train.trainer import train
 
@@ -91,7 +92,7 @@ def page() -> str:
             for name in sorted(gf.__all__)
             if inspect.isclass(getattr(gf, name))
         ),
-        "Model": methods(gf.Model, "model"),
+        "Model": chain(methods(gf.Model, "model"), methods(TextTasks, "model")),
         "Tokenizer": methods(gf.Tokenizer, "tokenizer"),
         "Tasks": chain(
             members(generate, "generate", ("infill",)),
