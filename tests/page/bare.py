@@ -113,8 +113,8 @@ def addressed(page: Any, *parts: str) -> bool:
 
 
 def settle(page: Any) -> None:
-    """Until a panel stands there, and nobody has been asked anything for some frames."""
-    page.locator("#panel section").first.wait_for()
+    """Waits until a panel or its error is shown, and no request has been open for some frames."""
+    page.locator("#panel section, #panel [role=alert]").first.wait_for()
     quiet = 0
     while quiet < 3:
         page.evaluate(CHANGED)
