@@ -1,7 +1,6 @@
 """Streaming gives the text of decoding at once, and never half a character."""
 
 import random
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -93,14 +92,22 @@ def test_a_long_stream_costs_no_more_per_token(folders: dict[str, Path]) -> None
     tokenizer = Tokenizer.load(folders["gpt2"])
     ids = tokenizer.encode("the lazy dog didn't mind. ").ids
 
-    def seconds(repeats: int) -> float:
-        start = time.perf_counter()
-        streamed(tokenizer, ids * repeats, False)
-        return time.perf_counter() - start
+    def decoded_tokens(repeats: int) -> int:
+        stream = tokenizer.stream()
+        write, counts = stream._write, []
 
-    seconds(10)
-    short, long = min(seconds(100) for _ in range(3)), min(seconds(1600) for _ in range(3))
-    assert long < 16 * short * 4  # re-decoding everything would cost sixteen times more per token
+        def counted(tokens: list[str]) -> str:
+            counts.append(len(tokens))
+            return write(tokens)
+
+        stream._write = counted
+        for id in ids * repeats:
+            stream.push(id)
+        stream.finish()
+        return sum(counts)
+
+    short, long = decoded_tokens(10), decoded_tokens(160)
+    assert short > 0 and long <= 16 * (short + 1)
 
 
 def test_what_is_settled_stays_so_whatever_follows() -> None:
