@@ -4,9 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import glassformer.evaluate as evaluate
     import glassformer.inside as inside
-    import glassformer.train as train
     from glassformer.core import ActivationCapture, Cache
     from glassformer.errors import (
         ConfigError,
@@ -17,11 +15,13 @@ if TYPE_CHECKING:
         LoadError,
         UnsupportedError,
     )
+    from glassformer.evaluate.evaluate import evaluate
     from glassformer.inside.compare import compare
     from glassformer.loading import create, load, open_index
     from glassformer.model import Model
     from glassformer.spec import ModelSpec
     from glassformer.text import Tokenizer
+    from glassformer.train.trainer import train
 
 __version__ = "0.2.0"
 __all__ = [

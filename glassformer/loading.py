@@ -97,6 +97,9 @@ def load(
         adapter: An adapter's folder, or the folder of a run that trained one. It determines the
             class, head and labels of the base, unless these are given.
 
+    Returns:
+        The model.
+
     >>> gf.load(folder, architecture="BertForSequenceClassification", init_missing="classifier",
     ...         ignore_unexpected="cls", labels=["bad", "good"])
     """
@@ -294,6 +297,9 @@ def create(
         tokenizer: The model's tokenizer.
         **settings: Changes to a preset, named as in its config.json.
 
+    Returns:
+        The model.
+
     >>> gf.create("gpt2", seed=1, n_layer=4, vocab_size=1000)
     """
     if isinstance(what, ModelSpec):
@@ -357,6 +363,9 @@ def open_index(
         texts: For a new index, the folder of the texts.
         device: Device of the model, if it is loaded here.
         **settings: For a new index, the arguments of `tasks.search.search.Index.create`.
+
+    Returns:
+        The index.
 
     >>> index = gf.open_index("notes.index", model="minilm", texts="notes")
     >>> index.update()

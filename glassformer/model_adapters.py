@@ -57,6 +57,9 @@ class ModelAdapters:
             name: Name of the adapter.
             seed: Seed of its initial weights.
 
+        Returns:
+            The model.
+
         >>> model.adapters.add(gf.adapters.LoRA(rank=8, targets=("q_proj", "v_proj")))
         """
         adapters.add(self._model, settings, name, seed=seed)
@@ -69,6 +72,9 @@ class ModelAdapters:
             folder: A folder written by `save` or by the peft library, or the folder of a training
                 run that trained an adapter.
             name: Name of the adapter in this model.
+
+        Returns:
+            The model.
         """
         model, place = self._model, published(Path(folder))
         has_config = (place / ADAPTER_CONFIG).is_file()
@@ -135,12 +141,22 @@ class ModelAdapters:
 
         Args:
             name: The adapter. None deactivates all, and makes the model's own weights trainable.
+
+        Returns:
+            The model.
         """
         adapters.switch(self._model, name)
         return self._model.invalidate()
 
     def remove(self, name: str = "default") -> Model:
-        """Removes an adapter; the model's own weights are unchanged."""
+        """Removes an adapter; the model's own weights are unchanged.
+
+        Args:
+            name: The adapter.
+
+        Returns:
+            The model.
+        """
         adapters.remove(self._model, name)
         return self._model.invalidate()
 
@@ -150,6 +166,9 @@ class ModelAdapters:
         Args:
             name: The adapter.
             forget: Discards the original weights, so that `unmerge` is no longer possible.
+
+        Returns:
+            The model.
         """
         model = self._model
         held = adapters.adapters_of(model).get(name)
@@ -161,6 +180,13 @@ class ModelAdapters:
         return model.invalidate()
 
     def unmerge(self, name: str = "default") -> Model:
-        """Restores the exact weights from before `merge`."""
+        """Restores the exact weights from before `merge`.
+
+        Args:
+            name: The adapter.
+
+        Returns:
+            The model.
+        """
         adapters.unmerge(self._model, name)
         return self._model.invalidate()

@@ -38,7 +38,16 @@ class Cache:
         self._state: dict[int, tuple[Tensor, ...]] = {}
 
     def append(self, depth: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Appends new keys and values of [batch, head, position, dim]; returns all so far."""
+        """Appends the keys and values of new tokens.
+
+        Args:
+            depth: The layer in execution order.
+            k: New keys, [batch, head, position, dim].
+            v: New values, [batch, head, position, dim].
+
+        Returns:
+            All keys and values so far.
+        """
         end = self.length + k.shape[2]
         held = self._self.get(depth)
         if held is None or held[0].shape[2] < end:
@@ -51,21 +60,43 @@ class Cache:
         return keys[:, :, :end], values[:, :, :end]
 
     def cross(self, depth: int) -> tuple[Tensor, Tensor] | None:
-        """Returns the keys and values of cross-attention at a layer, if they were computed."""
+        """Returns the keys and values of cross-attention, if they were computed.
+
+        Args:
+            depth: The layer in execution order.
+        """
         return self._cross.get(depth)
 
     def set_cross(self, depth: int, k: Tensor, v: Tensor) -> None:
+        """Stores the keys and values of cross-attention.
+
+        Args:
+            depth: The layer in execution order.
+            k: Keys, [batch, head, position, dim].
+            v: Values, [batch, head, position, dim].
+        """
         self._cross[depth] = (k, v)
 
     def state(self, depth: int) -> tuple[Tensor, ...] | None:
-        """Returns the state of a layer without keys and values; each tensor is [batch, ...]."""
+        """Returns the state of a recurrent layer, if there is one; each tensor is [batch, ...].
+
+        Args:
+            depth: The layer in execution order.
+        """
         return self._state.get(depth)
 
     def set_state(self, depth: int, state: tuple[Tensor, ...]) -> None:
+        """Stores the state of a recurrent layer.
+
+        Args:
+            depth: The layer in execution order.
+            state: The state; each tensor is [batch, ...].
+        """
         self._state[depth] = state
 
     @property
     def has_cross_attention(self) -> bool:
+        """Whether keys and values of cross-attention are stored."""
         return len(self._cross) > 0
 
     def advance(
@@ -78,7 +109,12 @@ class Cache:
     ) -> None:
         """Makes the new tokens of a finished pass part of the past.
 
-        `positions` are those of the new tokens; the other arguments cover all slots.
+        Args:
+            positions: Positions of the new tokens, [batch or 1, new].
+            mask: True at real tokens of all slots, or None if all are real.
+            document_ids: Documents of all slots in packed batches.
+            token_type_ids: Segments of all slots.
+            empty_memory_slots: The number of slots that the pass added in front of the new tokens.
         """
         new = positions.shape[1]
         kept_new = new if self.reuse_length is None else min(new, self.reuse_length)
@@ -101,6 +137,9 @@ class Cache:
         """Appends the rows of another cache to the batch.
 
         All rows end in the same slot, so shorter ones are padded on the left.
+
+        Args:
+            other: The other cache.
         """
         length, both = max(self.length, other.length), (self, other)
         batch, more = self.batch_size, other.batch_size
@@ -137,10 +176,12 @@ class Cache:
 
     @property
     def batch_size(self) -> int:
+        """The number of rows."""
         return self._any.shape[0]
 
     @property
     def device(self) -> torch.device:
+        """The device of the stored tensors."""
         return self._any.device
 
     @property
@@ -150,12 +191,17 @@ class Cache:
 
     @property
     def real_tokens(self) -> Tensor:
+        """True at real tokens, [batch, length]."""
         if self.mask is not None:
             return self.mask
         return torch.ones(self.batch_size, self.length, dtype=torch.bool, device=self.device)
 
     def crop(self, length: int) -> None:
-        """Drops the slots from `length` on, e.g. after a rejected draft."""
+        """Drops the last slots, e.g. after a rejected draft.
+
+        Args:
+            length: The number of slots to keep.
+        """
         if length < self.length:
             if self._state:
                 raise UnsupportedError(
@@ -172,7 +218,11 @@ class Cache:
             self.length = length
 
     def select(self, rows: Tensor) -> None:
-        """Keeps, drops or repeats rows of the batch, as in beam search."""
+        """Keeps, drops or repeats rows of the batch, as in beam search.
+
+        Args:
+            rows: Indices of the rows, in the new order.
+        """
         batch = self.batch_size
 
         def select(x: Tensor | None) -> Tensor | None:

@@ -47,6 +47,11 @@ class ActivationCapture:
         self.seen: dict[str, Tensor] = {}
 
     def wants(self, name: str) -> bool:
+        """Returns whether a name matches one of the patterns.
+
+        Args:
+            name: A hook point name.
+        """
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
@@ -58,7 +63,15 @@ class ActivationCapture:
         return self.seen[name]
 
     def matching(self, pattern: str, without: str | None = None) -> tuple[Tensor, ...]:
-        """Returns the tensors whose names match a pattern, in the order of the pass."""
+        """Returns the stored tensors whose names match a pattern, in the order of the pass.
+
+        Args:
+            pattern: A shell pattern.
+            without: Names that contain this text are left out.
+
+        Returns:
+            The tensors.
+        """
         return tuple(
             value
             for name, value in self.seen.items()

@@ -18,7 +18,11 @@ class Displayable(ABC):
         return repr(self)
 
     def save_html(self, path: str | Path) -> None:
-        """Saves the display as one self-contained HTML file."""
+        """Saves the display as one self-contained HTML file.
+
+        Args:
+            path: The path of the file.
+        """
         from glassformer.inside.show.html import save
 
         save(path, self.heading, self._repr_html_())

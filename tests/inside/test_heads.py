@@ -96,9 +96,9 @@ def test_edits_and_patches_are_felt_by_the_head_that_is_named(model):
     assert {*read.words.values()} <= {*small.LABELED["speech"][1]}
     end = tags[1].output.head_outputs["speech"][0]
     assert read.after.best.array[-1].tolist() == end.argmax(-1).tolist()
-    torch.testing.assert_close(tags[0].lens_apart(tags[1]).array[-1], _kl(*tags, "speech"))
+    torch.testing.assert_close(tags[0].lens_divergence(tags[1]).array[-1], _kl(*tags, "speech"))
     torch.testing.assert_close(
-        model.look(TEXT).lens_apart(tags[1], head="names").array[-1], _kl(*tags, "names")
+        model.look(TEXT).lens_divergence(tags[1], head="names").array[-1], _kl(*tags, "names")
     )
 
     swept = sweep(model, TEXT, OTHER, "attn_out", token="good", head="mood")
@@ -176,7 +176,7 @@ OUTPUTS, EACH = "lm, topic, mood, names, speech", "lm, names, speech"
         (lambda m, head: sweep(m, TEXT, OTHER, head=head), OUTPUTS),
         (lambda m, head: gf.compare(m, small.several(1), TEXT, head=head), OUTPUTS),
         (lambda m, head: m.look(TEXT).lens(head=head), EACH),
-        (lambda m, head: m.look(TEXT).lens_apart(m.look(OTHER), head=head), EACH),
+        (lambda m, head: m.look(TEXT).lens_divergence(m.look(OTHER), head=head), EACH),
         (lambda m, head: inside.tune_lens(m, TEXTS, head=head), EACH),
         (lambda m, head: inside.lens_divergence(m, TEXTS, head=head), EACH),
         (lambda m, head: inside.causal_basis(m, TEXTS, 0, head=head), EACH),

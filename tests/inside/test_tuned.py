@@ -88,9 +88,9 @@ def test_a_view_reads_through_it_and_says_so(tmp_path):
     assert found.divergence.array.mean() < plain.divergence.array.mean()
     assert "Tuned lens" in found._repr_html_() and "Logit lens" in plain._repr_html_()
     other = model.look(HELD[1])
-    apart = view.lens_apart(other, tuned=lens).array
-    assert torch.equal(apart[-1], view.lens_apart(other).array[-1])
-    assert not torch.allclose(apart[0], view.lens_apart(other).array[0])
+    apart = view.lens_divergence(other, tuned=lens).array
+    assert torch.equal(apart[-1], view.lens_divergence(other).array[-1])
+    assert not torch.allclose(apart[0], view.lens_divergence(other).array[0])
 
 
 def test_maps_may_read_other_stages():

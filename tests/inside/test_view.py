@@ -186,19 +186,19 @@ def test_lenses_of_two_runs_side_by_side():
     middle = (p + q) / 2
     half = ((p * (p / middle).log2()).sum(-1) + (q * (q / middle).log2()).sum(-1)) / 2
     wanted = {
-        "divergence": (p * (p / q).log()).sum(-1),
+        "kl": (p * (p / q).log()).sum(-1),
         "js": half,
-        "variation": (p - q).abs().sum(-1) / 2,
+        "total_variation": (p - q).abs().sum(-1) / 2,
     }
     for measure, want in wanted.items():
-        found = view.lens_apart(other, measure)
+        found = view.lens_divergence(other, measure)
         assert found.axes == ("stage", "position") and found.shape == (7, 5)
         assert torch.allclose(found.array[-1].double(), want, atol=1e-6)
         assert float(found.array[:3].abs().max()) <= 1e-6 < float(found.array[3].max())
     with pytest.raises(gf.GlassformerError, match="one number of tokens"):
-        view.lens_apart(model.look("fruit"))
-    with pytest.raises(gf.GlassformerError, match="one of divergence, js, variation"):
-        view.lens_apart(other, "far")
+        view.lens_divergence(model.look("fruit"))
+    with pytest.raises(gf.GlassformerError, match="one of kl, js, total_variation"):
+        view.lens_divergence(other, "far")
 
 
 def test_neurons_are_told_of_the_layers_that_are_named():

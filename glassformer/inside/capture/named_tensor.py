@@ -42,6 +42,7 @@ class NamedTensor(Displayable):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
         return tuple(self.array.shape)
 
     def __len__(self) -> int:
@@ -67,7 +68,14 @@ class NamedTensor(Displayable):
         return NamedTensor(self.array[tuple(given)], tuple(axes), labels, self.title)
 
     def mean(self, axis: str) -> NamedTensor:
-        """Returns the mean over an axis given by name."""
+        """Returns the mean over an axis.
+
+        Args:
+            axis: The name of the axis.
+
+        Returns:
+            A tensor without this axis.
+        """
         if axis not in self.axes:
             raise ConfigError(f"There is no axis {axis!r}, only {', '.join(self.axes)}.")
         rest = tuple(name for name in self.axes if name != axis)
@@ -76,6 +84,7 @@ class NamedTensor(Displayable):
         return NamedTensor(mean, rest, labels, f"{self.title}, mean over {axis}")
 
     def numpy(self) -> NDArray[Any]:
+        """Returns a NumPy array; bfloat16 becomes float32."""
         array = self.array.detach().cpu()
         return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
 
@@ -83,6 +92,7 @@ class NamedTensor(Displayable):
         return np.asarray(self.numpy(), dtype=dtype)
 
     def tolist(self) -> Any:
+        """Returns nested lists of numbers."""
         return self.array.tolist()
 
     def __float__(self) -> float:
@@ -102,6 +112,7 @@ class NamedTensor(Displayable):
 
     @property
     def heading(self) -> str:
+        """The title of pictures of the tensor."""
         return self.title or "array"
 
 

@@ -46,7 +46,14 @@ class LayerTensors(Displayable):
         return one[tuple(rest)] if rest else one
 
     def stacked(self, layers: Sequence[int]) -> NamedTensor:
-        """Returns the tensors of several layers as one tensor, [layer, ...]."""
+        """Stacks the tensors of several layers.
+
+        Args:
+            layers: The layers.
+
+        Returns:
+            One tensor, [layer, ...].
+        """
         found = self.layers(layers)
         if len({one.shape for one in found}) > 1:
             raise UnsupportedError(
@@ -58,6 +65,14 @@ class LayerTensors(Displayable):
         return NamedTensor(whole, ("layer", *found[0].axes), labels, title)
 
     def layers(self, layers: Iterable[int]) -> list[NamedTensor]:
+        """Returns the tensors of several layers.
+
+        Args:
+            layers: The layers.
+
+        Returns:
+            One tensor per layer.
+        """
         return self.side.view.taps([self.side.name(layer, self.tensor) for layer in layers])
 
     def __repr__(self) -> str:
@@ -70,6 +85,7 @@ class LayerTensors(Displayable):
 
     @property
     def heading(self) -> str:
+        """The title of pictures of these tensors."""
         return f"{self.side.title} {self.tensor}"
 
 
@@ -78,7 +94,8 @@ class StackTensors(ABC):
 
     @property
     @abstractmethod
-    def stack_view(self) -> StackView: ...
+    def stack_view(self) -> StackView:
+        """The stack whose tensors these are."""
 
     @property
     def tokens(self) -> tuple[InputToken, ...]:
@@ -103,10 +120,12 @@ class StackTensors(ABC):
 
     @property
     def k(self) -> LayerTensors:
+        """The keys, after any rotary position embedding: [layer, head, position, dim]."""
         return self.stack_view.layers("k")
 
     @property
     def v(self) -> LayerTensors:
+        """The values, [layer, head, position, dim]."""
         return self.stack_view.layers("v")
 
     @property
@@ -116,6 +135,7 @@ class StackTensors(ABC):
 
     @property
     def attention_out(self) -> LayerTensors:
+        """The output of attention, as added to the residual stream: [layer, position, width]."""
         return self.stack_view.layers("attn_out")
 
     @property
@@ -125,6 +145,10 @@ class StackTensors(ABC):
 
     @property
     def feed_forward_out(self) -> LayerTensors:
+        """The output of the feed-forward part, as added to the residual stream.
+
+        Its shape is [layer, position, width].
+        """
         return self.stack_view.layers("ffn_out")
 
     @property
@@ -134,6 +158,7 @@ class StackTensors(ABC):
 
     @property
     def residual_before(self) -> LayerTensors:
+        """The residual stream before each layer, [layer, position, width]."""
         return self.stack_view.layers("resid_pre")
 
     @property
@@ -143,6 +168,7 @@ class StackTensors(ABC):
 
     @property
     def embedding(self) -> NamedTensor:
+        """The embeddings that enter the first layer, [position, width]."""
         return self.stack_view.tensor("embed")
 
     @property
@@ -151,7 +177,14 @@ class StackTensors(ABC):
         return self.stack_view.tensor("final")
 
     def rollout(self, residual: float = 0.5) -> NamedTensor:
-        """Attention rollout through all layers, [query, key]; see `rollout.py`."""
+        """Computes attention rollout through all layers.
+
+        Args:
+            residual: The weight of the residual connection, from 0 to below 1.
+
+        Returns:
+            The share of each key position in each query position, [query, key].
+        """
         from glassformer.inside.attribute.rollout import rollout
 
         return rollout(self.stack_view, residual)
@@ -165,16 +198,19 @@ class StackView(StackTensors, Displayable):
 
     @property
     def stack_view(self) -> StackView:
+        """This stack itself."""
         return self
 
     @property
     def spec(self) -> StackSpec:
+        """The spec of the stack."""
         found = getattr(self.view.model.spec, self.stack)
         assert isinstance(found, StackSpec)
         return found
 
     @property
     def title(self) -> str:
+        """The name of the stack in pictures."""
         return "cross-attention" if self.scope else self.stack
 
     @property
@@ -184,7 +220,18 @@ class StackView(StackTensors, Displayable):
         return reading.encoder if self.scope else reading.story or self.tokens
 
     def name(self, layer: int, tensor: str) -> str:
-        """Returns the hook point name of a layer's tensor; raises if there is none."""
+        """Returns the hook point name of a layer's tensor.
+
+        Args:
+            layer: The layer; negative indices count from the end.
+            tensor: The end of the hook point name, such as "pattern".
+
+        Returns:
+            The full name.
+
+        Raises:
+            ConfigError: The layer has no such tensor.
+        """
         check_index(layer, len(self.spec.order), f"layer of the {self.stack}")
         layer %= len(self.spec.order)
         found = f"{self.stack}.blocks.{layer}.{self.scope}{tensor}"
@@ -197,11 +244,25 @@ class StackView(StackTensors, Displayable):
         return found
 
     def layers(self, tensor: str) -> LayerTensors:
-        """Returns a tensor of every layer, by the end of its hook point name."""
+        """Returns a tensor of every layer.
+
+        Args:
+            tensor: The end of the hook point name, such as "pattern".
+
+        Returns:
+            The tensors by layer.
+        """
         return LayerTensors(self, tensor)
 
     def tensor(self, name: str) -> NamedTensor:
-        """Returns a tensor of the stack itself: "embed" or "final"."""
+        """Returns a tensor of the stack itself.
+
+        Args:
+            name: "embed" or "final".
+
+        Returns:
+            The tensor.
+        """
         return self.view.tap(f"{self.stack}.{name}")
 
     def __repr__(self) -> str:

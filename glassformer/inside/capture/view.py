@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from glassformer.inside.attribute.gradients import Saliency
     from glassformer.inside.attribute.predictions import Predictions
     from glassformer.inside.lens.lens import Lens
+    from glassformer.inside.lens.tuned_lens import TunedLens
 
 Made = TypeVar("Made")
 
@@ -148,6 +149,9 @@ class View(StackTensors, Displayable):
         """Captures tensors that are not in the cache yet.
 
         If there are any, this runs a pass that ends after the last of them.
+
+        Args:
+            names: The hook point names.
         """
         capture = CaptureUntil(name for name in names if name not in self.cache)
         if capture.left:
@@ -157,21 +161,42 @@ class View(StackTensors, Displayable):
         for name in capture.left:
             raise ConfigError(f"Nothing passed under the name {name!r} in this model.")
 
-    def once(self, what: Any, make: Callable[[], Made]) -> Made:
-        """Returns the value computed by `make` at the first call with the key `what`."""
-        if what not in self._once:
-            self._once[what] = make()
-        made: Made = self._once[what]
+    def once(self, key: Any, compute: Callable[[], Made]) -> Made:
+        """Computes a value at the first call and returns the same one later.
+
+        Args:
+            key: Identifies the value.
+            compute: Computes it.
+
+        Returns:
+            The value.
+        """
+        if key not in self._once:
+            self._once[key] = compute()
+        made: Made = self._once[key]
         return made
 
     def taps(self, names: Sequence[str]) -> list[NamedTensor]:
+        """Returns the tensors at several hook points.
+
+        Args:
+            names: Full hook point names.
+
+        Returns:
+            The tensors, in the order of the names.
+        """
         self.capture(names)
         return [self.cache.named(name) for name in names]
 
     def tap(self, name: str) -> NamedTensor:
         """Returns the tensor at a hook point (core/hooks.py), such as `blocks.3.z`.
 
-        The name starts with `encoder.` or `decoder.` if the model has both.
+        Args:
+            name: The hook point name. It starts with `encoder.` or `decoder.` if the model has
+                both.
+
+        Returns:
+            The tensor.
         """
         names = matching(self.model.spec, (name,))
         if len(names) > 1:
@@ -189,18 +214,32 @@ class View(StackTensors, Displayable):
 
     @property
     def spec(self) -> StackSpec:
+        """The spec of the stack whose output the heads read."""
         return self.stack_view.spec
 
     def name(self, layer: int, tensor: str) -> str:
-        """Returns the hook point name of a layer's tensor; raises if there is none."""
+        """Returns the hook point name of a layer's tensor.
+
+        Args:
+            layer: The layer; negative indices count from the end.
+            tensor: The end of the hook point name, such as "pattern".
+
+        Returns:
+            The full name.
+
+        Raises:
+            ConfigError: The layer has no such tensor.
+        """
         return self.stack_view.name(layer, tensor)
 
     @property
     def encoder(self) -> StackView:
+        """The encoder."""
         return self._side("encoder")
 
     @property
     def decoder(self) -> StackView:
+        """The decoder."""
         return self._side("decoder")
 
     @property
@@ -219,9 +258,18 @@ class View(StackTensors, Displayable):
 
     @property
     def output(self) -> ModelOutput:
+        """The output of a complete forward pass."""
         return self.run_with_cache()
 
     def token_text(self, id: int) -> str:
+        """Returns the text of a token id, as views display it.
+
+        Args:
+            id: The token id.
+
+        Returns:
+            The text.
+        """
         known = self.model.tokenizer
         return token_text(None if known is None else known.target, id)
 
@@ -253,35 +301,157 @@ class View(StackTensors, Displayable):
 
         return predictions(self, position, top, head)
 
-    def lens(self, **how: Any) -> Lens:
-        """Applies the logit lens, or a tuned lens, to every layer; see `lens.py`."""
+    def lens(
+        self,
+        *,
+        token: int | str | Sequence[int] | None = None,
+        top: int = 5,
+        positions: Sequence[int] | None = None,
+        head: str | None = None,
+        through: int = 0,
+        tuned: TunedLens | None = None,
+    ) -> Lens:
+        """Applies the logit lens, or a tuned lens, to every layer.
+
+        Args:
+            token: The token whose probability and rank are followed: one for all positions, or a
+                sequence with one per position (-1 for none). By default the token predicted in
+                the end.
+            top: The number of most probable tokens.
+            positions: The positions, by default all.
+            head: The head, by default that of the view.
+            through: The number of last layers that process each residual stream before it is
+                decoded, skipping the layers in between.
+            tuned: A tuned lens, which maps each residual stream toward that of the last layer
+                before it is decoded.
+
+        Returns:
+            The lens: the most probable tokens at each stage and position.
+        """
         from glassformer.inside.lens.lens import lens
 
-        return self.once((repr(how), how.get("tuned")), lambda: lens(self, **how))
+        key = ("lens", repr((token, top, positions, head, through)), tuned)
+        return self.once(
+            key,
+            lambda: lens(
+                self,
+                token=token,
+                top=top,
+                positions=positions,
+                head=head,
+                through=through,
+                tuned=tuned,
+            ),
+        )
 
-    def lens_apart(self, other: View, measure: str = "divergence", **how: Any) -> NamedTensor:
-        """Measures how far another view's lens differs at each stage; see `lens_divergence.py`."""
+    def lens_divergence(
+        self,
+        other: View,
+        measure: str = "kl",
+        *,
+        tuned: TunedLens | None = None,
+        head: str | None = None,
+    ) -> NamedTensor:
+        """Measures how far the lens outputs of another view differ from those of this one.
+
+        Args:
+            other: A view of another model, another text of equally many tokens, or an edited run.
+            measure: "kl" is KL(self, other) in nats, "js" the Jensen-Shannon divergence in bits,
+                "total_variation" the total variation distance from 0 to 1.
+            tuned: A tuned lens to use instead of the logit lens.
+            head: The head, by default that of this view.
+
+        Returns:
+            The differences, [stage, position].
+        """
         from glassformer.inside.lens.lens_divergence import lens_divergence_between
 
-        return lens_divergence_between(self, other, measure, **how)
+        return lens_divergence_between(self, other, measure, tuned, head)
 
-    def contributions(self, token: int | str | None = None, **how: Any) -> Contributions:
-        """Decomposes a logit into the contributions of all components; see `contributions.py`."""
+    def contributions(
+        self,
+        token: int | str | None = None,
+        *,
+        position: int | None = None,
+        versus: int | str | None = None,
+        head: str | None = None,
+        neurons: int | Sequence[int] = (),
+    ) -> Contributions:
+        """Decomposes a logit into the contributions of all components.
+
+        Args:
+            token: A token or label by index or name; None is the predicted one.
+            position: The position, for heads that read each one. By default the last position of
+                a decoder, or the first mask of an encoder.
+            versus: Another output; the difference of the two logits is decomposed.
+            head: The head, by default that of the view.
+            neurons: Layers whose feed-forward part is split by neuron.
+
+        Returns:
+            The contributions.
+        """
         from glassformer.inside.attribute.contributions import contributions
 
-        return contributions(self, token, **how)
+        return contributions(
+            self, token, position=position, versus=versus, head=head, neurons=neurons
+        )
 
-    def gradient_x_input(self, token: int | str | None = None, **how: Any) -> Saliency:
-        """Attributes a logit to the input tokens by gradient x input; see `gradients.py`."""
+    def gradient_x_input(
+        self,
+        token: int | str | None = None,
+        *,
+        position: int | None = None,
+        head: str | None = None,
+    ) -> Saliency:
+        """Attributes a logit to the input tokens by gradient x input.
+
+        Args:
+            token: A token or label by index or name; None is the predicted one.
+            position: The position, for heads that read each one.
+            head: The head, by default that of the view.
+
+        Returns:
+            The attribution.
+        """
         from glassformer.inside.attribute.gradients import gradient_x_input
 
-        return gradient_x_input(self, token, **how)
+        return gradient_x_input(self, token, position=position, head=head)
 
-    def integrated_gradients(self, token: int | str | None = None, **how: Any) -> Saliency:
-        """Attributes a logit to the input tokens by integrated gradients; see `gradients.py`."""
+    def integrated_gradients(
+        self,
+        token: int | str | None = None,
+        *,
+        position: int | None = None,
+        head: str | None = None,
+        baseline: int | str | None = None,
+        steps: int = 32,
+        progress: Callable[[float], None] | None = None,
+    ) -> Saliency:
+        """Attributes a logit to the input tokens by integrated gradients.
+
+        Args:
+            token: A token or label by index or name; None is the predicted one.
+            position: The position, for heads that read each one.
+            head: The head, by default that of the view.
+            baseline: The baseline token by name or id, or "zero" for zero vectors. By default the
+                padding token, else the mask, unknown or end token.
+            steps: The number of points on the path.
+            progress: Called with the fraction done.
+
+        Returns:
+            The attribution.
+        """
         from glassformer.inside.attribute.gradients import integrated_gradients
 
-        return integrated_gradients(self, token, **how)
+        return integrated_gradients(
+            self,
+            token,
+            position=position,
+            head=head,
+            baseline=baseline,
+            steps=steps,
+            progress=progress,
+        )
 
     def __repr__(self) -> str:
         words = "".join(token.text for token in self.tokens)

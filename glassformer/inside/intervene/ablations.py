@@ -31,9 +31,17 @@ def ablate_heads(layer: int, heads: Sequence[int], stack: str = "", cross: bool 
 def scale_heads(
     layer: int, heads: Sequence[int], factor: float, stack: str = "", cross: bool = False
 ) -> Edit:
-    """Returns an edit that multiplies the output of heads by `factor`.
+    """Returns an edit that multiplies the output of heads by a factor.
 
-    The other arguments are those of `ablate_heads`.
+    Args:
+        layer: The layer.
+        heads: The heads.
+        factor: The factor.
+        stack: "encoder" or "decoder"; may be empty if the model has one stack.
+        cross: Whether the heads are those of cross-attention.
+
+    Returns:
+        The edit.
     """
     at = f"{stack and stack + '.'}blocks.{layer}.{'cross.' if cross else ''}z"
     return Edit(kind="scale", at=at, heads=tuple(heads), factor=factor)

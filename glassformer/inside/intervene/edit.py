@@ -86,7 +86,14 @@ class Edit:
 
     @classmethod
     def of(cls, given: Edit | Mapping[str, Any]) -> Edit:
-        """Returns an `Edit` from an edit or its JSON form."""
+        """Returns an `Edit` from an edit or its JSON form.
+
+        Args:
+            given: An edit, or a dictionary with its fields.
+
+        Returns:
+            The edit.
+        """
         if isinstance(given, Edit):
             return given
         if not isinstance(given, Mapping):

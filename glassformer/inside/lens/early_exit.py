@@ -51,6 +51,9 @@ def early_exit(
         part: "resid_post", or "resid_mid" for the residual stream after the layer's attention.
         tuned: A tuned lens that maps the residual stream.
 
+    Yields:
+        The model.
+
     >>> with inside.early_exit(model, layer=3, tuned=lens):
     ...     model.generate("Once upon a time")
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def lens_divergence_between(
     view: View,
     other: View,
-    measure: str = "divergence",
+    measure: str = "kl",
     tuned: TunedLens | None = None,
     head: str | None = None,
 ) -> NamedTensor:
@@ -34,16 +34,16 @@ def lens_divergence_between(
     Args:
         view: The first view.
         other: The second view.
-        measure: "divergence" is KL(view, other) in nats, "js" the Jensen-Shannon divergence in
-            bits, "variation" the total variation distance from 0 to 1.
+        measure: "kl" is KL(view, other) in nats, "js" the Jensen-Shannon divergence in
+            bits, "total_variation" the total variation distance from 0 to 1.
         tuned: A tuned lens to use instead of the logit lens.
         head: The head, by default that of the first view.
 
     Returns:
         [stage, position]
     """
-    if measure not in APART:
-        raise ConfigError(f"measure is one of {', '.join(APART)}, not {measure!r}.")
+    if measure not in MEASURES:
+        raise ConfigError(f"measure is one of {', '.join(MEASURES)}, not {measure!r}.")
     names = stage_names(view.model.spec)
     if len(view.tokens) != len(other.tokens) or names != stage_names(other.model.spec):
         raise InputError("Runs of one number of tokens and layers can be laid side by side.")
@@ -55,7 +55,7 @@ def lens_divergence_between(
             each.model.readout(_mapped(tuned, name, each, by), by)[0].float().log_softmax(-1)
             for each in (view, other)
         )
-        rows.append(APART[measure](p, q))
+        rows.append(MEASURES[measure](p, q))
     labels = {
         "stage": [*map(stage_label, names)],
         "position": [token.text for token in view.tokens],
@@ -77,8 +77,8 @@ def _js(p: Tensor, q: Tensor) -> Tensor:
     return (_kl(p, middle) + _kl(q, middle)) / (2 * math.log(2))
 
 
-APART: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # on log-probabilities
-    "divergence": _kl,
+MEASURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # on log-probabilities
+    "kl": _kl,
     "js": _js,
-    "variation": lambda p, q: (p.exp() - q.exp()).abs().sum(-1) / 2,
+    "total_variation": lambda p, q: (p.exp() - q.exp()).abs().sum(-1) / 2,
 }

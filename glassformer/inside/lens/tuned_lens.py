@@ -66,7 +66,15 @@ class TunedLens:
         self.facts, self.weight, self.bias = facts, weight, bias
 
     def map(self, stage: str, stream: Tensor) -> Tensor:
-        """Maps a residual stream, [..., width], to the input of the final norm and the head."""
+        """Maps a residual stream to the input of the final norm and the head.
+
+        Args:
+            stage: The stage of the stream, a hook point name.
+            stream: The residual stream, [..., width].
+
+        Returns:
+            The mapped stream, [..., width].
+        """
         if stage not in self.facts.stages:  # the last stage
             return stream
         at = self.facts.stages.index(stage)
@@ -74,11 +82,31 @@ class TunedLens:
         return mapped(stream, weight, bias)
 
     def map_all(self, stages: Sequence[str], streams: Tensor) -> Tensor:
-        """Maps the residual streams of several stages, [stage, position, width]."""
+        """Maps the residual streams of several stages.
+
+        Args:
+            stages: The stages of the streams.
+            streams: The residual streams, [stage, position, width].
+
+        Returns:
+            The mapped streams, [stage, position, width].
+        """
         return torch.stack([self.map(*each) for each in zip(stages, streams, strict=True)])
 
     def check(self, model: TaskModel, head: str | None = None) -> TunedLens:
-        """Returns the lens itself if it fits the model and the named head; raises otherwise."""
+        """Checks that the lens fits a model.
+
+        Args:
+            model: The model.
+            head: The head whose outputs the lens is used for, by default the head that the lens
+                was trained with.
+
+        Returns:
+            The lens itself.
+
+        Raises:
+            InputError: The lens was trained for another model or head.
+        """
         facts, outputs = self.facts, {one.name: one.num_outputs for one in model.spec.heads}
         width, stages = model.spec.last_stack.widths[-1], stage_names(model.spec)[:-1]
         fits = (facts.head, facts.outputs, facts.width, list(facts.stages))
@@ -91,7 +119,11 @@ class TunedLens:
         return self
 
     def save(self, folder: str | Path) -> None:
-        """Saves the lens to a folder; other files in the folder are kept."""
+        """Saves the lens to a folder; other files in the folder are kept.
+
+        Args:
+            folder: The folder.
+        """
         check_place(Path(folder))
         with atomic_folder(Path(folder), keys=(CONFIG,)) as draft:
             write_json(draft / CONFIG, asdict(self.facts))
@@ -102,7 +134,14 @@ class TunedLens:
 
     @classmethod
     def load(cls, folder: str | Path) -> TunedLens:
-        """Loads a lens from a folder."""
+        """Loads a lens from a folder.
+
+        Args:
+            folder: The folder.
+
+        Returns:
+            The lens.
+        """
         facts, maps = facts_in(Path(folder)), tensors_in(Path(folder) / MAPS)
         shape = len(facts.stages), facts.width
         right = {"weight": (*shape, facts.width), "bias": shape}

@@ -92,6 +92,9 @@ def watch(
         date_format: A strptime pattern of the dates; the default is ISO 8601.
         **options: The options of `classify`.
 
+    Returns:
+        The counts per period and the alerts.
+
     >>> watch(model, [{"date": "2026-11-15", "text": "A moving film."}]).alerts
     """
     classifier = Classifier(model, **options)
@@ -123,6 +126,9 @@ def watch_labels(
         every: The length of a period: "hour", "day" or "week".
         rule: When to raise an alert.
         date_format: A strptime pattern of the dates; the default is ISO 8601.
+
+    Returns:
+        The counts per period and the alerts.
     """
     monitor = Monitor(every=every, rule=rule)
     for date, record in dated(records, date_format):
