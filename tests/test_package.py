@@ -1,4 +1,4 @@
-"""The package's front door: all names are there, and none costs time before it is asked for."""
+"""The names of the package are found, and are imported on first use."""
 
 from __future__ import annotations
 
@@ -23,3 +23,11 @@ def test_torch_is_imported_when_something_needs_it():
     program += "print('torch' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.stdout.split() == ["False", "True"], ended.stderr
+
+
+def test_a_subpackage_needs_no_import_of_its_own():
+    for name in gf.SUBPACKAGES:
+        assert gf.__getattr__(name).__name__ == f"glassformer.{name}"
+    program = "import glassformer as gf; print(gf.adapters.LoRA is gf.LoRA, gf.errors.LoadError)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.stdout.startswith("True"), ended.stderr
