@@ -129,8 +129,13 @@ def main() -> None:
     asked = asked or ["gpt2", "llama"]
     top = ceilings()
     if "gpt2" in asked:
-        shape = {"n_layer": 12, "n_head": 12, "dim": 768, "intermediate_size": 3072,
-                 "vocab_size": 50304}  # fmt: skip
+        shape = {
+            "n_layer": 12,
+            "n_head": 12,
+            "dim": 768,
+            "intermediate_size": 2048,
+            "vocab_size": 50257,
+        }  # three matrices of 2,048 have the weights of two of 3,072
         decoder("gpt2", gf.create("gpt2"), shape, top)
     if "llama" in asked:
         shape = {"n_layer": 16, "n_head": 32, "n_local_heads": 8, "dim": 2048,
