@@ -309,11 +309,11 @@ def create(
         near = misspelled(reading.unread, reading.used)
         said = (f"{k} (did you mean {near[k]!r}?)" if k in near else k for k in reading.unread)
         raise ConfigError(f"{find_family(config).NAME} has no setting {', '.join(said)}.")
-    net = build_transformer(reading.spec)
-    for name, *_ in tied_names(net):
-        assign_tensor(net, name, initial_value(net, name, seed))
-    tie_weights(net)
-    return Model(net, config, architecture, tokenizer=tokenizer)
+    model = build_transformer(reading.spec)
+    for name, *_ in tied_names(model):
+        assign_tensor(model, name, initial_value(model, name, seed))
+    tie_weights(model)
+    return Model(model, config, architecture, tokenizer=tokenizer)
 
 
 def describe(

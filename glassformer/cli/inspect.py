@@ -55,9 +55,9 @@ def inspect(
 
     config, architecture, spec = describe(model, adapter)
     reading = read(config, architecture)
-    net = build_transformer(spec)
-    parts = list(parts_of(net))
-    total = count_parameters(net)
+    transformer = build_transformer(spec)
+    parts = list(parts_of(transformer))
+    total = count_parameters(transformer)
     if as_json:
         rows = [asdict(part) for part in parts if part.shape is not None]
         output = {"class": architecture, "parameters": total, "tensors": rows}

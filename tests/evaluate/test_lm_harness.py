@@ -78,14 +78,16 @@ def test_a_shared_context_is_read_once_and_changes_nothing(model, records, monke
     read = []
     forward = type(model).forward
 
-    def counted(net, tokens, *others, **named):
+    def counted(transformer, tokens, *others, **named):
         read.append(tokens.numel())
-        return forward(net, tokens, *others, **named)
+        return forward(transformer, tokens, *others, **named)
 
     monkeypatch.setattr(type(model), "forward", counted)
     shared = list(likelihoods(model, groups))
     together, read[:] = sum(read), []
-    monkeypatch.setattr("glassformer.evaluate.lm_harness.likelihood.can_share", lambda net: False)
+    monkeypatch.setattr(
+        "glassformer.evaluate.lm_harness.likelihood.can_share", lambda transformer: False
+    )
     apart = list(likelihoods(model, groups))
     assert together < 0.75 * sum(read)
     for one, other in zip(shared, apart, strict=True):

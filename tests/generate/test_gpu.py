@@ -95,26 +95,26 @@ def test_the_fused_step_computes_what_the_net_computes(name, dtype, rows):
     from glassformer.generate.fused import FusedStep, knows
     from glassformer.generate.slots import PrefillCache, StaticCache
 
-    net = gf.create(name, seed=3, **SIZES[name]).to("cuda", dtype).eval()
-    assert knows(net)
-    exact = copy.deepcopy(net).float()
+    model = gf.create(name, seed=3, **SIZES[name]).to("cuda", dtype).eval()
+    assert knows(model)
+    exact = copy.deepcopy(model).float()
     tokens = torch.randint(0, 1001, (rows, 9), device="cuda")
     mask = torch.arange(9, device="cuda") >= torch.arange(rows, device="cuda")[:, None] % 5
-    slots = StaticCache.empty(net, rows, 64)
+    slots = StaticCache.empty(model, rows, 64)
     filling, cache, plain = PrefillCache(slots), gf.Cache(), gf.Cache()
-    net(tokens, attention_mask=mask, past_key_values=filling)
+    model(tokens, attention_mask=mask, past_key_values=filling)
     filling.settle()
     exact(tokens, mask=mask, cache=cache)
-    net(tokens, attention_mask=mask, past_key_values=plain)
-    step = FusedStep(net, slots)
+    model(tokens, attention_mask=mask, past_key_values=plain)
+    step = FusedStep(model, slots)
     for _ in range(3):
         token = torch.randint(0, 1001, (rows, 1), device="cuda")
         ours = step(token).float()
         wanted = exact(token, cache=cache).logits[:, -1]
-        others = net(token, past_key_values=plain).logits[:, -1].float()
+        others = model(token, past_key_values=plain).logits[:, -1].float()
         if dtype == torch.float32:
             assert (ours - wanted).abs().max() < 1e-4 * wanted.abs().max()
-        else:  # as near to the exact logits as the net in the same precision, or nearer
+        else:  # as near to the exact logits as the model in the same precision, or nearer
             assert (ours - wanted).abs().mean() < 1.2 * (others - wanted).abs().mean()
 
 

@@ -94,7 +94,7 @@ def test_both_mbarts(kind, tmp_path):
 
 @pytest.fixture(scope="module")
 def nllb(tmp_path_factory):
-    """M2M-100's net with a tokenizer that has the codes of NLLB; the reference, and ours."""
+    """M2M-100's model with a tokenizer that has the codes of NLLB; the reference, and ours."""
     letters = sorted(set("".join(TEXTS).replace(" ", "\N{LOWER ONE EIGHTH BLOCK}")))
     words = ["<s>", "<pad>", "</s>", "<unk>", *letters]
     vocabulary = {token: id for id, token in enumerate(words)}
@@ -104,22 +104,22 @@ def nllb(tmp_path_factory):
     ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
     torch.manual_seed(1)
     config = transformers.M2M100Config(vocab_size=len(theirs), **ids, **SEQ2SEQ)
-    net = transformers.M2M100ForConditionalGeneration(config).eval()
-    for parameter in net.parameters():
+    model = transformers.M2M100ForConditionalGeneration(config).eval()
+    for parameter in model.parameters():
         parameter.data.mul_(8)
-    net.save_pretrained(folder)
-    return theirs, net, gf.load(folder)
+    model.save_pretrained(folder)
+    return theirs, model, gf.load(folder)
 
 
 @pytest.mark.parametrize("goal", ["eng_Latn", "zho_Hans"])
 def test_nllb_as_the_reference(nllb, goal):
-    theirs, net, model = nllb
+    theirs, transformer, model = nllb
     theirs.src_lang = "deu_Latn"
     for text in TEXTS:
         inputs = theirs(text, return_tensors="pt")
         forced = theirs.convert_tokens_to_ids(goal)
         knobs = {"max_new_tokens": 8, "num_beams": 2}
-        wanted = net.generate(**inputs, forced_bos_token_id=forced, **knobs)[0, 1:].tolist()
+        wanted = transformer.generate(**inputs, forced_bos_token_id=forced, **knobs)[0, 1:].tolist()
         found = model.generate(text, source_language="deu_Latn", target_language=goal, **knobs)
         assert found.tokens == wanted and wanted[0] == forced
 
@@ -128,14 +128,14 @@ def test_nllb_as_the_reference(nllb, goal):
 def test_m2m_as_the_reference(m2m, tmp_path, goal, beams):
     model, theirs = m2m
     model.save(tmp_path / "model")
-    net = transformers.M2M100ForConditionalGeneration.from_pretrained(tmp_path / "model")
+    transformer = transformers.M2M100ForConditionalGeneration.from_pretrained(tmp_path / "model")
     theirs.src_lang = "de"
     for text in TEXTS:
         inputs = theirs(text, return_tensors="pt")
         forced = theirs.get_lang_id(goal)
         knobs = {"max_new_tokens": 8, "num_beams": beams}
         ids = {"decoder_start_token_id": 2, "eos_token_id": 2, "pad_token_id": 1}
-        out = net.generate(**inputs, forced_bos_token_id=forced, **knobs, **ids)
+        out = transformer.generate(**inputs, forced_bos_token_id=forced, **knobs, **ids)
         wanted = out[0, 1:].tolist()
         found = model.generate(text, source_language="de", target_language=goal, **knobs)
         assert found.tokens == wanted

@@ -1,4 +1,4 @@
-"""Edits equal what is computed without them: changed weights, a hook, a net with fewer layers."""
+"""Edits equal what is computed without them: changed weights, a hook, a model with fewer layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While generating, an edit writes what a net with changed weights writes, off the fast paths."""
+"""While generating, an edit writes what a model with changed weights writes, off the fast paths."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def test_lenses_of_two_runs_side_by_side():
 
 
 def test_neurons_are_told_of_the_layers_that_are_named():
-    """In a net whose last norm is frozen a neuron counts with what it writes."""
+    """In a model whose last norm is frozen a neuron counts with what it writes."""
     view = small.decoder().look(TEXT)
     found = view.contributions("arrow", neurons=[-1])
     block = view.model.decoder.blocks[2]

@@ -1,4 +1,4 @@
-"""What a model computes, without `inside` or `page`: the net itself, with a tap of our own."""
+"""What a model computes, without `inside` or `page`: the model itself, with a tap of our own."""
 
 from __future__ import annotations
 

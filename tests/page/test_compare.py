@@ -80,7 +80,7 @@ def predicted(page, label: str):
 
 
 def wanted(folder) -> list[str]:
-    """The ten largest shares after the text, by the net itself."""
+    """The ten largest shares after the text, by the model itself."""
     logits = Reference(folder, "time flies like an arrow").run()[-1]
     return [percent(share) for share in logits.softmax(-1).sort(descending=True)[0][:10].tolist()]
 

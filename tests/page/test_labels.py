@@ -1,4 +1,4 @@
-"""Models that predict labels, tags or answers: what the server tells is what the net computes, and
+"""Models that predict labels, tags or answers: the server sends what the model computes, and
 every panel has something to show."""
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Told:
         return self.served.ask(question, **self.run, **more)
 
     def table(self, tap: Any = None) -> Tensor:
-        """[row, outcome]: logits of the net itself."""
+        """[row, outcome]: logits of the model itself."""
         read = self.model.tokenizer.encode(TEXT, self.run.get("pair"))
         segments = None
         if self.model.spec.last_stack.embed.segments:
             segments = torch.tensor([read.segments])
         with torch.no_grad():
-            net = self.model
-            logits = net(torch.tensor([read.ids]), token_type_ids=segments, tap=tap).logits[0]
+            model = self.model
+            logits = model(torch.tensor([read.ids]), token_type_ids=segments, tap=tap).logits[0]
         return {"classify": logits[None], "tag": logits, "span": logits.T}[self.what]
 
     def chances(self, logits: Tensor) -> np.ndarray:

@@ -11,13 +11,13 @@ TEXT = "time flies like an arrow"
 
 def stage(model: Reference, name: str) -> torch.Tensor:
     """Logits [position, token] of a stream, by the last norm and the head, written out."""
-    net = model.model
+    transformer = model.model
     with torch.no_grad():
         stream = model.seen(name)
         return (
-            net.readout(stream[None])[0]
-            if hasattr(net, "readout")
-            else net.heads["lm"](net.decoder.norm(stream))
+            transformer.readout(stream[None])[0]
+            if hasattr(transformer, "readout")
+            else transformer.heads["lm"](transformer.decoder.norm(stream))
         )
 
 

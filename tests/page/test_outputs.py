@@ -57,7 +57,7 @@ def run(head: str | None = None) -> dict[str, Any]:
 
 
 def logits(model: gf.Model, head: str, tap: Any = None) -> Tensor:
-    """The net's own: [label], or [position, label]."""
+    """The model's own: [label], or [position, label]."""
     read = model.tokenizer.encode(TEXT)
     with torch.no_grad():
         inputs = {"token_type_ids": torch.tensor([read.segments]), "tap": tap}

@@ -203,8 +203,8 @@ def contributions(
 def _parts(
     view: View, name: str, at: int | None, output: int, logits: Tensor, neurons: Collection[int]
 ) -> Parts:
-    net = view.model
-    module = net.heads[name]
+    model = view.model
+    module = model.heads[name]
     assert isinstance(module, Head)
     hidden = exact(view.cache[f"{view.stack}.final"][0])  # [position, width]
     if at is not None:

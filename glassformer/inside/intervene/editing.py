@@ -79,14 +79,14 @@ def _places(stack: Stack, tokens: Tensor, given: Mapping[str, Any], taken: int) 
     return Places(here, torch.cat((past.expand(rows, -1), here.expand(rows, -1)), 1))
 
 
-def stacks_of(net: Transformer) -> list[Stack]:
-    return [stack for stack in (net.encoder, net.decoder) if stack is not None]
+def stacks_of(model: Transformer) -> list[Stack]:
+    return [stack for stack in (model.encoder, model.decoder) if stack is not None]
 
 
-def active(net: Transformer) -> list[Edits]:
+def active(model: Transformer) -> list[Edits]:
     """Returns the active edits in the order of application."""
     found: list[Edits] = []
-    wrapper: Any = stacks_of(net)[0].wrapper
+    wrapper: Any = stacks_of(model)[0].wrapper
     while isinstance(wrapper, Editing):
         found.insert(0, wrapper.edits)
         wrapper = wrapper.inner
@@ -94,18 +94,18 @@ def active(net: Transformer) -> list[Edits]:
 
 
 @contextmanager
-def standing(net: Transformer, edits: Sequence[Edits], alone: bool = False) -> Iterator[None]:
+def standing(model: Transformer, edits: Sequence[Edits], alone: bool = False) -> Iterator[None]:
     """Applies edits to a network within the context, after the active ones.
 
     The attribute is set in `__dict__`, because torch registers an adapter at this attribute as a
     submodule.
 
     Args:
-        net: The network.
+        model: The network.
         edits: The edits.
         alone: Whether the edits replace the active ones.
     """
-    before = [(stack, stack.__dict__.get("wrapper", stack)) for stack in stacks_of(net)]
+    before = [(stack, stack.__dict__.get("wrapper", stack)) for stack in stacks_of(model)]
     for stack, _ in before:
         wrapper: Any = stack.wrapper
         while alone and isinstance(wrapper, Editing):

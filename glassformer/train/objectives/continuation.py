@@ -138,12 +138,12 @@ class Continuation(SequenceLevelObjective):
         found = target_positions(targets[:, 1:], few=slots is not None)
         return TrainingBatch(inputs, found, {self.head: count(found)}, int(mask[:, 1:].sum()))
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        return {self.head: sequence_loss(net, batch, self.smoothing, self.head)}
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+        return {self.head: sequence_loss(model, batch, self.smoothing, self.head)}
 
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
         """Returns the cross-entropy without smoothing, and the number of its tokens."""
-        loss = sequence_loss(net, batch, 0.0, self.head)
+        loss = sequence_loss(model, batch, 0.0, self.head)
         return [(float(loss), int(count(batch.targets)))]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:

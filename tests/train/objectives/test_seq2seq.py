@@ -36,9 +36,9 @@ def test_gradients(family, smoothing, loss):
     )
     start = model.spec.tokens.start
 
-    def reference(net, example):
+    def reference(transformer, example):
         source, target = (material.ids(example[key]) for key in ("source", "tokens"))
-        logits = net(
+        logits = transformer(
             decoder_input_ids=torch.tensor([[start, *target[0, :-1]]]), input_ids=source
         ).logits[0]
         words, losses = logits.shape[-1], []
