@@ -71,8 +71,13 @@ def decoder(what: str, model: gf.Model, fast: dict[str, int], top: tuple[float, 
     kept = sum(2 * 2 * block.key_heads * block.head_dim for block in blocks)  # bytes a token
     for rows in map(int, ROWS.split(",")):
         prompts = torch.randint(5, 50000, (rows, 32)).tolist()
-        knobs = {"max_new_tokens": 256, "min_new_tokens": 0, "eos_token_id": (), "batch_size": rows}
-        seconds = timed(partial(model.generate, prompts, **knobs))
+        options = {
+            "max_new_tokens": 256,
+            "min_new_tokens": 0,
+            "eos_token_id": (),
+            "batch_size": rows,
+        }
+        seconds = timed(partial(model.generate, prompts, **options))
         floors = {
             "bytes": rows / ((2 * count + rows * 160 * kept) / top[0]),
             "operations": top[1] / (2 * count),

@@ -304,12 +304,12 @@ def create(
         config = {**find_preset(what), **settings}
     architecture = named_class(config)
     assert architecture is not None
-    reading = read(config, architecture)
-    if reading.unread:
-        near = misspelled(reading.unread, reading.used)
-        said = (f"{k} (did you mean {near[k]!r}?)" if k in near else k for k in reading.unread)
+    parsed = read(config, architecture)
+    if parsed.unread:
+        near = misspelled(parsed.unread, parsed.used)
+        said = (f"{k} (did you mean {near[k]!r}?)" if k in near else k for k in parsed.unread)
         raise ConfigError(f"{find_family(config).NAME} has no setting {', '.join(said)}.")
-    model = build_transformer(reading.spec)
+    model = build_transformer(parsed.spec)
     for name, *_ in tied_names(model):
         assign_tensor(model, name, initial_value(model, name, seed))
     tie_weights(model)

@@ -23,7 +23,7 @@ from glassformer.tasks import monitor, task_settings
 from glassformer.train.trainer import train
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
-ROOMS = {"train": train, "evaluate": evaluate}  # which can be called themselves
+CALLABLE = {"train": train, "evaluate": evaluate}  # which can be called themselves
 ADAPTERS = (*(kind.__name__ for kind in adapters.KINDS.values()), "penalty", "after_step")
 HEAD = """# Python
 
@@ -58,7 +58,7 @@ def called(thing: Callable[..., Any]) -> str:
 
 def functions() -> Iterator[str]:
     for name in sorted(gf.__all__):
-        thing = ROOMS.get(name, getattr(gf, name))
+        thing = CALLABLE.get(name, getattr(gf, name))
         if inspect.isfunction(thing):
             yield entry(f"gf.{name}", thing, called(thing))
 
@@ -75,9 +75,9 @@ def methods(kind: type, word: str) -> Iterator[str]:
             yield entry(f"{word}.{name}", thing.func)
 
 
-def members(room: Any, word: str, names: Iterable[str]) -> Iterator[str]:
+def members(module: Any, word: str, names: Iterable[str]) -> Iterator[str]:
     for name in names:
-        thing = getattr(room, name)
+        thing = getattr(module, name)
         if inspect.isfunction(thing):
             yield entry(f"{word}.{name}", thing, called(thing))
         elif inspect.isclass(thing) or inspect.ismodule(thing):

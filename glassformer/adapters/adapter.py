@@ -23,17 +23,17 @@ DEFAULT = "default"
 class Adapter:
     """The modules and tensors that one adapter adds to a model.
 
-    An adapter can change the computation in three ways: modules added to linear layers (`beside`),
-    a module around a stack (`wrapper`), and its own tensors in place of the model's (`own`). While
-    the adapter is off, the model computes as before, although the adapter's modules remain
-    registered in it.
+    An adapter can change the computation in three ways: modules added to linear layers
+    (`hooked_layers`), a module around a stack (`wrapper`), and its own tensors in place of the
+    model's (`own`). While the adapter is off, the model computes as before, although the adapter's
+    modules remain registered in it.
     """
 
     def __init__(self, name: str, settings: AdapterConfig) -> None:
         self.name, self.settings = name, settings
         self.places: dict[str, TargetModule] = {}  # low-rank updates, by published names
         self.parts: dict[str, LowRank | BottleneckAdapter] = {}  # by published names
-        self.beside: list[tuple[Linear, nn.Module]] = []
+        self.hooked_layers: list[tuple[Linear, nn.Module]] = []
         self.wrapper: PrefixKeys | PromptTokens | None = None
         self.own: dict[str, nn.Parameter] = {}  # replace the model's parameters, by our names
         self.kept: dict[str, nn.Parameter] = {}  # the model's replaced parameters, by our names
@@ -51,7 +51,7 @@ class Adapter:
         """Registers the adapter's hooks and puts its own tensors into the model."""
         if self.on:
             return
-        self.handles = [linear.register_forward_hook(part) for linear, part in self.beside]
+        self.handles = [linear.register_forward_hook(part) for linear, part in self.hooked_layers]
         if self.wrapper is not None:
             for stack in self.stacks(model):
                 if stack.wrapper is not None:
@@ -149,7 +149,7 @@ def remove(model: Transformer, name: str) -> None:
     switch(model, name)
     adapter = adapters_of(model)[name]
     switch(model, None)
-    for linear, _ in adapter.beside:
+    for linear, _ in adapter.hooked_layers:
         group = linear.adapters
         assert isinstance(group, nn.ModuleDict)
         del group[name]

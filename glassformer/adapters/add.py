@@ -87,7 +87,7 @@ def finish(model: PretrainedTransformer, adapter: Adapter) -> None:
     whole = _whole_names(model, adapter.settings, adapter)
     switch(model, None)  # so that the model's own parameters are copied
     adapter.take_over(model, whole)
-    for linear, part in adapter.beside:
+    for linear, part in adapter.hooked_layers:
         if not hasattr(linear, "adapters"):
             linear.adapters = nn.ModuleDict()
         assert isinstance(linear.adapters, nn.ModuleDict)
@@ -135,7 +135,7 @@ def gather(adapter: Adapter) -> None:
     groups: dict[Linear, AdapterUpdates] = {}
     for name, place in adapter.places.items():
         groups.setdefault(place.linear, AdapterUpdates()).append(adapter.parts[name])
-    adapter.beside = list(groups.items())
+    adapter.hooked_layers = list(groups.items())
 
 
 def _add_necks(
@@ -151,7 +151,7 @@ def _add_necks(
                 neck = BottleneckAdapter(linear, settings.bottleneck_size, settings.activation)
                 neck.draw(_drawn(seed, name))
                 adapter.parts[name] = neck
-                adapter.beside.append((linear, neck))
+                adapter.hooked_layers.append((linear, neck))
 
 
 def _whole_names(

@@ -130,7 +130,7 @@ class PromptTokens(nn.Module):
         self.first = all(head.pooling == "first" for head in model.spec.heads) and bool(
             model.spec.heads
         )
-        self.reading = False
+        self.inserting = False
 
     def num_virtual_tokens(self, stack: Stack) -> int:
         """Returns how many positions of the stack the prompt occupies."""
@@ -171,11 +171,11 @@ class PromptTokens(nn.Module):
             later = torch.where(given["positions"] < 0, -1, given["positions"] + count)
             before = torch.arange(count, device=tokens.device).expand(len(later), -1)
             given["positions"] = torch.cat((before, later), 1)
-        self.reading = True
+        self.inserting = True
         try:
             hidden = inner(name, stack, F.pad(tokens, (count, 0), value=real), **given)
         finally:
-            self.reading = False
+            self.inserting = False
         if self.seen:
             return hidden
         if self.first:
@@ -184,7 +184,7 @@ class PromptTokens(nn.Module):
 
     def replace(self, lookup: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor | None:
         """Forward hook of the token embedding that inserts the trained vectors."""
-        if not self.reading:
+        if not self.inserting:
             return None
         own = self.weight.to(output.dtype).expand(len(output), -1, -1)
         return torch.cat((own, output[:, len(self.weight) :]), 1)

@@ -148,13 +148,13 @@ def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
 
 def make_report(files: TensorFiles, config: Mapping[str, Any], architecture: str) -> LoadReport:
     """Creates a report with the files and the config keys, but no tensors yet."""
-    reading = read(config, architecture)
+    parsed = read(config, architecture)
     return LoadReport(
         files=tuple(path.name for path in files.paths),
         renamed=files.renamed,
         dropped=dict.fromkeys(files.others, "is not a tensor"),
-        unread=dict(reading.unread),
-        notes=remarks_on(config, reading),
+        unread=dict(parsed.unread),
+        notes=remarks_on(config, parsed),
     )
 
 
@@ -233,9 +233,9 @@ def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOp
             unexpected=extra,
         )
     ways = {"init_missing": _prefixes(list(lacking)), "ignore_unexpected": _prefixes(extra)}
-    asks = ", ".join(f"{key}={names!r}" for key, names in ways.items() if names)
+    options = ", ".join(f"{key}={names!r}" for key, names in ways.items() if names)
     raise LoadError(
-        f"{text}; if that is intended, load it with {asks}.",
+        f"{text}; if that is intended, load it with {options}.",
         missing=tuple(lacking),
         unexpected=extra,
     )

@@ -32,7 +32,7 @@ def explained(plan: LoadPlan) -> dict[str, str]:
     """Returns the unused tensors that have a known reason, with the reason."""
     named = [
         (_name_pattern(name.replace("{base}", plan.base)), why)
-        for name, why in plan.family.DROPPED.items()
+        for name, why in plan.family.UNUSED_TENSORS.items()
     ]
     reasons = {}
     for name in plan.unused():

@@ -134,8 +134,8 @@ def test_layers_without_attention_as_on_the_cpu(layer, monkeypatch):
         spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.InitSpec(std=0.2))
     )
     tokens, mask = tiny.tokens(4, 6), tiny.SCATTERED
-    both_ways = isinstance(layer, spec.RecurrentSpec) and layer.bidirectional
-    caches = (None, None) if both_ways else (Cache(), Cache())
+    bidirectional = isinstance(layer, spec.RecurrentSpec) and layer.bidirectional
+    caches = (None, None) if bidirectional else (Cache(), Cache())
     with torch.no_grad():
         here = model(tokens, attention_mask=mask, past_key_values=caches[0]).logits
         there = model.cuda()(tokens.cuda(), mask.cuda(), past_key_values=caches[1]).logits.cpu()

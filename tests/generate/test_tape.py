@@ -24,7 +24,7 @@ TAPED = [
     *("ctrl", "gemma", "gemma2", "gemma3_text", "openai-gpt", "gpt2", "gpt_neo", "gpt_neox"),
     *("gptj", "llama", "mistral", "opt", "phi", "qwen2", "qwen3", "xlm"),
 ]
-KNOBS = {
+OPTIONS = {
     "greedy": {},
     "sampled": {"do_sample": True, "seed": 3, "top_p": 0.9, "num_return_sequences": 2},
     "processed": {"repetition_penalty": 1.3, "min_new_tokens": 5, "eos_token_id": 7},
@@ -67,12 +67,12 @@ def test_the_same_logits(kind, tmp_path):
                 assert torch.allclose(plain, played, atol=1e-5)
 
 
-@pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
-def test_the_same_tokens(knobs):
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_the_same_tokens(options):
     model = gf.create("gpt2", seed=3, **SMALL)
     prompts = [[1, 2, 3], [4], list(range(50)), [9, 8, 7, 6], [5] * 20]
-    plain = model.generate(prompts, max_new_tokens=15, graph=False, **knobs)
-    assert texts(model.generate(prompts, max_new_tokens=15, **knobs)) == texts(plain)
+    plain = model.generate(prompts, max_new_tokens=15, graph=False, **options)
+    assert texts(model.generate(prompts, max_new_tokens=15, **options)) == texts(plain)
 
 
 def test_a_longer_text_gets_a_longer_store():

@@ -86,7 +86,7 @@ def shares(text: str) -> list[float]:
     ]
 
 
-def figure(text: str) -> float:
+def number(text: str) -> float:
     """A number as the page writes it."""
     return float(text.replace(MINUS, "-").replace(",", ""))
 

@@ -48,7 +48,7 @@ class Told:
             )
         return given
 
-    def transformer(self, *names):
+    def forward(self, *names):
         """The model's own logits, and its tensors by name."""
         seen = ActivationCapture(*names)
         return self.tapped(seen), seen
@@ -151,9 +151,9 @@ def test_candidates_with_and_without_sampling_options(told):
     logits, _ = told.forward()
     found = told.ask("next")["positions"]
     assert len(found) == len(told.tokens)
-    chances = logits.softmax(-1)
+    probs = logits.softmax(-1)
     for place, one in enumerate(found):
-        best = chances[place].topk(10)
+        best = probs[place].topk(10)
         assert [c["token"] for c in one["candidates"]] == best.indices.tolist()
         got = [c["probability"] for c in one["candidates"]]
         np.testing.assert_allclose(got, best.values, rtol=1e-4)
@@ -248,8 +248,8 @@ def test_edits_before_and_after(told):
 
     before, _ = told.forward()
     after = told.tapped(off)
-    chances = after.softmax(-1)[1].topk(10)
-    assert [c["token"] for c in metadata["after"]["candidates"]] == chances.indices.tolist()
+    probs = after.softmax(-1)[1].topk(10)
+    assert [c["token"] for c in metadata["after"]["candidates"]] == probs.indices.tolist()
     assert [c["token"] for c in metadata["before"]["candidates"]] == before[1].topk(
         10
     ).indices.tolist()

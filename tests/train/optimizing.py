@@ -42,9 +42,9 @@ class Settings:
         return {k: value for k, value in own.items() if k in known and value is not None}
 
 
-def task(transformer: nn.Module, **beside: nn.Module) -> nn.Module:
+def task(transformer: nn.Module, **more: nn.Module) -> nn.Module:
     """A model and, as objectives may have them, weights beside it."""
-    return nn.ModuleDict({"net": transformer, **beside})
+    return nn.ModuleDict({"net": transformer, **more})
 
 
 def transformer(model_type: str, architecture: str, index: int = 0, **changed: Any) -> Transformer:

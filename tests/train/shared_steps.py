@@ -6,7 +6,7 @@ import copy
 import sys
 
 import torch.distributed as dist
-from optimizing import Settings, give_gradients, transformer, task
+from optimizing import Settings, give_gradients, task, transformer
 from together import forked
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import distribute_tensor

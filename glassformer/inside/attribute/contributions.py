@@ -211,7 +211,7 @@ def _parts(
         rows, read = torch.tensor([at], device=hidden.device), hidden[at][None]
         u, added = head_direction(module, read, output)
     else:
-        text = text_ids(view.reading.inputs).reshape(1, -1)
+        text = text_ids(view.model_inputs.inputs).reshape(1, -1)
         text = text if len(hidden) == text.shape[1] else text[:, : len(hidden)]
         where = pooling_positions(module.spec, hidden[None], text, None, view.model.spec.tokens)
         assert where is not None

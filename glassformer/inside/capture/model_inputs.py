@@ -157,19 +157,19 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
     table = stack.spec.embed.position
     taken: int = 0 if stack.wrapper is None else stack.wrapper.num_virtual_tokens(stack)  # type: ignore[attr-defined]
     if table is not None and len(ids) > table.length - taken:
-        room = table.length - taken
+        capacity = table.length - taken
         raise InputError(
-            f"The {what} has {len(ids)} tokens, {len(ids) - room} more than the model's {room} "
-            "positions; shorten it."
+            f"The {what} has {len(ids)} tokens, {len(ids) - capacity} more than the model's "
+            f"{capacity} positions; shorten it."
         )
 
 
 def _beginning(model: TaskModel, source: Tensor) -> list[int]:
     """The tokens the decoder starts from; a generative model's generator decides them."""
     if any(head.pooling == "each" and head.num_outputs is not None for head in model.spec.heads):
-        writer = model.generator
+        generator = model.generator
         given: Any = source[0] if source.is_floating_point() else tuple(source[0].tolist())
-        return writer.beginning(given, writer.resolve_config({}))
+        return generator.beginning(given, generator.resolve_config({}))
     special = model.spec.tokens
     start = special.start if special.start is not None else special.bos
     if start is None:

@@ -248,12 +248,14 @@ class States(nn.Module):
         mine, theirs = student.spec.last_stack, teacher.spec.last_stack
         count = len(mine.order) if self.every else 1
         deepest = len(theirs.order)
-        self.beside = [(i + 1) * deepest // count - 1 for i in range(count)] if self.every else [0]
+        self.matched_layers = (
+            [(i + 1) * deepest // count - 1 for i in range(count)] if self.every else [0]
+        )
         widths = [
             (mine.widths[i + 1], theirs.widths[other + 1])
             if self.every
             else (mine.out_width, theirs.out_width)
-            for i, other in enumerate(self.beside)
+            for i, other in enumerate(self.matched_layers)
         ]
         self.projections = nn.ModuleList(_bridge(*pair, i) for i, pair in enumerate(widths))
 
@@ -265,7 +267,9 @@ class States(nn.Module):
         Both are means over layers.
         """
         squares, angles = [], []
-        for mine, other, project in zip(student, self.beside, self.projections, strict=True):
+        for mine, other, project in zip(
+            student, self.matched_layers, self.projections, strict=True
+        ):
             found, wanted = exact(project(mine)), exact(teacher[other])
             squares.append((found - wanted).square().mean(-1))
             angles.append(1 - F.cosine_similarity(found, wanted, dim=-1))

@@ -56,7 +56,7 @@ def sentinels() -> Tokenizer:
         "unigram", texts=SENTENCES * 3, vocab_size=150, special_tokens=roles, add_eos=True
     )
     names = [f"<extra_id_{number}>" for number in range(40)]
-    tokenizer._codec.vocabulary.add_special_tokens(names)
+    tokenizer._backend.vocabulary.add_special_tokens(names)
     return tokenizer
 
 

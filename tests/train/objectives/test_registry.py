@@ -1,4 +1,4 @@
-"""Objectives by name, and their way through the data room."""
+"""Objectives by name, and the batches they make."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_languages(tmp_path):
     start token and the language before the text."""
     roles = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
     plain = train("unigram", texts=material.SENTENCES * 3, vocab_size=150, special_tokens=roles)
-    plain._codec.vocabulary.add_special_tokens(["de_DE", "en_XX"])
+    plain._backend.vocabulary.add_special_tokens(["de_DE", "en_XX"])
     plain.save(tmp_path)
     for kind, first in (("MBartTokenizer", False), ("MBart50Tokenizer", True)):
         config = tmp_path / "tokenizer_config.json"
