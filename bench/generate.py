@@ -70,11 +70,11 @@ def reference(folder: str, kind: str) -> tuple[Run, int]:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=kind).eval()
-    knobs = {"do_sample": False, "max_new_tokens": NEW, "min_new_tokens": NEW, "pad_token_id": 0}
+    options = {"do_sample": False, "max_new_tokens": NEW, "min_new_tokens": NEW, "pad_token_id": 0}
 
     def run(prompts: list[list[int]]) -> Any:
         tokens = torch.tensor(prompts)
-        return model.generate(tokens, attention_mask=torch.ones_like(tokens), **knobs)
+        return model.generate(tokens, attention_mask=torch.ones_like(tokens), **options)
 
     return run, 0
 
@@ -112,8 +112,8 @@ def translator(folder: str, kind: str) -> tuple[Run, int]:
 
     def run(prompts: list[list[int]]) -> Any:
         words = [[str(i) for i in prompt] for prompt in prompts]
-        knobs = {"max_length": length, "min_length": length, "sampling_topk": 1}
-        return generator.generate_batch(words, include_prompt_in_result=False, **knobs)
+        options = {"max_length": length, "min_length": length, "sampling_topk": 1}
+        return generator.generate_batch(words, include_prompt_in_result=False, **options)
 
     return run, 0
 

@@ -71,8 +71,13 @@ def decoder(what: str, model: gf.Model, fast: dict[str, int], top: tuple[float, 
     kept = sum(2 * 2 * block.key_heads * block.head_dim for block in blocks)  # bytes a token
     for rows in map(int, ROWS.split(",")):
         prompts = torch.randint(5, 50000, (rows, 32)).tolist()
-        knobs = {"max_new_tokens": 256, "min_new_tokens": 0, "eos_token_id": (), "batch_size": rows}
-        seconds = timed(partial(model.generate, prompts, **knobs))
+        options = {
+            "max_new_tokens": 256,
+            "min_new_tokens": 0,
+            "eos_token_id": (),
+            "batch_size": rows,
+        }
+        seconds = timed(partial(model.generate, prompts, **options))
         floors = {
             "bytes": rows / ((2 * count + rows * 160 * kept) / top[0]),
             "operations": top[1] / (2 * count),
@@ -104,12 +109,16 @@ def gptfast(what: str, shape: dict[str, int]) -> None:
         return model(mask, x, pos)[:, -1].argmax(-1, keepdim=True).to(torch.int)
 
     with torch.device("cuda"), torch.no_grad():
-        net = Transformer(ModelArgs(block_size=4096, **shape)).to(torch.bfloat16).eval()
+        transformer = Transformer(ModelArgs(block_size=4096, **shape)).to(torch.bfloat16).eval()
         for rows in map(int, ROWS.split(",")):
-            net.max_seq_length = net.max_batch_size = -1
-            net.setup_caches(rows, 288)
+            transformer.max_seq_length = transformer.max_batch_size = -1
+            transformer.setup_caches(rows, 288)
             causal = create_block_mask(
-                lambda b, h, q, kv: q >= kv, 1, 1, net.max_seq_length, net.max_seq_length
+                lambda b, h, q, kv: q >= kv,
+                1,
+                1,
+                transformer.max_seq_length,
+                transformer.max_seq_length,
             )
             torch._dynamo.reset()
             step = torch.compile(decode, mode="reduce-overhead", fullgraph=True)
@@ -117,7 +126,7 @@ def gptfast(what: str, shape: dict[str, int]) -> None:
             def go(rows: int = rows, causal: Any = causal, step: Any = step) -> None:
                 x, pos = torch.ones(rows, 1, dtype=torch.int), torch.tensor([32], dtype=torch.int)
                 for _ in range(256):
-                    x = step(net, x, pos, causal).clone()
+                    x = step(transformer, x, pos, causal).clone()
                     pos += 1
 
             put(what, rows, "gpt-fast", rows * 256 / timed(go), {})

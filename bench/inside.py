@@ -38,7 +38,7 @@ def without_taps() -> Iterator[None]:
         PassContext.hook_point, PassContext.tap_wants = see, asked  # type: ignore[method-assign]
 
 
-def graph(net: Any, tokens: torch.Tensor) -> str:
+def graph(model: Any, tokens: torch.Tensor) -> str:
     """What the compiler is given."""
     texts: list[str] = []
 
@@ -47,7 +47,7 @@ def graph(net: Any, tokens: torch.Tensor) -> str:
         return module.forward
 
     torch._dynamo.reset()
-    torch.compile(net, backend=keep, fullgraph=True)(tokens)
+    torch.compile(model, backend=keep, fullgraph=True)(tokens)
     return "\n".join(texts)
 
 

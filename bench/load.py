@@ -21,9 +21,9 @@ transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
 
-def touched(net: torch.nn.Module) -> None:
+def touched(model: torch.nn.Module) -> None:
     """Reads a number from every page of every weight, in the order of memory."""
-    for parameter in net.parameters():
+    for parameter in model.parameters():
         weight = parameter.detach()
         flat = (weight if weight.is_contiguous() else weight.t()).view(-1)
         flat[:: 4096 // weight.element_size()].sum()

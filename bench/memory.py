@@ -147,9 +147,11 @@ def transformer_xl(old: str, rounds: int) -> list[dict[str, Any]]:
                     model(tokens, past_key_values=memory)
 
                     def forward(
-                        net: Any = model, memory: Any = memory, tokens: torch.Tensor = tokens
+                        transformer: Any = model,
+                        memory: Any = memory,
+                        tokens: torch.Tensor = tokens,
                     ) -> torch.Tensor:
-                        return net(tokens, past_key_values=memory).last_hidden_state
+                        return transformer(tokens, past_key_values=memory).last_hidden_state
 
                     report(forward(), expected["hidden"])
                     sides[label] = forward

@@ -199,8 +199,8 @@ def main() -> None:
     machine = {"cores": torch.get_num_threads(), "torch": torch.__version__}
     for name, numbers in results.items():
         print(name, numbers)
-    told = {"machine": machine, "model": "GPT-2 small's size, random", "results": results}
-    Path(__file__).with_suffix(".json").write_text(json.dumps(told, indent=2) + "\n")
+    report = {"machine": machine, "model": "GPT-2 small's size, random", "results": results}
+    Path(__file__).with_suffix(".json").write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ warnings.filterwarnings("ignore", message=".*quantize_per_tensor.*")
 
 BATCH, BEAMS, SOURCE, NEW = 16, 5, 32, 40
 WORDS = 32000
-KNOBS = {"num_beams": BEAMS, "min_new_tokens": NEW, "max_new_tokens": NEW}
+OPTIONS = {"num_beams": BEAMS, "min_new_tokens": NEW, "max_new_tokens": NEW}
 OURS = ["glassformer float32", "glassformer float32 packed", "glassformer int8"]
 SIDES = [*OURS, "transformers float32", "CTranslate2 float32", "CTranslate2 int8"]
 Run = Callable[[list[list[int]]], Any]
@@ -108,7 +108,7 @@ def make(name: str, folder: str) -> tuple[Run, int]:
     if maker == "glassformer":
         model = gf.load(folder, quantize="int8" if kind == "int8" else None)
         model = model.pack() if packed else model
-        run = partial(model.generate, batch_size=BATCH * BEAMS, **KNOBS)
+        run = partial(model.generate, batch_size=BATCH * BEAMS, **OPTIONS)
         layers = step_layers(model)
         return run, sum(getattr(layer, "codes", layer.weight).nbytes for layer in layers)
     if maker == "transformers":
@@ -116,7 +116,7 @@ def make(name: str, folder: str) -> tuple[Run, int]:
 
         def generate(source: list[list[int]]) -> Any:
             x = torch.tensor(source)
-            return peer.generate(x, attention_mask=torch.ones_like(x), do_sample=False, **KNOBS)
+            return peer.generate(x, attention_mask=torch.ones_like(x), do_sample=False, **OPTIONS)
 
         return generate, 0
     translator = converted(folder, kind)

@@ -21,7 +21,7 @@ from translate import WORDS, step_layers
 import glassformer as gf
 
 BATCH, BEAMS, SOURCE, NEW = 64, 5, 32, 40
-KNOBS = {"num_beams": BEAMS, "min_new_tokens": NEW, "max_new_tokens": NEW}
+OPTIONS = {"num_beams": BEAMS, "min_new_tokens": NEW, "max_new_tokens": NEW}
 
 
 def main() -> None:
@@ -42,13 +42,13 @@ def main() -> None:
     for compiled in (False, True) if "--compile" in sys.argv else (False,):
         go = partial(model.generate, source.tolist(), batch_size=BEAMS * BATCH, compile=compiled)
         name = "glassformer, compiled" if compiled else "glassformer"
-        rates[name] = BATCH * NEW / timed(partial(go, **KNOBS), 5)
+        rates[name] = BATCH * NEW / timed(partial(go, **OPTIONS), 5)
         print(f"{name:24s} {rates[name]:10,.0f} tokens/s", flush=True)
     peer = MarianMTModel.from_pretrained(folder, attn_implementation="sdpa")
     peer = peer.to("cuda", torch.bfloat16).eval()
     x = source.cuda()
     mask = torch.ones_like(x)
-    again = partial(peer.generate, input_ids=x, attention_mask=mask, do_sample=False, **KNOBS)
+    again = partial(peer.generate, input_ids=x, attention_mask=mask, do_sample=False, **OPTIONS)
     theirs = BATCH * NEW / timed(again, 2)
     print(f"{'transformers':24s} {theirs:10,.0f} tokens/s", flush=True)
     for name, rate in rates.items():

@@ -310,16 +310,16 @@ def create(
         config = {**find_preset(what), **settings}
     architecture = named_class(config)
     assert architecture is not None
-    reading = read(config, architecture)
-    if reading.unread:
-        near = misspelled(reading.unread, reading.used)
-        said = (f"{k} (did you mean {near[k]!r}?)" if k in near else k for k in reading.unread)
+    parsed = read(config, architecture)
+    if parsed.unread:
+        near = misspelled(parsed.unread, parsed.used)
+        said = (f"{k} (did you mean {near[k]!r}?)" if k in near else k for k in parsed.unread)
         raise ConfigError(f"{find_family(config).NAME} has no setting {', '.join(said)}.")
-    net = build_transformer(reading.spec)
-    for name, *_ in tied_names(net):
-        assign_tensor(net, name, initial_value(net, name, seed))
-    tie_weights(net)
-    return Model(net, config, architecture, tokenizer=tokenizer)
+    model = build_transformer(parsed.spec)
+    for name, *_ in tied_names(model):
+        assign_tensor(model, name, initial_value(model, name, seed))
+    tie_weights(model)
+    return Model(model, config, architecture, tokenizer=tokenizer)
 
 
 def describe(

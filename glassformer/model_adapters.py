@@ -114,9 +114,9 @@ class ModelAdapters:
             origin = replace(origin or AdapterBase(source=base), source=base, folder=base)
         target = Path(folder)
         complete_pending_save(target)
-        beside = (target / CONFIG).is_file()  # holds a model, whose tokenizer and pooling stay
+        has_model = (target / CONFIG).is_file()  # holds a model, whose tokenizer and pooling stay
         own_tokenizer = model.tokenizer is not None and not self._tokenizer_is_base
-        if beside and (own_tokenizer or read_pooling(target) != model.pooling):
+        if has_model and (own_tokenizer or read_pooling(target) != model.pooling):
             raise LoadError(
                 f"{folder} holds a model with another tokenizer or pooling; save the adapter in "
                 "its own folder."
@@ -126,7 +126,7 @@ class ModelAdapters:
             write_description(draft, target, origin, model)
             if model.tokenizer is not None and own_tokenizer:
                 model.tokenizer.save(draft)
-            if model.pooling is not None and not beside:
+            if model.pooling is not None and not has_model:
                 write_pooling(model.pooling, draft, states_width(model))
 
     @property

@@ -25,10 +25,10 @@ class ParameterRow:
     fixed: bool = False  # a buffer, not a learned parameter
 
 
-def parts_of(net: Transformer) -> Iterator[ParameterRow]:
+def parts_of(model: Transformer) -> Iterator[ParameterRow]:
     """Yields the module tree in pre-order, parameters as leaves. Equal layers are not folded."""
     owners: dict[int, str] = {}
-    yield from _walk(net, "", 0, owners)
+    yield from _walk(model, "", 0, owners)
 
 
 def _walk(

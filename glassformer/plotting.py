@@ -240,15 +240,15 @@ def _marks(series: Series, runs: list[Run], across: Axis, up: Axis) -> Iterator[
 
 def _legend_rows(panel: Panel) -> list[list[Series]]:
     rows: list[list[Series]] = []
-    room = 0.0
+    available = 0.0
     for series in panel.series:
         if not series.name:
             continue
-        if not rows or _legend_width(series) > room:
+        if not rows or _legend_width(series) > available:
             rows.append([])
-            room = WIDTH - LEFT - RIGHT
+            available = WIDTH - LEFT - RIGHT
         rows[-1].append(series)
-        room -= _legend_width(series)
+        available -= _legend_width(series)
     return rows
 
 

@@ -34,7 +34,7 @@ from written_tables import SIDES, multi30k_table, summaries_table
 
 import glassformer as gf
 from bench import RESULTS, ROOT, SEEDS, Bench, Job, known, put, show, started
-from glassformer.metrics.translation import summary_figures, translation_figures
+from glassformer.metrics.translation import summary_scores, translation_scores
 from glassformer.train.recipe import Recipe, read_recipe
 
 AT_ONCE = 64  # texts, for both sides
@@ -206,15 +206,15 @@ def judged(write: Callable[..., list[str]], kind: Kind, trial: bool) -> dict[str
         began = time.perf_counter()
         said = write(sources, num_beams=4, max_new_tokens=kind.new_tokens, no_repeat_ngram_size=3)
         found["writing"] = time.perf_counter() - began
-        figures = summary_figures(said, references)
+        figures = summary_scores(said, references)
         return found | {one.name: one.value for one in figures} | {"said": said[:5]}
     for way, beams in (("greedy", 1), ("beam", 5)):
         began = time.perf_counter()
         said = write(sources, num_beams=beams, max_new_tokens=kind.new_tokens)
         found[f"writing, {way}"] = time.perf_counter() - began
-        for one in translation_figures(said, references):
+        for one in translation_scores(said, references):
             found |= {f"{one.name}, {way}": one.value, f"{one.name} is": one.signature}
-        lower = translation_figures(said, references, lowercase=True)
+        lower = translation_scores(said, references, lowercase=True)
         found[f"BLEU, {way}, lowercase"] = lower[0].value
     return found | {"said": said[:5]}
 

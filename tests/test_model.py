@@ -51,7 +51,7 @@ def test_first_weights_are_drawn_as_the_papers_say():
 
 def test_the_transformer_of_2017_in_base_and_big():
     base, big = (gf.create(name) for name in ("transformer-base", "transformer-big"))
-    count = {net: sum(p.numel() for p in net.parameters()) for net in (base, big)}
+    count = {model: sum(p.numel() for p in model.parameters()) for model in (base, big)}
     assert 60e6 < count[base] < 66e6 and 205e6 < count[big] < 215e6
     assert base.encoder.embed.token.weight is base.decoder.embed.token.weight
     assert base.encoder.embed.token.weight is base.heads["lm"].out.weight
@@ -66,7 +66,7 @@ def test_every_family_trains(model_type):
     specs = [spec_from_config(config, name) for name in classes_of(family, model_type)]
     ends = [s for s in specs if s.heads and s.heads[0].name in ("lm", "answer", "classify")]
     spec = min(ends, key=lambda s: s.heads[0].name != "lm")
-    net = gf.create(replace(spec, init=InitSpec(std=0.05))).train()
+    model = gf.create(replace(spec, init=InitSpec(std=0.05))).train()
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(5, 60, (4, 9), generator=generator)
     given = {"decoder_input_ids": tokens} if spec.is_encoder_decoder else {}
@@ -93,11 +93,11 @@ def test_every_family_trains(model_type):
         block.attention.separate_global_projections for block in spec.last_stack.attention_blocks
     ):
         given["global_attention_mask"] = torch.arange(9).expand(4, -1) == 3
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     torch.manual_seed(0)
     losses = []
     for _ in range(25):
-        logits = net(**given).head_outputs[spec.heads[0].name]
+        logits = model(**given).head_outputs[spec.heads[0].name]
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, -2), wanted.flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -105,14 +105,14 @@ def test_every_family_trains(model_type):
         losses.append(loss.item())
     assert losses[-1] < 0.8 * losses[0]
     others = tuple(f"heads.{head.name}" for head in spec.heads[1:])
-    idle = [n for n, p in net.named_parameters() if p.grad is None and not n.startswith(others)]
+    idle = [n for n, p in model.named_parameters() if p.grad is None and not n.startswith(others)]
     assert idle == []
 
 
 def test_an_encoder_decoder_without_a_source_says_what_it_needs():
-    net = gf.create("transformer-base", vocab_size=50, d_model=16, encoder_ffn_dim=8)
+    model = gf.create("transformer-base", vocab_size=50, d_model=16, encoder_ffn_dim=8)
     with pytest.raises(gf.GlassformerError, match="decoder_input_ids"):
-        net(torch.zeros(1, 3, dtype=torch.long))
+        model(torch.zeros(1, 3, dtype=torch.long))
 
 
 def test_settings_of_a_preset_are_checked():

@@ -78,10 +78,10 @@ def test_both_sides_learn_and_judge_alike(kind, recipes):
     import tuned
     from hugging_tasks import PEERS
 
-    figure = HEADS[kind][2]
+    metric = HEADS[kind][2]
     learned = tuned.ours(recipe_of(kind), lambda run: gf.load(run.model).save("learned") or {})
-    assert learned[figure] > 0.9 and learned["seconds"] > learned["training"] > 0
-    assert PEERS[kind](recipe_of(kind), "cpu").run()[figure] > 0.9
+    assert learned[metric] > 0.9 and learned["seconds"] > learned["training"] > 0
+    assert PEERS[kind](recipe_of(kind), "cpu").run()[metric] > 0.9
     still = ("model.base=half", "train.max_steps=1", "train.learning_rate=1e-12")
     tuned.ours(
         recipe_of(kind, "train.max_steps=3"), lambda run: gf.load(run.model).save("half") or {}
@@ -91,7 +91,7 @@ def test_both_sides_learn_and_judge_alike(kind, recipes):
     )
     theirs = PEERS[kind](recipe_of(kind, *still), "cpu").run()
     shared = {"accuracy", "precision", "recall", "f1", "exact"} & ours.keys() & theirs.keys()
-    assert figure in shared
+    assert metric in shared
     assert {key: ours[key] for key in shared} == pytest.approx({key: theirs[key] for key in shared})
 
 

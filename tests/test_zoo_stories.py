@@ -109,14 +109,14 @@ def test_a_text_ends_with_what_it_begins_with(home):
 def test_tokens_are_drawn_by_their_chances(teacher, stories):
     with torch.no_grad():
         teacher.decoder.embed.token.weight *= 40  # so that they differ
-        chances = teacher(torch.tensor([[stories.START]])).logits[0, -1].softmax(-1)
+        probs = teacher(torch.tensor([[stories.START]])).logits[0, -1].softmax(-1)
         start = torch.full((20_000, 1), stories.START)
         drawn = stories.written(teacher, start, 2, torch.Generator().manual_seed(0))[:, 1]
         teacher.decoder.embed.token.weight /= 40
     shares = drawn.bincount(minlength=PIECES) / len(drawn)
-    error = (chances * (1 - chances) / len(drawn)).sqrt()
-    assert chances.max() > 5 * chances.min()
-    assert ((shares - chances).abs() <= 5 * error + 1e-4).all()
+    error = (probs * (1 - probs) / len(drawn)).sqrt()
+    assert probs.max() > 5 * probs.min()
+    assert ((shares - probs).abs() <= 5 * error + 1e-4).all()
 
 
 def test_windows_go_on_from_each_other(teacher, stories, monkeypatch):
@@ -201,18 +201,18 @@ def test_from_the_recipe_to_the_zoo(sampled, place):
     real.write_text("".join(f"{text(i)}\n<|endoftext|>\n" for i in range(4)) + "half a")
     zoo = place / "zoo" / "stories"
     stories_card.take(place / "run", sampled, zoo)
-    figures = stories_card.measure(zoo, sampled / "teacher", real, count=6)
+    measured = stories_card.measure(zoo, sampled / "teacher", real, count=6)
 
     model = gf.load(zoo)
-    assert count_parameters(model) == figures["model"]["parameters"]
+    assert count_parameters(model) == measured["model"]["parameters"]
     assert model.config["dtype"] == "bfloat16"
     again = gf.evaluate(
         gf.load(zoo, dtype=torch.float32), zoo / "eval" / "stories.jsonl", "perplexity"
     )
     assert again["bits_per_byte"] == pytest.approx(
-        figures["texts"]["eval/stories.jsonl"]["ours"]["bits_per_byte"], rel=1e-5
+        measured["texts"]["eval/stories.jsonl"]["ours"]["bits_per_byte"], rel=1e-5
     )
-    assert figures["texts"]["TinyStories"]["stories"] == 4
+    assert measured["texts"]["TinyStories"]["stories"] == 4
     theirs = transformers.LlamaForCausalLM.from_pretrained(zoo, dtype=torch.float32).eval()
     tokens = torch.tensor([transformers.AutoTokenizer.from_pretrained(zoo)(text(5)).input_ids])
     assert tokens[0].tolist() == model.tokenizer.encode(text(5)).ids
@@ -220,5 +220,5 @@ def test_from_the_recipe_to_the_zoo(sampled, place):
         found = gf.load(zoo, dtype=torch.float32)(tokens).logits
         assert (theirs(tokens).logits - found).abs().max() <= 1e-5
     card = (zoo / "README.md").read_text("utf-8")
-    assert f"{figures['model']['parameters']:,} parameters" in card
-    assert stories_card.card(figures) == card
+    assert f"{measured['model']['parameters']:,} parameters" in card
+    assert stories_card.card(measured) == card

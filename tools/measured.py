@@ -34,12 +34,12 @@ class Row:
 
     def cells(self, readme: str) -> list[str]:
         what = self.chinese if readme.endswith(".zh.md") else self.english
-        each = [f"{figure(number)} {self.unit}" for number in (self.theirs, self.ours)]
+        each = [f"{formatted(number)} {self.unit}" for number in (self.theirs, self.ours)]
         ratio = f"{self.ratio:.2f}x"
         return [what, self.peer, *each, f"**{ratio}**" if self.ratio >= 1 else ratio]
 
 
-def figure(number: float) -> str:
+def formatted(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
@@ -49,8 +49,8 @@ def results(name: str) -> list[dict[str, Any]]:
 
 
 def timed() -> Iterator[Row]:
-    """What is told in milliseconds: with packed weights where those were measured, too."""
-    told = {
+    """The rows in milliseconds: with packed weights where those were measured, too."""
+    titles = {
         "BERT-base encoder, 8 x 128": ("forward, BERT-base, 8 x 128", "前向，BERT-base，8 x 128"),
         "GPT-2 small prefill, 1 x 512": (
             "prefill, GPT-2 small, 1 x 512",
@@ -73,12 +73,12 @@ def timed() -> Iterator[Row]:
     }
     for name in ("forward", "deberta", "memory", "long", "load"):
         for found in results(f"{name}.json"):
-            if found["what"] not in told:
+            if found["what"] not in titles:
                 continue
             peer = next(key for key in found if key.startswith("transformers"))
             ours = found.get("glassformer, packed", found["glassformer"])
             yield Row(
-                *told[found["what"]], peer, found[peer]["ms"], ours["ms"], "ms", ours["ratio"]
+                *titles[found["what"]], peer, found[peer]["ms"], ours["ms"], "ms", ours["ratio"]
             )
 
 
@@ -129,7 +129,7 @@ def translated() -> Iterator[Row]:
 
 
 def tasks() -> Iterator[Row]:
-    told = {"classify": "分类", "tag": "标注", "embed": "嵌入"}
+    titles = {"classify": "分类", "tag": "标注", "embed": "嵌入"}
     kinds = {"short": "短", "long": "长"}
     for found in results("tasks.json"):
         task, number, kind = re.findall(r"(\w+), ([\d,]+) (\w+) texts", found["what"])[0]
@@ -141,7 +141,7 @@ def tasks() -> Iterator[Row]:
             best = max(rivals, key=lambda who: rates[who])
             yield Row(
                 f"{task}, {number} {kind} texts",
-                f"{told[task]}，{number} 篇{kinds[kind]}文本",
+                f"{titles[task]}，{number} 篇{kinds[kind]}文本",
                 f"{family}, its best batch",
                 rates[best],
                 rates["glassformer, packed"],

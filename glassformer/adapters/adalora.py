@@ -74,16 +74,16 @@ def budget(settings: AdaLoRA, step: int, begin: int, end: int) -> int:
 
 
 @torch.no_grad()
-def after_step(net: Transformer, step: int) -> None:
+def after_step(model: Transformer, step: int) -> None:
     """Updates importances and ranks of an active AdaLoRA adapter; does nothing for others.
 
     To be called after each optimizer step, while the gradients are still available.
 
     Args:
-        net: The model.
+        model: The model.
         step: The index of the step, counted from 0.
     """
-    adapter = active(net)
+    adapter = active(model)
     if adapter is None or not isinstance(adapter.settings, AdaLoRA):
         return
     settings = adapter.settings
@@ -115,14 +115,14 @@ def allocate(parts: list[LowRank], count: int) -> None:
         part.e[~mask] = 0.0
 
 
-def penalty(net: Transformer) -> Tensor | None:
+def penalty(model: Transformer) -> Tensor | None:
     """Computes AdaLoRA's orthogonality loss, to be weighted by `settings.orth_reg_weight`.
 
     Returns:
         The mean over all matrices of the Frobenius norm of P^T P - 1, or None if the active adapter
         is not AdaLoRA.
     """
-    adapter = active(net)
+    adapter = active(model)
     if adapter is None or not isinstance(adapter.settings, AdaLoRA):
         return None
     far = []

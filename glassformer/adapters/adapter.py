@@ -23,17 +23,17 @@ DEFAULT = "default"
 class Adapter:
     """The modules and tensors that one adapter adds to a model.
 
-    An adapter can change the computation in three ways: modules added to linear layers (`beside`),
-    a module around a stack (`wrapper`), and its own tensors in place of the model's (`own`). While
-    the adapter is off, the model computes as before, although the adapter's modules remain
-    registered in it.
+    An adapter can change the computation in three ways: modules added to linear layers
+    (`hooked_layers`), a module around a stack (`wrapper`), and its own tensors in place of the
+    model's (`own`). While the adapter is off, the model computes as before, although the adapter's
+    modules remain registered in it.
     """
 
     def __init__(self, name: str, settings: AdapterConfig) -> None:
         self.name, self.settings = name, settings
         self.places: dict[str, TargetModule] = {}  # low-rank updates, by published names
         self.parts: dict[str, LowRank | BottleneckAdapter] = {}  # by published names
-        self.beside: list[tuple[Linear, nn.Module]] = []
+        self.hooked_layers: list[tuple[Linear, nn.Module]] = []
         self.wrapper: PrefixKeys | PromptTokens | None = None
         self.own: dict[str, nn.Parameter] = {}  # replace the model's parameters, by our names
         self.kept: dict[str, nn.Parameter] = {}  # the model's replaced parameters, by our names
@@ -47,48 +47,48 @@ class Adapter:
         own = {id(parameter): parameter for parameter in self.own.values()}  # some are tied
         return [*(p for module in modules for p in module.parameters()), *own.values()]
 
-    def turn_on(self, net: Transformer) -> None:
+    def turn_on(self, model: Transformer) -> None:
         """Registers the adapter's hooks and puts its own tensors into the model."""
         if self.on:
             return
-        self.handles = [linear.register_forward_hook(part) for linear, part in self.beside]
+        self.handles = [linear.register_forward_hook(part) for linear, part in self.hooked_layers]
         if self.wrapper is not None:
-            for stack in self.stacks(net):
+            for stack in self.stacks(model):
                 if stack.wrapper is not None:
                     raise UnsupportedError("There can be one prefix or prompt at a time.")
                 stack.wrapper = self.wrapper
             if isinstance(self.wrapper, PromptTokens):
-                lookup = prompt_stack(net).embed.token
+                lookup = prompt_stack(model).embed.token
                 assert isinstance(lookup, nn.Module)
                 self.handles.append(lookup.register_forward_hook(self.wrapper.replace))
-        self._swap(net, self.own)
+        self._swap(model, self.own)
         self.on = True
 
-    def turn_off(self, net: Transformer) -> None:
+    def turn_off(self, model: Transformer) -> None:
         """Undoes `turn_on`."""
         if not self.on:
             return
         for handle in self.handles:
             handle.remove()
         if self.wrapper is not None:
-            for stack in self.stacks(net):
+            for stack in self.stacks(model):
                 del stack.wrapper
                 stack.wrapper = None
-        self._swap(net, self.kept)
+        self._swap(model, self.kept)
         self.on = False
 
-    def stacks(self, net: Transformer) -> list[Stack]:
+    def stacks(self, model: Transformer) -> list[Stack]:
         """Returns the stacks whose forward pass the module `wrapper` changes."""
         if isinstance(self.wrapper, PrefixKeys):
-            return [net._last[1]]
-        return [stack for stack in (net.encoder, net.decoder) if stack is not None]
+            return [model._last[1]]
+        return [stack for stack in (model.encoder, model.decoder) if stack is not None]
 
-    def _swap(self, net: Transformer, tensors: dict[str, nn.Parameter]) -> None:
+    def _swap(self, model: Transformer, tensors: dict[str, nn.Parameter]) -> None:
         for name, tensor in tensors.items():
-            module, leaf = owner(net, name)
+            module, leaf = owner(model, name)
             module._parameters[leaf] = tensor
 
-    def take_over(self, net: Transformer, names: Sequence[str]) -> None:
+    def take_over(self, model: Transformer, names: Sequence[str]) -> None:
         """Creates the adapter's own copies of these parameters of the model.
 
         Tied parameters stay tied if all of them are taken over.
@@ -96,38 +96,38 @@ class Adapter:
         copies: dict[int, nn.Parameter] = {}
         for name in names:
             if name not in self.own:
-                kept = self.kept[name] = net.get_parameter(name)
+                kept = self.kept[name] = model.get_parameter(name)
                 if id(kept) not in copies:
                     copies[id(kept)] = nn.Parameter(kept.detach().clone())
                 self.own[name] = copies[id(kept)]
 
-    def give_back(self, net: Transformer, names: Sequence[str]) -> None:
+    def give_back(self, model: Transformer, names: Sequence[str]) -> None:
         """Restores the model's own parameters and discards the adapter's copies of them."""
-        self._swap(net, {name: self.kept.pop(name) for name in names})
+        self._swap(model, {name: self.kept.pop(name) for name in names})
         for name in names:
             del self.own[name]
 
 
-def owner(net: Transformer, name: str) -> tuple[nn.Module, str]:
+def owner(model: Transformer, name: str) -> tuple[nn.Module, str]:
     path, _, leaf = name.rpartition(".")
-    return net.get_submodule(path), leaf
+    return model.get_submodule(path), leaf
 
 
-def adapters_of(net: Transformer) -> dict[str, Adapter]:
+def adapters_of(model: Transformer) -> dict[str, Adapter]:
     """Returns the adapters of a model by name."""
-    found: dict[str, Adapter] = net.__dict__.setdefault("_adapters", {})
+    found: dict[str, Adapter] = model.__dict__.setdefault("_adapters", {})
     return found
 
 
-def switch(net: Transformer, name: str | None) -> None:
+def switch(model: Transformer, name: str | None) -> None:
     """Turns one adapter on and all others off.
 
     Args:
-        net: The model.
+        model: The model.
         name: The adapter to turn on; None turns all adapters off, so that the model computes as
             without them and all its parameters are trainable.
     """
-    known = adapters_of(net)
+    known = adapters_of(model)
     if name is not None and name not in known:
         there = nearest(name, known) if known else "it has none."
         raise ConfigError(f"The model has no adapter {name!r}; {there}")
@@ -135,42 +135,42 @@ def switch(net: Transformer, name: str | None) -> None:
         if adapter.merged is not None:
             raise GlassformerError(f"The adapter {other!r} is merged; unmerge it first.")
         if other != name:
-            adapter.turn_off(net)
-    for parameter in net.parameters():
+            adapter.turn_off(model)
+    for parameter in model.parameters():
         parameter.requires_grad_(name is None and parameter.is_floating_point())
     if name is not None:
-        known[name].turn_on(net)
+        known[name].turn_on(model)
         for parameter in known[name].parameters():
             parameter.requires_grad_(True)
 
 
-def remove(net: Transformer, name: str) -> None:
+def remove(model: Transformer, name: str) -> None:
     """Removes an adapter and turns all others off; the whole model becomes trainable again."""
-    switch(net, name)
-    adapter = adapters_of(net)[name]
-    switch(net, None)
-    for linear, _ in adapter.beside:
+    switch(model, name)
+    adapter = adapters_of(model)[name]
+    switch(model, None)
+    for linear, _ in adapter.hooked_layers:
         group = linear.adapters
         assert isinstance(group, nn.ModuleDict)
         del group[name]
         if not group:
             del linear.adapters
-    del adapters_of(net)[name]
+    del adapters_of(model)[name]
 
 
-def active(net: Transformer) -> Adapter | None:
+def active(model: Transformer) -> Adapter | None:
     """Returns the adapter that is on, or None."""
-    return next((adapter for adapter in adapters_of(net).values() if adapter.on), None)
+    return next((adapter for adapter in adapters_of(model).values() if adapter.on), None)
 
 
 @contextmanager
-def switched_off(net: Transformer) -> Iterator[None]:
+def switched_off(model: Transformer) -> Iterator[None]:
     """Context manager that turns the active adapter off and on again at the end."""
-    one = active(net)
+    one = active(model)
     if one is not None:
-        one.turn_off(net)
+        one.turn_off(model)
     try:
         yield
     finally:
         if one is not None:
-            one.turn_on(net)
+            one.turn_on(model)

@@ -54,17 +54,19 @@ def add(
 
     >>> add(model, LoRA(rank=4, target_modules=("q_proj", "v_proj")))
     """
-    net, adapter = model, begin(model, settings, name)
+    adapter = begin(model, settings, name)
     if isinstance(settings, LoRA | AdaLoRA):
         _add_ranks(adapter, model, settings, seed)
     elif isinstance(settings, Bottleneck):
         _add_necks(adapter, model, settings, seed)
     elif isinstance(settings, Prefix):
-        adapter.wrapper = PrefixKeys(net, settings.num_virtual_tokens, settings.encoder_hidden_size)
+        adapter.wrapper = PrefixKeys(
+            model, settings.num_virtual_tokens, settings.encoder_hidden_size
+        )
         adapter.wrapper.draw(_drawn(seed, "prefix"))
     elif isinstance(settings, Prompt):
-        adapter.wrapper = PromptTokens(net, settings.num_virtual_tokens)
-        table = prompt_stack(net).embed.token.weight  # type: ignore[union-attr]
+        adapter.wrapper = PromptTokens(model, settings.num_virtual_tokens)
+        table = prompt_stack(model).embed.token.weight  # type: ignore[union-attr]
         assert isinstance(table, Tensor)
         adapter.wrapper.begin(table, _first_tokens(model, settings, len(table), seed))
     finish(model, adapter)
@@ -82,16 +84,16 @@ def begin(model: PretrainedTransformer, settings: AdapterConfig, name: str) -> A
 
 def finish(model: PretrainedTransformer, adapter: Adapter) -> None:
     """Installs the adapter in the model and turns it on. Up to this call the model is unchanged."""
-    net, whole = model, _whole_names(model, adapter.settings, adapter)
-    switch(net, None)  # so that the model's own parameters are copied
-    adapter.take_over(net, whole)
-    for linear, part in adapter.beside:
+    whole = _whole_names(model, adapter.settings, adapter)
+    switch(model, None)  # so that the model's own parameters are copied
+    adapter.take_over(model, whole)
+    for linear, part in adapter.hooked_layers:
         if not hasattr(linear, "adapters"):
             linear.adapters = nn.ModuleDict()
         assert isinstance(linear.adapters, nn.ModuleDict)
         linear.adapters[adapter.name] = part.train(linear.training)
-    adapters_of(net)[adapter.name] = adapter
-    switch(net, adapter.name)
+    adapters_of(model)[adapter.name] = adapter
+    switch(model, adapter.name)
 
 
 def _add_ranks(
@@ -133,7 +135,7 @@ def gather(adapter: Adapter) -> None:
     groups: dict[Linear, AdapterUpdates] = {}
     for name, place in adapter.places.items():
         groups.setdefault(place.linear, AdapterUpdates()).append(adapter.parts[name])
-    adapter.beside = list(groups.items())
+    adapter.hooked_layers = list(groups.items())
 
 
 def _add_necks(
@@ -149,7 +151,7 @@ def _add_necks(
                 neck = BottleneckAdapter(linear, settings.bottleneck_size, settings.activation)
                 neck.draw(_drawn(seed, name))
                 adapter.parts[name] = neck
-                adapter.beside.append((linear, neck))
+                adapter.hooked_layers.append((linear, neck))
 
 
 def _whole_names(
@@ -159,9 +161,9 @@ def _whole_names(
 
     These are biases, newly initialized parameters, and the modules in `settings.modules_to_save`.
     """
-    net, fresh = model, fresh_names(model)
-    parameters = dict(net.named_parameters(remove_duplicate=False))
-    groups = [group for group in tied_names(net) if group[0] in parameters]
+    fresh = fresh_names(model)
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    groups = [group for group in tied_names(model) if group[0] in parameters]
     names = [name for name, *_ in groups]
     chosen = [name for name in parameters if name in fresh]
     biases = "all" if isinstance(settings, BitFit) else getattr(settings, "bias", "none")
@@ -173,9 +175,9 @@ def _whole_names(
     if isinstance(settings, BitFit) and not any(name.endswith(".bias") for name in chosen):
         raise UnsupportedError("The model has no biases to train; choose another adapter.")
     if settings.modules_to_save is None:
-        words = net.spec.last_stack.embed.vocabulary
+        words = model.spec.last_stack.embed.vocabulary
         outs = [
-            f"heads.{h.name}.out." for h in net.spec.heads if h.num_outputs not in (None, words)
+            f"heads.{h.name}.out." for h in model.spec.heads if h.num_outputs not in (None, words)
         ]
         chosen += [name for name in names if name.startswith(tuple(outs))]
         return list(dict.fromkeys(chosen))

@@ -88,14 +88,14 @@ def write_description(
         base: The base model, if it is known.
         model: The adapted model.
     """
-    told: dict[str, Any] | None = None
+    description: dict[str, Any] | None = None
     if base is not None:
-        told = {key: value for key, value in asdict(base).items() if key != "folder"}
+        description = {key: value for key, value in asdict(base).items() if key != "folder"}
         if Path(base.source).is_absolute():
-            told["relative"] = os.path.relpath(base.source, os.path.abspath(folder))
+            description["relative"] = os.path.relpath(base.source, os.path.abspath(folder))
     config = {key: value for key, value in model.config.items() if key != "quantization"}
     described = {
-        "base": told,
+        "base": description,
         "architecture": model.architecture,
         "dtype": dtype_of(model),
         "config": {**config, "architectures": [model.architecture]},
@@ -118,17 +118,19 @@ def read_description(folder: Path) -> AdapterDescription:
         )
     found = read_json(path)
     try:
-        told = found["base"]
+        description = found["base"]
         said = {key: found[key] for key in ("architecture", "config", "dtype")}
-        if told is None:
+        if description is None:
             return AdapterDescription(base=None, **said)
-        known = {field.name: told.get(field.name) for field in fields(AdapterBase)}
-        lists = {name: tuple(told[name] or ()) for name in ("init_missing", "ignore_unexpected")}
-        labels = None if told["labels"] is None else tuple(told["labels"])
+        known = {field.name: description.get(field.name) for field in fields(AdapterBase)}
+        lists = {
+            name: tuple(description[name] or ()) for name in ("init_missing", "ignore_unexpected")
+        }
+        labels = None if description["labels"] is None else tuple(description["labels"])
         base = AdapterBase(**{**known, **lists, "labels": labels})
         places = [base.source]
-        if told.get("relative"):
-            places.append(os.path.normpath(folder / told["relative"]))
+        if description.get("relative"):
+            places.append(os.path.normpath(folder / description["relative"]))
         return AdapterDescription(base=base, places=tuple(places), **said)
     except (KeyError, TypeError, AttributeError) as error:
         raise LoadError(f"{path} does not describe a model ({error}).") from None

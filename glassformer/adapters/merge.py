@@ -13,23 +13,23 @@ from glassformer.weights.quantization import QuantizedLinear
 
 
 @torch.no_grad()
-def merge(net: Transformer, name: str, *, forget: bool = False) -> None:
+def merge(model: Transformer, name: str, *, forget: bool = False) -> None:
     """Adds an adapter's update to the weights and turns the adapter off.
 
     Args:
-        net: The model.
+        model: The model.
         name: The adapter, of kind LoRA, AdaLoRA or BitFit.
         forget: Removes the adapter. Otherwise the original values of the changed rows are kept for
             `unmerge`.
     """
-    switch(net, name)
-    adapter = adapters_of(net)[name]
+    switch(model, name)
+    adapter = adapters_of(model)[name]
     if not isinstance(adapter.settings, LoRA | AdaLoRA | BitFit):
         raise UnsupportedError(
             f"The adapter {name!r} is not a change of weights and cannot be merged into them; "
             "keep it beside the model."
         )
-    shared = {id(net.get_parameter(n)) for pair in net.spec.tied_weights for n in pair}
+    shared = {id(model.get_parameter(n)) for pair in model.spec.tied_weights for n in pair}
     for place in adapter.places.values():
         if isinstance(place.linear, QuantizedLinear):
             raise UnsupportedError(
@@ -40,30 +40,30 @@ def merge(net: Transformer, name: str, *, forget: bool = False) -> None:
                 f"{place.published} shares its weight with another layer, which would change too; "
                 "keep the adapter beside the model."
             )
-    adapter.turn_off(net)
+    adapter.turn_off(model)
     kept = {}
     for published, place in adapter.places.items():
         part, rows = adapter.parts[published], place.linear.weight[place.start : place.stop]
         assert isinstance(part, LowRank)
         kept[published] = rows.clone()
         rows += part.delta().to(rows.dtype)
-    adapter._swap(net, adapter.own)
+    adapter._swap(model, adapter.own)
     if forget:
         adapter.kept.clear()
-        remove(net, name)
+        remove(model, name)
     else:
         adapter.merged = kept
 
 
 @torch.no_grad()
-def unmerge(net: Transformer, name: str) -> None:
+def unmerge(model: Transformer, name: str) -> None:
     """Restores the exact weights from before `merge` and turns the adapter on."""
-    adapter = adapters_of(net).get(name)
+    adapter = adapters_of(model).get(name)
     if adapter is None or adapter.merged is None:
         raise ConfigError(f"The adapter {name!r} is not merged into the weights.")
     for published, rows in adapter.merged.items():
         place = adapter.places[published]
         place.linear.weight[place.start : place.stop] = rows
     adapter.merged = None
-    adapter._swap(net, adapter.kept)
-    switch(net, name)
+    adapter._swap(model, adapter.kept)
+    switch(model, name)

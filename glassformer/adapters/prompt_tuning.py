@@ -29,12 +29,12 @@ class PrefixKeys(nn.Module):
     it. With `hidden`, a small network computes these rows from a smaller `weight`.
     """
 
-    def __init__(self, net: Transformer, tokens: int, hidden: int) -> None:
+    def __init__(self, model: Transformer, tokens: int, hidden: int) -> None:
         super().__init__()
-        spec = net.spec.last_stack
+        spec = model.spec.last_stack
         self.layers, self.heads, self.dim = prefix_shape(spec)
-        self.twice = net.spec.encoder is not None and net.spec.decoder is not None
-        like = next(net.parameters())
+        self.twice = model.spec.encoder is not None and model.spec.decoder is not None
+        like = next(model.parameters())
         width, made = self.heads * self.dim, self.layers * 2 * self.heads * self.dim
         self.weight = nn.Parameter(torch.zeros(tokens, width if hidden else made).to(like.device))
         self.make = (
@@ -120,17 +120,17 @@ class PromptTokens(nn.Module):
     reads them, the decoder attends to their hidden states.
     """
 
-    def __init__(self, net: Transformer, tokens: int) -> None:
+    def __init__(self, model: Transformer, tokens: int) -> None:
         super().__init__()
-        embed = prompt_stack(net).embed
+        embed = prompt_stack(model).embed
         table: Tensor = embed.token.weight  # type: ignore[union-attr,assignment]
         self.weight = nn.Parameter(torch.zeros(tokens, table.shape[1], device=table.device))
-        self.seen = net.encoder is not None and net.decoder is not None
+        self.seen = model.encoder is not None and model.decoder is not None
         # a head that reads the first token reads the first virtual token, as in peft
-        self.first = all(head.pooling == "first" for head in net.spec.heads) and bool(
-            net.spec.heads
+        self.first = all(head.pooling == "first" for head in model.spec.heads) and bool(
+            model.spec.heads
         )
-        self.reading = False
+        self.inserting = False
 
     def num_virtual_tokens(self, stack: Stack) -> int:
         """Returns how many positions of the stack the prompt occupies."""
@@ -171,11 +171,11 @@ class PromptTokens(nn.Module):
             later = torch.where(given["positions"] < 0, -1, given["positions"] + count)
             before = torch.arange(count, device=tokens.device).expand(len(later), -1)
             given["positions"] = torch.cat((before, later), 1)
-        self.reading = True
+        self.inserting = True
         try:
             hidden = inner(name, stack, F.pad(tokens, (count, 0), value=real), **given)
         finally:
-            self.reading = False
+            self.inserting = False
         if self.seen:
             return hidden
         if self.first:
@@ -184,17 +184,17 @@ class PromptTokens(nn.Module):
 
     def replace(self, lookup: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor | None:
         """Forward hook of the token embedding that inserts the trained vectors."""
-        if not self.reading:
+        if not self.inserting:
             return None
         own = self.weight.to(output.dtype).expand(len(output), -1, -1)
         return torch.cat((own, output[:, len(self.weight) :]), 1)
 
 
-def prompt_stack(net: Transformer) -> Stack:
+def prompt_stack(model: Transformer) -> Stack:
     """Returns the stack that reads the prompt: the encoder if there is one."""
-    stack = net.encoder if net.encoder is not None else net.decoder
+    stack = model.encoder if model.encoder is not None else model.decoder
     assert stack is not None
-    if not _embeds_tokens(net.spec) or stack.spec.memory is not None:
+    if not _embeds_tokens(model.spec) or stack.spec.memory is not None:
         raise UnsupportedError(
             "A prompt stands before tokens that one table turns into vectors, which this model "
             "does not have or joins with a memory; choose another adapter."

@@ -140,13 +140,13 @@ def shortest(chosen: Sequence[str], known: Mapping[str, Any]) -> list[str]:
     return words if picked == set(chosen) else sorted(chosen)
 
 
-def _only_read(net: Transformer) -> set[str]:
+def _only_read(model: Transformer) -> set[str]:
     """Returns layers whose weight is read without calling them, so that hooks have no effect.
 
     These are the key projections of relative positions.
     """
     return {
         f"{name}.attention.position_key"
-        for name, block in net.named_modules()
+        for name, block in model.named_modules()
         if isinstance(block, Block) and isinstance(block.spec.position, RelativePositionSpec)
     }

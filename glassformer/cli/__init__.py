@@ -10,7 +10,7 @@ import typer
 
 from glassformer import __version__
 from glassformer.cli.completion import colons_kept
-from glassformer.cli.help_layout import UsageError, format_usage_error, say
+from glassformer.cli.help_layout import UsageError, format_usage_error, print_error
 from glassformer.cli.printing import is_main_process
 from glassformer.cli.standard_output import checked_output
 from glassformer.cli.verbs import VerbGroup
@@ -69,11 +69,11 @@ def ended() -> int:
         return code
     except GlassformerError as error:
         speaks = is_main_process() or isinstance(error, LostProcessError)
-        say(str(error), quiet=not speaks)
+        print_error(str(error), quiet=not speaks)
         return 1
     except UsageError as error:
         message = format_usage_error(error)
-        say(message, quiet=not message)
+        print_error(message, quiet=not message)
         return 2
     except typer.Abort:  # standard input ended at a question
         return 1
@@ -81,7 +81,7 @@ def ended() -> int:
         return 130
     except OSError as error:  # a file that the command has not reported itself
         name = "" if error.filename is None else f" ({error.filename})"
-        say(f"A file cannot be read or written: {error.strerror or error}{name}.")
+        print_error(f"A file cannot be read or written: {error.strerror or error}{name}.")
         return 1
 
 

@@ -18,8 +18,8 @@ from glassformer.cli.printing import (
     about,
     place_of,
     print_json,
+    print_note,
     progress,
-    say,
 )
 from glassformer.cli.shared_options import READ, AsJson, Encoding, Files, HeadOption, OnErrorOption
 from glassformer.cli.verbs import verb
@@ -145,7 +145,7 @@ def answer(
                 show(rows, record, question_and_context(record)[0], result, n_best, as_json, place)
     if out is not None:
         write_text(out, json.dumps(given, ensure_ascii=False, indent=1) + "\n")
-        say(f"{len(given):,} answers written to {out}.")
+        print_note(f"{len(given):,} answers written to {out}.")
     if right:
         show_scores(squad_scores(given, right), as_json)
     inputs.end()

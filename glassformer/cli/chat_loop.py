@@ -23,12 +23,12 @@ HINT = (
 
 
 def talk(
-    writer: Generator, given: dict[str, Any], answer: Callable[[str, dict[str, Any]], str]
+    generator: Generator, given: dict[str, Any], answer: Callable[[str, dict[str, Any]], str]
 ) -> None:
     """Reads prompts until the end of the input.
 
     Args:
-        writer: The generator, which validates settings.
+        generator: The generator, which validates settings.
         given: Initial generation settings.
         answer: Generates and prints a continuation of a prompt with given settings, and returns it.
     """
@@ -40,7 +40,7 @@ def talk(
             try:
                 line = input("> ").strip()
                 if line.startswith("/"):
-                    turned = command(console, writer, line, turned, given)
+                    turned = command(console, generator, line, turned, given)
                 elif line:
                     prompt = line.replace("\\n", "\n")
                     prompt = conversation + prompt[1:] if prompt.startswith("+") else prompt
@@ -55,13 +55,13 @@ def talk(
 
 
 def command(
-    console: Console, writer: Generator, line: str, turned: dict[str, Any], given: dict[str, Any]
+    console: Console, generator: Generator, line: str, turned: dict[str, Any], given: dict[str, Any]
 ) -> dict[str, Any]:
     """Executes a line that starts with a slash; returns the settings after it."""
     verb, _, rest = line.partition(" ")
     if verb == "/set":
         turned = {**turned, **knobs_of([rest])}
-        writer.resolve_config(turned)  # raises an error if they are invalid
+        generator.resolve_config(turned)  # raises an error if they are invalid
     elif verb == "/reset":
         turned = given
     elif verb != "/options":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from glassformer.cli.option_groups import grouped
-from glassformer.cli.printing import Column, ResultRows, about, progress, say
+from glassformer.cli.printing import Column, ResultRows, about, print_note, progress
 from glassformer.cli.shared_options import HeadOption
 from glassformer.cli.text_task import TextTaskOptions
 from glassformer.cli.verbs import verb
@@ -38,7 +38,7 @@ MaxLength = Annotated[int | None, typer.Option(help="In tokens; else as tokenize
 @verb("classify", group="Read")
 @grouped
 def classify(
-    reading: TextTaskOptions,
+    options: TextTaskOptions,
     pair: Pair = None,
     threshold: Thresholds = None,
     head: HeadOption = None,
@@ -58,19 +58,19 @@ def classify(
     from glassformer.cli.input_records import field_of
     from glassformer.tasks.classify import Classifier
 
-    inputs = reading.inputs(pair, *(keep or ()))
+    inputs = options.inputs(pair, *(keep or ()))
     classifier = Classifier(
-        reading.load().pack(),
+        options.load().pack(),
         threshold=thresholds_of(threshold),
         head=head,
         max_length=max_length,
         too_long=too_long,
     )
-    rows = ResultRows((*label_columns(classifier), Column("text")), reading.as_json)
+    rows = ResultRows((*label_columns(classifier), Column("text")), options.as_json)
     cut = 0
 
     def question(record: Record) -> str | tuple[str, str]:
-        first = reading.text_of(record)
+        first = options.text_of(record)
         if pair is None:
             return first
         return first, pair if inputs.word is not None else field_of(record, pair, "--pair")
@@ -83,7 +83,7 @@ def classify(
             output = about(record, dict(zip(("text", "pair"), texts, strict=False)), keep)
             rows.add((*cells(result), " | ".join(texts)), {**output, **result.record()})
     if cut:
-        say(f"{cut:,} texts were longer than the model reads, and cut (--too-long refuse).")
+        print_note(f"{cut:,} texts were longer than the model reads, and cut (--too-long refuse).")
     inputs.end()
 
 

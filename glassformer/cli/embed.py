@@ -10,7 +10,7 @@ import typer
 
 from glassformer.cli.option_groups import grouped
 from glassformer.cli.output_paths import OutputPath, free_file
-from glassformer.cli.printing import Column, ResultRows, about, progress, say
+from glassformer.cli.printing import Column, ResultRows, about, print_note, progress
 from glassformer.cli.text_task import TextTaskOptions
 from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError
@@ -29,7 +29,7 @@ PoolingOption = Annotated[
 @verb("embed", group="Search")
 @grouped
 def embed(
-    reading: TextTaskOptions,
+    options: TextTaskOptions,
     pooling: PoolingOption = None,
     normalize: Annotated[
         bool | None,
@@ -52,22 +52,22 @@ def embed(
     from glassformer.tasks.embed import Embedder
     from glassformer.tasks.search.vectors_file import whole_matrix
 
-    if out is not None and reading.as_json:
+    if out is not None and options.as_json:
         raise ConfigError("Give one of --out and --json.")
-    inputs = reading.inputs()
-    loaded = reading.load().pack()
+    inputs = options.inputs()
+    loaded = options.load().pack()
     embedder = Embedder.of(
         loaded, pooling, normalize=normalize, prompt=prompt, max_length=max_length
     )
-    rows = ResultRows((Column("vector", 11 * SHOWN + 3), Column("text")), reading.as_json)
+    rows = ResultRows((Column("vector", 11 * SHOWN + 3), Column("text")), options.as_json)
 
     into = nullcontext() if out is None else whole_matrix(out, embedder.width)
     with progress(inputs, "embedding", shown=out is None) as passed, into as matrix:
-        for record, vector in passed(inputs.answers(reading.text_of, embedder)):
+        for record, vector in passed(inputs.answers(options.text_of, embedder)):
             if matrix is not None:
                 matrix.add(vector)
                 continue
-            read = reading.text_of(record)
+            read = options.text_of(record)
             if rows.complete:
                 cell = " ".join(f"{number:.6f}" for number in vector)
             else:
@@ -79,7 +79,7 @@ def embed(
         elif matrix is not None and inputs.stopped:
             matrix.path = free_file(matrix.path.with_suffix(".partial.npy"))
     if embedder.cut:
-        say(f"{embedder.cut:,} texts were longer than the model reads, and cut.")
+        print_note(f"{embedder.cut:,} texts were longer than the model reads, and cut.")
     if matrix is not None:
         print(f"{matrix.rows:,} vectors of {matrix.width:,} numbers are in {matrix.path}.")
     inputs.end()

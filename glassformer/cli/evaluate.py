@@ -17,8 +17,8 @@ from glassformer.cli.printing import (
     ResultRows,
     output_console,
     print_json,
+    print_note,
     progress_bar,
-    say,
 )
 from glassformer.cli.shared_options import Encoding, HeadOption, OnErrorOption
 from glassformer.cli.tag import REPORT, show_table
@@ -37,7 +37,7 @@ COLUMNS = (
 CLASSES = 40  # a table of more classes is printed only with --json
 
 
-@verb("evaluate", group="Train and judge")
+@verb("evaluate", group="Train and evaluate")
 @grouped
 def evaluate(
     chosen: ModelOptions,
@@ -88,19 +88,19 @@ def evaluate(
 ) -> None:
     """Judge a model by data with right answers.
 
-    The figures are those of the model's task, with confidence intervals.
+    Prints the metrics of the model's task, with confidence intervals.
 
     $ glassformer evaluate zoo:reader reviews.tsv --head sentiment
     """
     from glassformer.cli.input_records import InputRecords
-    from glassformer.evaluate.evaluate import evaluate as judged
+    from glassformer.evaluate.evaluate import evaluate as run_evaluation
 
     named = {"source_language": source_language, "target_language": target_language}
     given: Source = data
     if data == ["-"]:
         given = InputRecords(form=form or "jsonl", encoding=encoding, whole=True).read()
     with progress(task or "evaluating") as passed:
-        found = judged(
+        found = run_evaluation(
             chosen.load(),
             given,
             task,
@@ -119,13 +119,13 @@ def evaluate(
             **{name: value for name, value in named.items() if value is not None},
         )
     for line in found.skipped:
-        say(f"{line.rstrip('.')}; skipped.")
+        print_note(f"{line.rstrip('.')}; skipped.")
     if as_json:
         print_json(found.record())
     else:
         show(found, confidence)
     if found.skipped:
-        say(f"{found.records:,} used, {len(found.skipped):,} skipped.")
+        print_note(f"{found.records:,} used, {len(found.skipped):,} skipped.")
 
 
 def named_columns(pairs: Iterable[str]) -> dict[str, str]:
@@ -145,15 +145,15 @@ def show(found: Evaluation, confidence: float) -> None:
     console = output_console(highlight=False)
     console.print(f"{found.task}{what}, {found.records:,} records, {confidence:.0%} intervals")
     rows = ResultRows(COLUMNS, as_json=False)
-    for name, figure in found.figures.items():
-        rows.add((name, *numbers(figure)), {})
+    for name, metric in found.metrics.items():
+        rows.add((name, *numbers(metric)), {})
     if found.classes is not None and len(found.classes.classes) <= CLASSES:
         console.print()
         show_table(ResultRows(REPORT, as_json=False), "classes", found.classes)
 
 
-def numbers(figure: MetricWithCI) -> list[str]:
-    parts = figure.value, figure.low, figure.high, figure.error
+def numbers(metric: MetricWithCI) -> list[str]:
+    parts = metric.value, metric.low, metric.high, metric.error
     return ["-" if part is None else f"{part:.4f}" for part in parts]
 
 

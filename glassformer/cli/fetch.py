@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.help_layout import say
+from glassformer.cli.help_layout import print_error
 from glassformer.cli.printing import progress_bar
 from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError, GlassformerError
@@ -61,7 +61,7 @@ def brought(name: str) -> bool:
             with progress(name) as report:
                 path = bring(name, report)
     except GlassformerError as error:
-        say(str(error))
+        print_error(str(error))
         return False
     print(f"{real.PREFIX}{name} is there: {path}", flush=True)
     return True

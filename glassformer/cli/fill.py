@@ -26,7 +26,7 @@ COLUMNS = (
 @verb("fill", group="Write")
 @grouped
 def fill(
-    reading: TextTaskOptions,
+    options: TextTaskOptions,
     top: Annotated[int, typer.Option(min=1, help="Candidates a gap, and fillings a text.")] = 5,
     tokens: Annotated[
         int, typer.Option(min=1, help="How many a gap may have; for masked language models.")
@@ -46,16 +46,16 @@ def fill(
     """
     from glassformer.tasks.fill import filler
 
-    inputs = reading.inputs()
+    inputs = options.inputs()
     work = filler(
-        reading.load().pack(), top=top, tokens=tokens, targets=targets, num_beams=num_beams
+        options.load().pack(), top=top, tokens=tokens, targets=targets, num_beams=num_beams
     )
-    rows = ResultRows(COLUMNS, reading.as_json)
+    rows = ResultRows(COLUMNS, options.as_json)
 
     with progress(inputs, "filling") as passed:
-        for record, result in passed(inputs.answers(reading.text_of, work)):
-            output = about(record, {"source": reading.text_of(record), **result.record()})
-            if reading.as_json:
+        for record, result in passed(inputs.answers(options.text_of, work)):
+            output = about(record, {"source": options.text_of(record), **result.record()})
+            if options.as_json:
                 rows.add((), output)
                 continue
             for cells in table(result):

@@ -191,46 +191,46 @@ def generate(
     if batch is not None and out is not None:
         about = " ".join(filter(None, (chosen.model, chosen.adapter, str(chosen.dtype), quantize)))
         jobs = BatchJob(batch, out, given, about=about)
-    writer = chosen.load(quantize=quantize).generator
+    generator = chosen.load(quantize=quantize).generator
     draft = None if assistant is None else load(assistant, chosen.device, chosen.dtype)
     if jobs is not None:
-        run_batch(jobs, writer, draft)
+        run_batch(jobs, generator, draft)
         return
     if dialog:
-        talk(writer, given, lambda line, turned: answer(writer, line, turned, draft))
+        talk(generator, given, lambda line, turned: answer(generator, line, turned, draft))
         return
     try:
         if as_json:
-            ((_, whole),) = writer.each([text], given, draft)
+            ((_, whole),) = generator.each([text], given, draft)
             print(json.dumps(whole.record(), ensure_ascii=False))
         else:
-            answer(writer, text, given, draft)
+            answer(generator, text, given, draft)
     except KeyboardInterrupt:
         print("\ninterrupted before the text was whole.", file=sys.stderr)
         raise typer.Exit(130) from None
 
 
 def answer(
-    writer: Generator, prompt: str | None, given: dict[str, Any], draft: Transformer | None
+    generator: Generator, prompt: str | None, given: dict[str, Any], draft: Transformer | None
 ) -> str:
     """Prints the text token by token, or at the end if it is chosen as a whole, and returns it."""
     from glassformer.generate.writer import streams
 
-    if streams(writer.resolve_config(given)):
+    if streams(generator.resolve_config(given)):
         streamed = ""
-        for piece in writer.stream(prompt, given, draft):
+        for piece in generator.stream(prompt, given, draft):
             streamed += piece.text
-            print(piece.text if writer.tokenizer else f"{piece.token} ", end="", flush=True)
+            print(piece.text if generator.tokenizer else f"{piece.token} ", end="", flush=True)
         print()
         return streamed
-    ((_, whole),) = writer.each([prompt], given, draft)
+    ((_, whole),) = generator.each([prompt], given, draft)
     for number, one in enumerate((whole, *whole.alternatives), 1):
-        text = one.text if writer.tokenizer else " ".join(map(str, one.tokens))
+        text = one.text if generator.tokenizer else " ".join(map(str, one.tokens))
         print(f"[{number}] {text}" if whole.alternatives else text)
     return whole.text
 
 
-def run_batch(jobs: BatchJob, writer: Generator, draft: Transformer | None) -> None:
+def run_batch(jobs: BatchJob, generator: Generator, draft: Transformer | None) -> None:
     console = Console(stderr=True)
     progress = progress_bar(
         TextColumn("{task.fields[name]}"),
@@ -240,13 +240,13 @@ def run_batch(jobs: BatchJob, writer: Generator, draft: Transformer | None) -> N
         TimeRemainingColumn(),
         console=console,
     )
-    plan, tokens = jobs.plan(writer), 0
+    plan, tokens = jobs.plan(generator), 0
     try:
         with progress:
             task = progress.add_task(
                 "", total=len(jobs), completed=len(jobs.done), name=jobs.source.name, speed=""
             )
-            for generation in jobs.run(writer, plan, draft):
+            for generation in jobs.run(generator, plan, draft):
                 tokens += count(generation)
                 seconds = progress.tasks[0].elapsed or 0
                 speed = f"{tokens / seconds:,.0f} tokens/s" if seconds else ""

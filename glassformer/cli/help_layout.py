@@ -100,7 +100,7 @@ def format_usage_error(error: Any) -> str:
     return f"{message.rstrip('.')}; {path} --help says more."
 
 
-def say(error: str, quiet: bool = False) -> None:
+def print_error(error: str, quiet: bool = False) -> None:
     console = Console(stderr=True, soft_wrap=True, quiet=quiet)
     with suppress(OSError):  # the exit code also reports the error
         console.print("[bold red]error:[/] " + error.replace("[", r"\["), highlight=False)

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 from glassformer.cli.embed import PoolingOption
 from glassformer.cli.model_options import with_adapter
 from glassformer.cli.output_paths import OutputPath
-from glassformer.cli.printing import print_json, progress_bar, say
+from glassformer.cli.printing import print_json, print_note, progress_bar
 from glassformer.cli.shared_options import AdapterOption, AsJson, Device, OnErrorOption, zoo_names
 from glassformer.cli.verbs import verb
 
@@ -73,10 +73,12 @@ def index(
         with watched() as watch:
             changes = made.update(texts, on_error=on_error, progress=watch)
     except KeyboardInterrupt:
-        say(f"interrupted; {len(made):,} passages are in {folder}, and the same command goes on.")
+        print_note(
+            f"interrupted; {len(made):,} passages are in {folder}, and the same command goes on."
+        )
         raise typer.Exit(130) from None
     for why in changes.skipped.values():
-        say(f"{why.rstrip('.')}; skipped.")
+        print_note(f"{why.rstrip('.')}; skipped.")
     if as_json:
         print_json({**asdict(changes), "files": len(made.files), "total": len(made)})
         return

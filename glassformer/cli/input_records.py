@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 import typer
 
 from glassformer.cli.path_arguments import file_named
-from glassformer.cli.printing import say
+from glassformer.cli.printing import print_note
 from glassformer.cli.shared_options import OnError
 from glassformer.cli.text_column import TextColumn
 from glassformer.data.data_config import DataSettings
@@ -148,7 +148,7 @@ class InputRecords:
         if self.on_error == "stop":
             raise error.refused("go on with --on-error skip")
         self.skipped += 1
-        say(f"{error.where}: {error.wrong}; skipped.")
+        print_note(f"{error.where}: {error.wrong}; skipped.")
 
     @property
     def stopped(self) -> bool:
@@ -158,9 +158,9 @@ class InputRecords:
     def end(self) -> None:
         """Reports skipped records, an interruption, or empty input; called when a command ends."""
         if self.skipped:
-            say(f"{self.used:,} used, {self.skipped:,} skipped.")
+            print_note(f"{self.used:,} used, {self.skipped:,} skipped.")
         if isinstance(self._stopped, KeyboardInterrupt):
-            say(f"Interrupted; {self.used:,} are done.")
+            print_note(f"Interrupted; {self.used:,} are done.")
             raise typer.Exit(130)
         if self._stopped is not None:
             raise self._stopped

@@ -54,14 +54,14 @@ def inspect(
     from glassformer.weights.quantization import count_parameters
 
     config, architecture, spec = describe(model, adapter)
-    reading = read(config, architecture)
-    net = build_transformer(spec)
-    parts = list(parts_of(net))
-    total = count_parameters(net)
+    parsed = read(config, architecture)
+    transformer = build_transformer(spec)
+    parts = list(parts_of(transformer))
+    total = count_parameters(transformer)
     if as_json:
         rows = [asdict(part) for part in parts if part.shape is not None]
         output = {"class": architecture, "parameters": total, "tensors": rows}
-        print(json.dumps({**output, "unread": dict(reading.unread)}, indent=2))
+        print(json.dumps({**output, "unread": dict(parsed.unread)}, indent=2))
         return
     console = output_console()
     console.print(f"[bold]{architecture}[/] with {total:,} parameters\n")
@@ -75,10 +75,10 @@ def inspect(
         console.print(f"[bold]head[/] {head.name}: reads {head.pooling}, gives {outputs}")
     console.print()
     console.print(parameter_table(parts if full else folded(parts), total))
-    if reading.unread:
-        listed = ", ".join(reading.unread)
+    if parsed.unread:
+        listed = ", ".join(parsed.unread)
         console.print(f"Keys of config.json that nothing reads: {listed}.", markup=False)
-    for remark in remarks_on(config, reading):
+    for remark in remarks_on(config, parsed):
         console.print(f"{remark}.", markup=False)
     if not full:
         console.print("[dim]Layers of equal make are shown once; --full shows every tensor.[/]")
@@ -131,12 +131,12 @@ def block_line(block: BlockSpec) -> str:
     cross = " + cross-attention" if block.cross is not None else ""
     shape = f"{block.norm.kind} norm, {block.placement}, {block.residual}"
     return (
-        f"{sight(block.pattern)} attention ({heads}, {where}){cross} + {gate}{ffn.activation} "
-        f"feed-forward of {ffn.width:,}; {shape}"
+        f"{pattern_text(block.pattern)} attention ({heads}, {where}){cross} + "
+        f"{gate}{ffn.activation} feed-forward of {ffn.width:,}; {shape}"
     )
 
 
-def sight(pattern: AttentionPattern | BlockSparsePattern) -> str:
+def pattern_text(pattern: AttentionPattern | BlockSparsePattern) -> str:
     if isinstance(pattern, BlockSparsePattern):
         blocks = f"{pattern.block_size} tokens a block, {pattern.num_random_blocks} at random"
         return f"block-sparse ({blocks})"

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.option_groups import grouped
 from glassformer.cli.output_paths import OutputPath
-from glassformer.cli.printing import Column, ResultRows, progress_bar, say
+from glassformer.cli.printing import Column, ResultRows, print_note, progress_bar
 from glassformer.cli.shared_options import HeadOption
 from glassformer.cli.text_task import TextTaskOptions
 from glassformer.cli.verbs import verb
@@ -28,7 +28,7 @@ HELD = 10  # one in so many texts is held out for evaluation
 @verb("lens", group="Look inside")
 @grouped
 def lens(
-    reading: TextTaskOptions,
+    options: TextTaskOptions,
     target: Annotated[
         str | None,
         typer.Option(help="The column with what an encoder-decoder's decoder has written."),
@@ -57,9 +57,9 @@ def lens(
     """
     from glassformer.inside import lens_divergence, tune_lens
 
-    texts, targets = read(reading, target)
-    model = reading.load()
-    folder = out or folder_of(model, reading.model)
+    texts, targets = read(options, target)
+    model = options.load()
+    folder = out or folder_of(model, options.model)
     held = slice(HELD - 1, None, HELD) if len(texts) >= HELD else slice(None)
     learned = [i for i in range(len(texts)) if len(texts) < HELD or i % HELD != HELD - 1]
     written = None if targets is None else [targets[i] for i in learned]
@@ -79,28 +79,28 @@ def lens(
                 progress=watch,
             )
     except KeyboardInterrupt:
-        say(f"interrupted; {folder} has what was learned, and the same command goes on.")
+        print_note(f"interrupted; {folder} has what was learned, and the same command goes on.")
         raise typer.Exit(130) from None
     known = None if targets is None else targets[held]
     found = lens_divergence(
         model, texts[held], tuned, head=head, targets=known, max_length=max_length
     )
     columns = (Column("stage", 20), Column("logit lens", 10, right=True))
-    rows = ResultRows((*columns, Column("tuned lens", 10, right=True)), reading.as_json)
+    rows = ResultRows((*columns, Column("tuned lens", 10, right=True)), options.as_json)
     for stage, plain, better in zip(found.labels["stage"], *found.tolist(), strict=True):
         record = {"stage": stage, "logit_lens": plain, "tuned_lens": better}
         rows.add((stage, f"{plain:.4f}", f"{better:.4f}"), record)
-    if not reading.as_json:
+    if not options.as_json:
         print(f"The lens is in {folder}.")
 
 
-def read(reading: TextTaskOptions, target: str | None) -> tuple[list[str], list[str] | None]:
+def read(options: TextTaskOptions, target: str | None) -> tuple[list[str], list[str] | None]:
     from glassformer.cli.input_records import Record, field_of
 
-    inputs = reading.inputs(target)
+    inputs = options.inputs(target)
 
     def both(record: Record) -> tuple[str, str]:
-        return reading.text_of(record), "" if target is None else field_of(record, target)
+        return options.text_of(record), "" if target is None else field_of(record, target)
 
     found = [pair for _, pair in inputs.answers(both, lambda pairs: pairs)]
     inputs.end()

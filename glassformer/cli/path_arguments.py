@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from glassformer.cli.printing import say
+from glassformer.cli.printing import print_note
 from glassformer.data.readers import ENDINGS, form_of
 from glassformer.errors import DataError
 
@@ -29,7 +29,7 @@ def file_named(word: str, form: str | None = None) -> Path | None:
     """
     if os.path.isfile(word):
         path = Path(word)
-        say(f"Reading {word} as {FORMS[form or form_of(path)]} {LITERALLY}.")
+        print_note(f"Reading {word} as {FORMS[form or form_of(path)]} {LITERALLY}.")
         return path
     if os.path.isdir(word):
         raise DataError(f"{word} is a folder; name a file in it {LITERALLY}.", path=word)

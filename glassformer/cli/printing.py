@@ -129,7 +129,7 @@ def print_json(record: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def say(line: str) -> None:
+def print_note(line: str) -> None:
     """Prints a message on standard error."""
     Console(stderr=True, soft_wrap=True).print(line, markup=False, highlight=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from glassformer.cli.input_records import InputLine, InputRecords, Record, field_of
-from glassformer.cli.printing import print_json, say
+from glassformer.cli.printing import print_json, print_note
 from glassformer.data.readers import form_of
 from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.translation import SignedMetric
@@ -83,18 +83,18 @@ class ReferenceScores:
 
     def end(
         self,
-        figures: Callable[[Sequence[str], Sequence[Sequence[str]]], list[SignedMetric]],
+        metrics: Callable[[Sequence[str], Sequence[Sequence[str]]], list[SignedMetric]],
         as_json: bool,
     ) -> None:
         """Prints the metrics of all texts, on standard error beside the texts unless as JSON."""
         if not self or not self.written:
             return
-        found = figures(self.written, self.right)
+        found = metrics(self.written, self.right)
         if as_json:
-            print_json({"figures": [figure._asdict() for figure in found]})
+            print_json({"metrics": [metric._asdict() for metric in found]})
             return
         for name, value, signature in found:
-            say(f"{name:<10} {value:6.2f}  {signature}")
+            print_note(f"{name:<10} {value:6.2f}  {signature}")
 
 
 def _line(record: Record) -> str:

@@ -26,7 +26,7 @@ Plot = Annotated[
 AS_JSON = typer.Option("--json", help="For programs.")
 
 
-@verb("runs", group="Train and judge")
+@verb("runs", group="Train and evaluate")
 def runs(
     folders: Annotated[list[str], FOLDERS],
     plot: Plot = None,
@@ -63,10 +63,10 @@ def overview(found: Sequence[RunSummary], names: Sequence[str]) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
     for name, run in zip(names, found, strict=True):
-        best, figure = run.best(), run.recipe.train.metric_for_best_model
+        best, metric = run.best(), run.recipe.train.metric_for_best_model
         best_said = "" if best is None else f"{best[0]:.4f}"
-        if best is not None and figure != "loss":
-            best_said = f"{figure} {best_said}"
+        if best is not None and metric != "loss":
+            best_said = f"{metric} {best_said}"
         done = run.last["step"] if run.last else 0
         total = run.num_steps
         table.add_row(

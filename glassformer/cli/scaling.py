@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from glassformer.train.scaling_laws import Scaling
 
 
-@verb("scaling", group="Train and judge")
+@verb("scaling", group="Train and evaluate")
 def scaling(
     folders: Annotated[list[str], FOLDERS],
     plot: Plot = None,

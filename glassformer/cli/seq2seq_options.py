@@ -98,7 +98,7 @@ class ReferenceOptions:
         ),
     ] = None
 
-    def beside(self, inputs: InputRecords, encoding: str) -> ReferenceScores:
+    def reference_scores(self, inputs: InputRecords, encoding: str) -> ReferenceScores:
         from glassformer.cli.reference_scores import ReferenceScores
 
         return ReferenceScores(inputs, self.reference, self.reference_field, encoding)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from glassformer.cli.option_groups import grouped
-from glassformer.cli.printing import about, print_json, progress, say
+from glassformer.cli.printing import about, print_json, print_note, progress
 from glassformer.cli.seq2seq_options import FRAME, JUDGE, ReferenceOptions, Seq2SeqOptions
 from glassformer.cli.text_task import TextTaskOptions
 from glassformer.cli.verbs import verb
@@ -38,7 +38,7 @@ Stemmer = Annotated[
 @verb("summarize", group="Write")
 @grouped
 def summarize(
-    reading: TextTaskOptions,
+    options: TextTaskOptions,
     writing: Seq2SeqOptions,
     judging: ReferenceOptions,
     long: LongOption = "cut",
@@ -52,36 +52,36 @@ def summarize(
     """
     from glassformer.cli.reference_scores import text_in
     from glassformer.metrics.rouge import porter_stemmer
-    from glassformer.metrics.translation import summary_figures
+    from glassformer.metrics.translation import summary_scores
     from glassformer.tasks.summarize import Summarizer
 
-    inputs = reading.inputs(judging.reference_field)
-    beside = judging.beside(inputs, reading.encoding)
-    if beside and stemmer:
+    inputs = options.inputs(judging.reference_field)
+    scores = judging.reference_scores(inputs, options.encoding)
+    if scores and stemmer:
         porter_stemmer()
-    loaded = reading.load(quantize=writing.quantize)
+    loaded = options.load(quantize=writing.quantize)
     summarizer = Summarizer(loaded, long=long, **writing.options())
     longer = unread = 0
 
     def question(record: Record) -> str:
-        read = text_in(record, reading.column)
-        if beside:
-            beside.references(record)
+        read = text_in(record, options.column)
+        if scores:
+            scores.references(record)
         return read
 
     with progress(inputs, "summarizing") as passed:
         for record, result in passed(inputs.answers(question, summarizer)):
             longer, unread = longer + (result.unread > 0), unread + result.unread
-            if reading.as_json:
+            if options.as_json:
                 print_json({**about(record, {"text": question(record)}), **result.record()})
             else:
                 print(result.text, flush=True)
-            if beside:
-                beside.add(result.text, record)
+            if scores:
+                scores.add(result.text, record)
     if unread:
-        say(
+        print_note(
             f"{longer:,} texts were longer than the model reads, {unread:,} tokens were left out "
             "(--long split reads all)."
         )
-    beside.end(partial(summary_figures, stemmer=stemmer), reading.as_json)
+    scores.end(partial(summary_scores, stemmer=stemmer), options.as_json)
     inputs.end()

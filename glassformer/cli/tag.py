@@ -76,7 +76,7 @@ class TagOptions(CommonOptions):
 @verb("tag", group="Read")
 @grouped
 def tag(
-    reading: TagOptions,
+    options: TagOptions,
     split: SplitOption = None,
     show_words: ShowWords = False,
     with_report: ReportOption = False,
@@ -93,12 +93,12 @@ def tag(
     from glassformer.metrics.ner import entities, report
     from glassformer.tasks.tag import Tagger
 
-    inputs = reading.read(reading.form, TextColumn(reading.field, usual=("words", "text")))
-    loaded = reading.load().pack()
+    inputs = options.read(options.form, TextColumn(options.field, usual=("words", "text")))
+    loaded = options.load().pack()
     tagger = Tagger(loaded, split=split, max_length=max_length, stride=stride, head=head)
 
     def question(record: Record) -> Given:
-        given = given_of(record, reading.field)
+        given = given_of(record, options.field)
         if with_report:
             if "tags" not in record or isinstance(given, str):
                 raise DataError("a report needs words and their tags, as CoNLL files have")
@@ -107,7 +107,7 @@ def tag(
                 raise DataError(f"the tags do not keep to {strict} (--strict)")
         return given
 
-    as_json = reading.as_json
+    as_json = options.as_json
     several = inputs.word is None
     rows = ResultRows((WHERE, *COLUMNS) if several else COLUMNS, as_json)
     pairs: list[tuple[list[str], Sequence[str]]] = []

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from glassformer.cli.printing import say
+from glassformer.cli.printing import print_note
 from glassformer.data.record import Record, RecordError
 from glassformer.errors import DataError
 
@@ -59,7 +59,7 @@ class TextColumn:
             and has_words(value)
         ]
         if len(possible) == 1:
-            say(f"The text is the column {possible[0]} of {path} (--field names another).")
+            print_note(f"The text is the column {possible[0]} of {path} (--field names another).")
             return possible[0]
         there = ", ".join(name for name in record if name != "where")
         raise DataError(

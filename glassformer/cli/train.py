@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-@verb("train", group="Train and judge")
+@verb("train", group="Train and evaluate")
 def train(
     recipe: Annotated[Path, typer.Argument(help="A TOML file; see docs/train.md.")],
     settings: Annotated[
@@ -115,8 +115,8 @@ class ProgressBar(Reporter):
 
     def valid(self, entry: Entry) -> None:
         self._valid = f" (valid {entry['valid']['loss']:.4f})"
-        figures = "  ".join(f"{name} {value:.4f}" for name, value in entry["valid"].items())
-        self._console.print(f"step {entry['step']:>6,}  {figures}", soft_wrap=True, highlight=False)
+        metrics = "  ".join(f"{name} {value:.4f}" for name, value in entry["valid"].items())
+        self._console.print(f"step {entry['step']:>6,}  {metrics}", soft_wrap=True, highlight=False)
 
     def end(self) -> None:
         if self._bar.live.is_started:  # otherwise it would end a line that never began

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from glassformer.cli.option_groups import grouped
-from glassformer.cli.printing import about, print_json, progress, say
+from glassformer.cli.printing import about, print_json, print_note, progress
 from glassformer.cli.seq2seq_options import FRAME, JUDGE, ReferenceOptions, Seq2SeqOptions
 from glassformer.cli.text_task import TextTaskOptions
 from glassformer.cli.verbs import verb
@@ -46,7 +46,7 @@ Lowercase = Annotated[
 @verb("translate", group="Write")
 @grouped
 def translate(
-    reading: TextTaskOptions,
+    options: TextTaskOptions,
     writing: Seq2SeqOptions,
     judging: ReferenceOptions,
     source_language: From = None,
@@ -60,16 +60,16 @@ def translate(
     $ glassformer translate zoo:translator "Où est la gare ?" --to en
     """
     from glassformer.cli.reference_scores import line_in
-    from glassformer.metrics.translation import check_sacrebleu, translation_figures
+    from glassformer.metrics.translation import check_sacrebleu, translation_scores
     from glassformer.tasks.translate import Translator
 
-    inputs = reading.inputs(judging.reference_field)
-    beside = judging.beside(inputs, reading.encoding)
-    if beside:
+    inputs = options.inputs(judging.reference_field)
+    scores = judging.reference_scores(inputs, options.encoding)
+    if scores:
         check_sacrebleu()
     languages = {"source_language": source_language, "target_language": target_language}
     translator = Translator(
-        reading.load(quantize=writing.quantize),
+        options.load(quantize=writing.quantize),
         split=split,
         keep_empty=True,
         **{**languages, **writing.options()},
@@ -77,22 +77,24 @@ def translate(
     cut = 0
 
     def question(record: Record) -> str:
-        read = line_in(record, reading.column)
-        if beside and read.strip():
-            beside.references(record)
+        read = line_in(record, options.column)
+        if scores and read.strip():
+            scores.references(record)
         return read
 
     with progress(inputs, "translating") as passed:
         for record, result in passed(inputs.answers(question, translator)):
             cut += any(part.stop == "length" for part in result.parts)
-            if reading.as_json:
+            if options.as_json:
                 print_json({**about(record, {"text": question(record)}), **result.record()})
             else:
                 print(result.text, flush=True)
-            if beside and result.parts:
-                beside.add(result.text, record)
+            if scores and result.parts:
+                scores.add(result.text, record)
     if cut:
-        say(f"Cut off at the greatest length (--max-new-tokens): {cut:,} of the translations.")
-    figures = partial(translation_figures, tokenize=tokenize, lowercase=lowercase)
-    beside.end(figures, reading.as_json)
+        print_note(
+            f"Cut off at the greatest length (--max-new-tokens): {cut:,} of the translations."
+        )
+    metrics = partial(translation_scores, tokenize=tokenize, lowercase=lowercase)
+    scores.end(metrics, options.as_json)
     inputs.end()

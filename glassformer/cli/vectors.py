@@ -37,7 +37,7 @@ class TrainsByDefault(Verbs):
         return super().parse_args(ctx, args)
 
 
-vectors = verb("vectors", group="Train and judge")(
+vectors = verb("vectors", group="Train and evaluate")(
     typer.Typer(
         cls=TrainsByDefault,
         no_args_is_help=True,

@@ -18,7 +18,13 @@ import typer
 from glassformer.cli.help_layout import Row, Verb, Verbs, first_sentence
 from glassformer.cli.output_paths import guarded
 
-GROUPS = ("Look inside", "Write", "Read", "Search", "Train and judge")  # in this order in the help
+GROUPS = (
+    "Look inside",
+    "Write",
+    "Read",
+    "Search",
+    "Train and evaluate",
+)  # in this order in the help
 DECLARED = re.compile(
     r'^(?:@|\w+ = )verb\("(?P<name>[\w-]+)", group="(?P<group>[^"]+)"\).*?"""(?P<help>.*?)"""',
     re.DOTALL | re.MULTILINE,

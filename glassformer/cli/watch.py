@@ -10,7 +10,7 @@ import typer
 
 from glassformer.cli.classify import MaxLength, Thresholds, TooLong, thresholds_of
 from glassformer.cli.output_paths import OutputPath
-from glassformer.cli.printing import Column, ResultRows, print_json, progress, say
+from glassformer.cli.printing import Column, ResultRows, print_json, print_note, progress
 from glassformer.cli.shared_options import (
     AdapterOption,
     AsJson,
@@ -145,7 +145,7 @@ def watch(
     watched = Monitor(
         every=every, rule=rule, labels=known, live=live, title=title_of(model, inputs)
     )
-    say(str(rule))
+    print_note(str(rule))
     shown = LiveTable(watched, as_json)
 
     def question(record: Record) -> Any:
@@ -170,7 +170,7 @@ def watch(
     if inputs.used:
         draw(watched, svg, html)
     if watched.shares.late:
-        say(f"{watched.shares.late:,} texts came after their bucket was judged.")
+        print_note(f"{watched.shares.late:,} texts came after their bucket was judged.")
     inputs.end()
 
 

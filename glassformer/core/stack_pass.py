@@ -68,18 +68,18 @@ def _run(
                 "shorten it."
             )
     blank = stack.spec.empty_memory_slots
-    blanks = 0 if past else blank
+    empty_slots = 0 if past else blank
     ordered, prefix = options.get("permutation") is not None, options.get("prefix_length")
     if (documents is not None and (blank or ordered)) or (prefix is not None and ordered):
         raise UnsupportedError(
             "Packed documents have no blank memory of their own, and an order of reading goes "
             "with neither them nor a prefix; give such texts one a row, by themselves."
         )
-    if cache is not None and blanks and mask is None:  # blanks are not real; caches may be joined
+    if cache is not None and empty_slots and mask is None:  # no real tokens; caches may be joined
         mask = torch.ones_like(tokens, dtype=torch.bool)
-    if cache is not None or blanks:
+    if cache is not None or empty_slots:
         kept = (None, None) if cache is None else (cache.mask, cache.token_type_ids)
-        shape = (batch, past + blanks)
+        shape = (batch, past + empty_slots)
         mask = extend_by_past(kept[0], mask, past > 0, shape, new)
         if segments is not None and stack.spec.scores_segments:
             segments = extend_by_past(kept[1], segments, 0, shape, new)
@@ -89,18 +89,18 @@ def _run(
         if memory_mask is None:
             memory_mask = cache.encoder_attention_mask
         cache.encoder_attention_mask = memory_mask
-    whole = torch.arange(past + blanks + new, device=device)
+    whole = torch.arange(past + empty_slots + new, device=device)
     slots = whole if tree_mask is None else tree_mask.slots
     ctx = PassContext(
         stack=name,
-        q_slot=slots[past + blanks :],
+        q_slot=slots[past + empty_slots :],
         k_slot=slots,
         q_pos=positions,
         key_mask=mask,
         document_ids=documents,
         encoder_attention_mask=memory_mask,
         cache=cache,
-        empty_memory_slots=blanks,
+        empty_memory_slots=empty_slots,
         training=stack.training,
         **options,
     )
@@ -111,5 +111,5 @@ def _run(
         ctx.token_type_ids, segments = segments, None
     hidden: Tensor = stack(tokens, ctx, segments, languages)
     if cache is not None:
-        cache.advance(positions, mask, documents, ctx.token_type_ids, blanks)
+        cache.advance(positions, mask, documents, ctx.token_type_ids, empty_slots)
     return hidden

@@ -26,24 +26,24 @@ class TensorVersion:
 class ModelVersion:
     """State of a model, to detect when it has changed."""
 
-    def __init__(self, net: nn.Module) -> None:
-        tensors, self.settings = _walk(net)
+    def __init__(self, model: nn.Module) -> None:
+        tensors, self.settings = _walk(model)
         self.tensors = TensorVersion(*tensors)
 
-    def matches(self, net: nn.Module) -> bool:
-        tensors, settings = _walk(net)
+    def matches(self, model: nn.Module) -> bool:
+        tensors, settings = _walk(model)
         return (
             self.settings == settings
             and len(tensors) == len(self.tensors.versions)
             and self.tensors.matches(*tensors)
         )
 
-    def only_moved(self, net: nn.Module) -> bool:
+    def only_moved(self, model: nn.Module) -> bool:
         """Returns whether all values are unchanged, even if their storage moved.
 
         The first generation moves weights to where its kernels read them best.
         """
-        tensors, settings = _walk(net)
+        tensors, settings = _walk(model)
         versions = self.tensors.versions
         return (
             self.settings == settings
@@ -56,15 +56,15 @@ class ModelVersion:
         )
 
 
-def _walk(net: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
+def _walk(model: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
     """Returns the model's tensors, and for each module its settings and hooks.
 
     A setting may be an adapter's scale; the ids of hooks are never reused. This runs on every call,
-    and `net.modules` would take twice as long.
+    and `model.modules` would take twice as long.
     """
     tensors: list[Tensor | None] = []
     settings: list[tuple[object, ...]] = []
-    waiting: list[nn.Module | None] = [net]
+    waiting: list[nn.Module | None] = [model]
     while waiting:
         module = waiting.pop()
         if module is None:

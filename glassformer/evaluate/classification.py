@@ -74,14 +74,14 @@ class ClassificationEvaluator(Evaluator[Labeled, Classification]):
     def answers(self, inputs: Iterable[Labeled]) -> Iterator[Classification | GlassformerError]:
         return self.classifier(one.text for one in inputs)
 
-    def figures(
+    def compute_metrics(
         self, inputs: Sequence[Labeled], answers: Sequence[Classification], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         found = self._flags(answer.labels for answer in answers)
         right = self._flags(one.right for one in inputs)
         which = SEVERAL_LABELS if self.classifier.several else ONE_LABEL
-        figures = bootstrap_sums(of_flags(found, right), which, draws)
-        return {**figures, "accuracy": draws.proportion((found == right).all(1))}
+        metrics = bootstrap_sums(of_flags(found, right), which, draws)
+        return {**metrics, "accuracy": draws.proportion((found == right).all(1))}
 
     def classes(self, inputs: Sequence[Labeled], answers: Sequence[Classification]) -> ScoreTable:
         found = Counter(name for answer in answers for name in answer.labels)

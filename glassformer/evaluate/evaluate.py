@@ -99,7 +99,7 @@ def evaluate(
     Returns:
         The metrics with their confidence intervals.
 
-    >>> gf.evaluate("runs/reviews/model", "test.jsonl").figures["accuracy"]
+    >>> gf.evaluate("runs/reviews/model", "test.jsonl").metrics["accuracy"]
     """
     loaded = load(model) if isinstance(model, str | Path) else model
     drawing = Resamples(n_resamples, seed, confidence)
@@ -129,13 +129,13 @@ def evaluate(
             f" The first of {len(records.skipped)}: {records.skipped[0]}" if records.skipped else ""
         )
         raise DataError(f"There are no records to evaluate with.{why}")
-    figures = evaluator.figures(given, answers, drawing)
-    for metric in figures:
+    metrics = evaluator.compute_metrics(given, answers, drawing)
+    for metric in metrics:
         find_metric(metric)  # an undeclared one is an error
     return Evaluation(
         task=name,
         records=len(given),
-        figures=figures,
+        metrics=metrics,
         classes=evaluator.classes(given, answers),
         skipped=tuple(records.skipped),
     )

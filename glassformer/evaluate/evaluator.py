@@ -13,7 +13,7 @@ from glassformer.errors import DataError, GlassformerError
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples
 from glassformer.metrics.report_table import ScoreTable
 
-Asked = TypeVar("Asked")
+Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
 
@@ -24,37 +24,37 @@ class Evaluation:
     Attributes:
         task: Name of the task.
         records: Number of evaluated records.
-        figures: Metrics by name.
+        metrics: Metrics by name.
         classes: Precision, recall and F1 of each class, if there are classes.
         skipped: What was wrong with each record that was skipped.
     """
 
     task: str
     records: int
-    figures: dict[str, MetricWithCI]
+    metrics: dict[str, MetricWithCI]
     classes: ScoreTable | None = None
     skipped: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> float:
-        return self.figures[name].value
+        return self.metrics[name].value
 
     def record(self) -> dict[str, Any]:
         """Returns the result as a dict for JSON."""
         return {
             "task": self.task,
             "records": self.records,
-            "figures": {name: figure.record() for name, figure in self.figures.items()},
+            "metrics": {name: metric.record() for name, metric in self.metrics.items()},
             "classes": None if self.classes is None else self.classes.record(),
             "skipped": list(self.skipped),
         }
 
 
-class Evaluator(ABC, Generic[Asked, Answer]):
+class Evaluator(ABC, Generic[Question, Answer]):
     """Base class of evaluators, one for each task.
 
     `ask` turns a record into the model's input and raises an error if the record is invalid.
     `answers` yields the model's answers in the order of the inputs, and an error in place of an
-    answer that is not possible. `figures` computes the metrics.
+    answer that is not possible. `compute_metrics` computes the metrics.
     """
 
     form = "jsonl"  # format of files whose suffix does not determine it
@@ -64,17 +64,17 @@ class Evaluator(ABC, Generic[Asked, Answer]):
         return [record]
 
     @abstractmethod
-    def ask(self, record: Record) -> Asked: ...
+    def ask(self, record: Record) -> Question: ...
 
     @abstractmethod
-    def answers(self, inputs: Iterable[Asked]) -> Iterator[Answer | GlassformerError]: ...
+    def answers(self, inputs: Iterable[Question]) -> Iterator[Answer | GlassformerError]: ...
 
     @abstractmethod
-    def figures(
-        self, inputs: Sequence[Asked], answers: Sequence[Answer], draws: Resamples
+    def compute_metrics(
+        self, inputs: Sequence[Question], answers: Sequence[Answer], draws: Resamples
     ) -> dict[str, MetricWithCI]: ...
 
-    def classes(self, inputs: Sequence[Asked], answers: Sequence[Answer]) -> ScoreTable | None:
+    def classes(self, inputs: Sequence[Question], answers: Sequence[Answer]) -> ScoreTable | None:
         return None
 
 

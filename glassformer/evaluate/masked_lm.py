@@ -114,7 +114,7 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
             )
         return found
 
-    def figures(
+    def compute_metrics(
         self, inputs: Sequence[MaskedPiece], answers: Sequence[Hits], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         """Computes the metrics.

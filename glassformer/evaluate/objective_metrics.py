@@ -54,7 +54,7 @@ class ObjectiveEvaluator(Evaluator[Example, Answer]):
         )
         return TrainingBatch(inputs, targets, batch.counts, batch.tokens)
 
-    def figures(
+    def compute_metrics(
         self, inputs: Sequence[Example], answers: Sequence[Answer], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         def metric(name: str) -> Any:

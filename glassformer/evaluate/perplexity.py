@@ -43,7 +43,7 @@ class PerplexityEvaluator(Evaluator[str, Score]):
             except GlassformerError as error:
                 yield error
 
-    def figures(
+    def compute_metrics(
         self, inputs: Sequence[str], answers: Sequence[Score], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         """Computes the metrics.

@@ -13,7 +13,7 @@ from glassformer.metrics.rouge import porter_stemmer
 from glassformer.metrics.translation import (
     check_sacrebleu,
     streams_of,
-    summary_figures,
+    summary_scores,
     translation_metrics,
 )
 from glassformer.model import Model
@@ -38,8 +38,8 @@ class Seq2SeqEvaluator(Evaluator[Seq2SeqRecord, Written]):
 
     form = "parallel"
 
-    def __init__(self, writer: Translator | Summarizer) -> None:
-        self.writer = writer
+    def __init__(self, task: Translator | Summarizer) -> None:
+        self.task = task
 
     def ask(self, record: Record) -> Seq2SeqRecord:
         source, target = field(record, "source"), field(record, "target")
@@ -51,7 +51,7 @@ class Seq2SeqEvaluator(Evaluator[Seq2SeqRecord, Written]):
         return Seq2SeqRecord(source, references)
 
     def answers(self, inputs: Iterable[Seq2SeqRecord]) -> Iterator[Written | GlassformerError]:
-        return self.writer(one.source for one in inputs)
+        return self.task(one.source for one in inputs)
 
 
 class TranslationEvaluator(Seq2SeqEvaluator):
@@ -61,7 +61,7 @@ class TranslationEvaluator(Seq2SeqEvaluator):
         check_sacrebleu()
         super().__init__(Translator(model, **options))
 
-    def figures(
+    def compute_metrics(
         self, inputs: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         """Computes the metrics.
@@ -88,14 +88,14 @@ class SummarizationEvaluator(Seq2SeqEvaluator):
         porter_stemmer()
         super().__init__(Summarizer(model, **options))
 
-    def figures(
+    def compute_metrics(
         self, inputs: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         each = [
-            summary_figures([answer.text], [one.references])
+            summary_scores([answer.text], [one.references])
             for answer, one in zip(answers, inputs, strict=True)
         ]
-        names = [figure.name.replace("ROUGE-", "rouge") for figure in each[0]]
+        names = [metric.name.replace("ROUGE-", "rouge") for metric in each[0]]
         return bootstrap_means(
             {name: [some[i].value for some in each] for i, name in enumerate(names)}, draws
         )

@@ -68,7 +68,7 @@ class TaggingEvaluator(Evaluator[TaggedWords, Tagged]):
     def answers(self, inputs: Iterable[TaggedWords]) -> Iterator[Tagged | GlassformerError]:
         return self.tagger(one.words for one in inputs)
 
-    def figures(
+    def compute_metrics(
         self, inputs: Sequence[TaggedWords], answers: Sequence[Tagged], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         pairs = [(answer.tags, one.tags) for answer, one in zip(answers, inputs, strict=True)]
@@ -124,7 +124,7 @@ class QuestionAnsweringEvaluator(Evaluator[QuestionRecord, Answer]):
     def answers(self, inputs: Iterable[QuestionRecord]) -> Iterator[Answer | GlassformerError]:
         return self.answerer((one.question, one.context) for one in inputs)
 
-    def figures(
+    def compute_metrics(
         self, inputs: Sequence[QuestionRecord], answers: Sequence[Answer], draws: Resamples
     ) -> dict[str, MetricWithCI]:
         pairs = [(answer.text, one.answers) for answer, one in zip(answers, inputs, strict=True)]

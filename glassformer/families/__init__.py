@@ -33,7 +33,7 @@ class Family(Protocol):
     MODEL_TYPES: tuple[str, ...]
     CLASSES: Mapping[str, str]  # published class -> prefix of its body ({base} in rules)
     IGNORED: Mapping[str, str]  # config keys without effect, each with the reason
-    DROPPED: Mapping[str, str]  # tensors without effect, each with the reason
+    UNUSED_TENSORS: Mapping[str, str]  # tensors without effect, each with the reason
     TINY: Sequence[Mapping[str, Any]]  # small configs for tests
     PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]]  # name -> class, config
 
@@ -94,7 +94,7 @@ def classes_of(family: Family, model_type: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedConfig:
     """The result of reading a config.json.
 
     Attributes:
@@ -114,7 +114,7 @@ def reader_of(config: Mapping[str, Any]) -> ConfigReader:
     return ConfigReader(config, family.NAME, SYNONYMS.get(config["model_type"]))
 
 
-def read(config: Mapping[str, Any], architecture: str) -> Reading:
+def read(config: Mapping[str, Any], architecture: str) -> ParsedConfig:
     """Reads a config.json.
 
     Args:
@@ -137,7 +137,7 @@ def read(config: Mapping[str, Any], architecture: str) -> Reading:
     spec = family.spec_from_config(reader, architecture)
     unread = reader.unread(family.IGNORED)
     check_unread(unread, config, family.NAME, spec)
-    return Reading(spec, frozenset(reader.used), unread)
+    return ParsedConfig(spec, frozenset(reader.used), unread)
 
 
 def spec_from_config(config: Mapping[str, Any], architecture: str) -> ModelSpec:
@@ -145,11 +145,11 @@ def spec_from_config(config: Mapping[str, Any], architecture: str) -> ModelSpec:
     return read(config, architecture).spec
 
 
-def remarks_on(config: Mapping[str, Any], reading: Reading) -> list[str]:
+def remarks_on(config: Mapping[str, Any], parsed: ParsedConfig) -> list[str]:
     """Returns sentences about unread keys that may have been meant to have an effect."""
-    absent = [key for key in reading.used if config.get(key) is None]
+    absent = [key for key in parsed.used if config.get(key) is None]
     family = find_family(config).NAME
-    return remarks(reading.unread, absent, _keys_of_families(), family) if reading.unread else []
+    return remarks(parsed.unread, absent, _keys_of_families(), family) if parsed.unread else []
 
 
 @cache

@@ -27,7 +27,7 @@ IGNORED = {
         "of the first release's experiments; no published model departs from it",
     ),
 }
-DROPPED = {
+UNUSED_TENSORS = {
     "{base}embeddings.position_ids": "counts from 0, which is computed",
     "{base}embeddings.token_type_ids": "zeros, which are computed",
     "predictions.bias": "a copy of the bias that is not used where weights are not tied",

@@ -23,7 +23,7 @@ CLASSES = {
     "AwdLstmForSequenceClassification": "0.module.",
 }
 IGNORED: Mapping[str, str] = {}
-DROPPED = {
+UNUSED_TENSORS = {
     "{base}rnns.{i}.module.weight_hh_l0": "what dropout had left of weight_hh_l0_raw when saved",
 }
 TINY: tuple[dict[str, Any], ...] = (

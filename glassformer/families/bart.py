@@ -17,7 +17,7 @@ CLASSES = {
     "BartForQuestionAnswering": "model.",
 }
 IGNORED = fairseq_like.IGNORED
-DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
+UNUSED_TENSORS = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
     {**fairseq_like.SMALL, "vocab_size": 99},
     {

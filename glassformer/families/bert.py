@@ -24,7 +24,7 @@ HEADS = (
 )
 CLASSES = {"BertModel": "", **{f"Bert{head}": "bert." for head in HEADS}}
 IGNORED: Mapping[str, str] = {}
-DROPPED = {
+UNUSED_TENSORS = {
     "{base}embeddings.position_ids": "counts from 0, which is computed",
     "{base}embeddings.token_type_ids": "zeros, which are computed",
     "cls.predictions.bias": "a copy of the bias that is not used where weights are not tied",

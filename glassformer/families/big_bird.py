@@ -29,8 +29,8 @@ HEADS = (
 )
 CLASSES = {"BigBirdModel": "", **{f"BigBird{head}": "bert." for head in HEADS}}
 IGNORED: Mapping[str, str] = {}
-DROPPED = {
-    **bert.DROPPED,
+UNUSED_TENSORS = {
+    **bert.UNUSED_TENSORS,
     "{base}pooler.{any}": "a pooler that this class does not read",
 }
 DEFAULTS = {"vocab_size": 50358, "hidden_act": "gelu_new"}

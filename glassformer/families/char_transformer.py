@@ -21,7 +21,7 @@ NAME = "Character Transformer"
 MODEL_TYPES = ("char-transformer",)
 CLASSES = {"CharTransformerModel": "", "CharTransformerForCausalLM": "model."}
 IGNORED: Mapping[str, str] = {}
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {
         "vocab_size": 60,

@@ -18,7 +18,7 @@ NAME = "CNN"
 MODEL_TYPES = ("cnn",)
 CLASSES = {"CnnModel": "", **{f"Cnn{kind}": "model." for kind in baseline.KINDS}}
 IGNORED: Mapping[str, str] = {}
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {
         "vocab_size": 60,
@@ -57,7 +57,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     """Builds the model; `hidden_act` is glu, or an activation without gates."""
     kind = architecture.removeprefix("Cnn")
     dropout = config.number("hidden_dropout_prob", 0.1)
-    both_ways = baseline.reads_both_ways(config, kind)
+    bidirectional = baseline.is_bidirectional(config, kind)
     gated = config.word("hidden_act", "glu") == "glu"
     growth = config.integer("dilation_growth", 1)
     kernel = config.integer("kernel_size", 3)
@@ -72,7 +72,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             spec.ConvolutionalSpec(
                 kernel=kernel,
                 dilation=growth**depth,
-                causal=not both_ways,
+                causal=not bidirectional,
                 activation="sigmoid" if gated else common.activation(config, "hidden_act", "relu"),
                 gated=gated,
                 scale=sqrt(0.5),

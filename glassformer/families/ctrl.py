@@ -29,7 +29,7 @@ IGNORED: Mapping[str, str] = {
         for key in ("type", "use_proj", "activation", "proj_to_labels", "first_dropout")
     },
 }
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {
         "n_embd": 32,

@@ -18,8 +18,8 @@ NAME = "DeBERTa"
 MODEL_TYPES = ("deberta",)
 CLASSES = {"DebertaModel": "", **{f"Deberta{head}": "deberta." for head in deberta_v2.HEADS}}
 IGNORED: Mapping[str, str] = {}
-DROPPED = {
-    **deberta_v2.DROPPED,
+UNUSED_TENSORS = {
+    **deberta_v2.UNUSED_TENSORS,
     "{base}encoder.layer.{i}.attention.self.position_ids": "counts from 0, which is computed",
 }
 TINY = (

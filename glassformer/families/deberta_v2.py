@@ -27,7 +27,7 @@ CLASSES = {
     **{f"DebertaV2{head}": "deberta." for head in (*HEADS, "ForMultipleChoice")},
 }
 IGNORED: Mapping[str, str] = {"attention_head_size": "the width over the heads"}
-DROPPED = {
+UNUSED_TENSORS = {
     "{base}embeddings.position_ids": "counts from 0, which is computed",
     "{base}embeddings.position_embeddings.weight": "off by position_biased_input = false",
     "cls.predictions.bias": "a copy of the bias that is not used where weights are not tied",

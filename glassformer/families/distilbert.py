@@ -20,7 +20,7 @@ CLASSES = {
     "DistilBertForQuestionAnswering": "distilbert.",
 }
 IGNORED: Mapping[str, str] = {"qa_dropout": "used in training a span head by the reference alone"}
-DROPPED = {"{base}embeddings.position_ids": "counts from 0, which is computed"}
+UNUSED_TENSORS = {"{base}embeddings.position_ids": "counts from 0, which is computed"}
 TINY = (
     {
         "dim": 32,

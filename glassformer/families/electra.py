@@ -28,7 +28,7 @@ HEADS = (
 )
 CLASSES = {"ElectraModel": "", **{f"Electra{head}": "electra." for head in HEADS}}
 IGNORED: Mapping[str, str] = {}
-DROPPED = {
+UNUSED_TENSORS = {
     "{base}embeddings.position_ids": "counts from 0, which is computed",
     "{base}embeddings.token_type_ids": "zeros, which are computed",
 }

@@ -18,7 +18,7 @@ IGNORED = {
     "langs": "names the two languages, read by the tokenizer",
     "decoder": "a copy of settings that the reference drops too",
 }
-DROPPED: dict[str, str] = {}
+UNUSED_TENSORS: dict[str, str] = {}
 TINY = (
     {**fairseq_like.SMALL, "src_vocab_size": 99, "tgt_vocab_size": 87},
     {

@@ -40,7 +40,7 @@ IGNORED: Mapping[str, str] = {
         "Gemma 2 alone has it",
     ),
 }
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {
         "hidden_size": 32,

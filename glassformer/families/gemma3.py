@@ -28,7 +28,7 @@ IGNORED: Mapping[str, str] = {
     "hidden_act": "it goes by hidden_activation",
     "cache_implementation": "how the reference runs, not what it computes",
 }
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {
         "hidden_size": 32,

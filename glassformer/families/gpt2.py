@@ -27,7 +27,7 @@ IGNORED: Mapping[str, str] = {
         for key in ("type", "use_proj", "activation", "proj_to_labels", "first_dropout")
     },
 }
-DROPPED = {
+UNUSED_TENSORS = {
     f"{{base}}h.{{i}}.{part}.{mask}": "the causal mask, which is computed"
     for part in ("attn", "crossattention")
     for mask in ("bias", "masked_bias")

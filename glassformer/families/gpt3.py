@@ -18,7 +18,7 @@ NAME = "GPT-3"
 MODEL_TYPES = ("gpt3",)
 CLASSES = {"GPT3LMHeadModel": "transformer."}
 IGNORED = gpt2.IGNORED
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {
         "vocab_size": 60,

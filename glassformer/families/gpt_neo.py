@@ -24,7 +24,7 @@ CLASSES = {
 IGNORED: Mapping[str, str] = {
     **gpt2.IGNORED,
 }
-DROPPED = {
+UNUSED_TENSORS = {
     f"{{base}}h.{{i}}.attn.attention.{name}": "the causal mask, which is computed"
     for name in ("bias", "masked_bias")
 }

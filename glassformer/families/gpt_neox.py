@@ -29,7 +29,7 @@ IGNORED: Mapping[str, str] = {
     "attention_probs_dropout_prob": "read nowhere; the key is attention_dropout",
     "hidden_dropout_prob": "read nowhere; the key is hidden_dropout",
 }
-DROPPED = {
+UNUSED_TENSORS = {
     f"{{base}}layers.{{i}}.attention.{name}": "a mask or frequencies, which are computed"
     for name in ("bias", "masked_bias", "rotary_emb.inv_freq")
 }

@@ -23,7 +23,7 @@ CLASSES = {
     "GPTJForQuestionAnswering": "transformer.",
 }
 IGNORED: Mapping[str, str] = gpt2.IGNORED
-DROPPED = {
+UNUSED_TENSORS = {
     f"{{base}}h.{{i}}.attn.{name}": "a mask or a table, which are computed"
     for name in ("bias", "masked_bias", "embed_positions")
 }

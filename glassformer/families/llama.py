@@ -20,7 +20,7 @@ CLASSES = {
     "LlamaForQuestionAnswering": "transformer.",
 }
 IGNORED: Mapping[str, str] = {}
-DROPPED = {
+UNUSED_TENSORS = {
     "{base}layers.{i}.self_attn.rotary_emb.inv_freq": "the frequencies, which are computed",
 }
 TINY = (

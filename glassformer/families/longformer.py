@@ -30,7 +30,7 @@ IGNORED = {
     "ignore_attention_mask": "of the first release; padding is never seen",
     "onnx_export": "how the reference runs, not what it computes",
 }
-DROPPED = roberta.DROPPED
+UNUSED_TENSORS = roberta.UNUSED_TENSORS
 SMALL = {**bert.SMALL, "attention_window": 4}
 TINY: tuple[dict[str, Any], ...] = (
     SMALL,

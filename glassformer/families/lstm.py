@@ -17,7 +17,7 @@ NAME = "LSTM"
 MODEL_TYPES = ("lstm",)
 CLASSES = {"LstmModel": "", **{f"Lstm{kind}": "model." for kind in baseline.KINDS}}
 IGNORED: Mapping[str, str] = {}
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {
         "vocab_size": 60,
@@ -53,14 +53,14 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("Lstm")
     width, dropout = config.integer("hidden_size", 512), config.number("hidden_dropout_prob", 0.1)
     layers = config.integer("num_hidden_layers", 2)
-    both_ways = baseline.reads_both_ways(config, kind)
+    bidirectional = baseline.is_bidirectional(config, kind)
     stack = spec.StackSpec(
         width=config.integer("embedding_size", width),
         embed=spec.TokenEmbeddingSpec(vocabulary=config.integer("vocab_size")),
         blocks=tuple(
             spec.RecurrentSpec(
                 width=width,
-                bidirectional=both_ways,
+                bidirectional=bidirectional,
                 dropout_in=dropout if depth == 0 else 0.0,
                 dropout=dropout,
             )

@@ -14,7 +14,7 @@ NAME = "M2M-100, NLLB-200"
 MODEL_TYPES = ("m2m_100",)
 CLASSES = {"M2M100Model": "", "M2M100ForConditionalGeneration": "model."}
 IGNORED = {**fairseq_like.IGNORED, "classifier_dropout": "no class of this family classifies"}
-DROPPED = {
+UNUSED_TENSORS = {
     "{base}shared.weight": "a copy that is not used where embeddings are not tied",
     "{base}encoder.embed_positions.weights": "sines and cosines, which are computed",
     "{base}decoder.embed_positions.weights": "sines and cosines, which are computed",

@@ -18,7 +18,7 @@ IGNORED = {
     "classifier_dropout": "no class of this family classifies",
     "init_std": "fresh models are drawn as in 2017",
 }
-DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
+UNUSED_TENSORS = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
     {**fairseq_like.SMALL, "vocab_size": 99, "pad_token_id": 98, "decoder_start_token_id": 98},
     {

@@ -17,7 +17,7 @@ NAME = "mBART"
 MODEL_TYPES = ("mbart",)
 CLASSES = {name.replace("Bart", "MBart"): base for name, base in bart.CLASSES.items()}
 IGNORED = fairseq_like.IGNORED
-DROPPED = bart.DROPPED
+UNUSED_TENSORS = bart.UNUSED_TENSORS
 TINY = (
     {**fairseq_like.SMALL, "vocab_size": 99},
     {

@@ -18,7 +18,7 @@ NAME = "Memory network"
 MODEL_TYPES = ("memory-network",)
 CLASSES = {"MemoryNetworkModel": "", "MemoryNetworkForQuestionAnswering": "model."}
 IGNORED: Mapping[str, str] = {}
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {"vocab_size": 60, "hidden_size": 16, "num_hops": 3, "memory_size": 12, "pad_token_id": 0},
     {

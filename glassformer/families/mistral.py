@@ -22,7 +22,7 @@ CLASSES = {
 IGNORED: Mapping[str, str] = {
     "layer_types": "sliding_window alone says what a layer sees, the same in all of them",
 }
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY = (
     {
         "hidden_size": 32,

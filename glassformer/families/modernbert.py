@@ -35,7 +35,7 @@ IGNORED = {
     "initializer_cutoff_factor": "fresh weights are drawn without a cut",
     "cls_token_id": "which token a text begins with, read by the tokenizer",
 }
-DROPPED: dict[str, str] = {}
+UNUSED_TENSORS: dict[str, str] = {}
 SMALL = {
     "hidden_size": 32,
     "num_hidden_layers": 4,

@@ -14,7 +14,7 @@ IGNORED = {
     **t5.IGNORED,
     "tie_word_embeddings": "whether the output layer is tied shows in the tensors",
 }
-DROPPED = t5.DROPPED
+UNUSED_TENSORS = t5.UNUSED_TENSORS
 DEFAULTS = {
     "vocab_size": 250112,
     "d_ff": 1024,

@@ -23,7 +23,7 @@ NAME = "Music Transformer"
 MODEL_TYPES = ("music-transformer",)
 CLASSES = {"MusicTransformerModel": "", "MusicTransformerForCausalLM": "model."}
 IGNORED: Mapping[str, str] = {}
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {
         "vocab_size": 60,

@@ -23,7 +23,7 @@ IGNORED: Mapping[str, str] = {
     "predict_special_tokens": "the vocabulary's size says whether they are there",
     "n_special": "the vocabulary's size counts them",
 }
-DROPPED = {
+UNUSED_TENSORS = {
     "{base}h.{i}.attn.bias": "the causal mask, which is computed",
     "{base}position_ids": "counts from 0, which is computed",
 }

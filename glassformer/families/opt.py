@@ -24,7 +24,7 @@ CLASSES = {
 IGNORED: Mapping[str, str] = {
     "activation_dropout": "the published models have none there",
 }
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {
         "hidden_size": 32,

@@ -19,7 +19,7 @@ IGNORED = {
     "classifier_dropout": "no class of this family classifies",
     "extra_pos_embeddings": "fixed positions count from 0",
 }
-DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
+UNUSED_TENSORS = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
     {**fairseq_like.SMALL, "vocab_size": 99},
     {

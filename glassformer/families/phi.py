@@ -23,7 +23,7 @@ CLASSES = {
     "PhiForTokenClassification": "model.",
 }
 IGNORED: Mapping[str, str] = {}
-DROPPED = {
+UNUSED_TENSORS = {
     "{base}layers.{i}.self_attn.rotary_emb.inv_freq": "the frequencies, which are computed",
 }
 TINY: tuple[dict[str, Any], ...] = (

@@ -24,7 +24,7 @@ KINDS = {
 }
 CLASSES = {f"Qwen{n}{kind}": base for n in (2, 3) for kind, base in KINDS.items()}
 IGNORED: Mapping[str, str] = {}
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 TINY = (
     {
         "hidden_size": 32,

@@ -29,8 +29,8 @@ CLASSES = {
     **{f"{name}{head}": "roberta." for name in ("Roberta", "XLMRoberta") for head in HEADS},
 }
 IGNORED: Mapping[str, str] = {}
-DROPPED = {
-    **bert.DROPPED,
+UNUSED_TENSORS = {
+    **bert.UNUSED_TENSORS,
     "lm_head.bias": "a copy of the bias that is not used where weights are not tied",
 }
 TINY = (

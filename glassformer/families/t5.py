@@ -27,7 +27,7 @@ IGNORED: Mapping[str, str] = {
     "is_encoder_decoder": "the class says what the model is",
 }
 UNUSED = "{base}decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
-DROPPED = {UNUSED: "cross-attention has no positions"}
+UNUSED_TENSORS = {UNUSED: "cross-attention has no positions"}
 SMALL = {
     "d_model": 32,
     "d_kv": 8,

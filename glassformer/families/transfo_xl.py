@@ -25,7 +25,7 @@ IGNORED = {
     "adaptive": "the softmax is adaptive, whatever it says",
     "trainer_compatible": "how the reference returns its loss",
 }
-DROPPED = {"{base}pos_emb.inv_freq": "frequencies of sinusoids, which are computed"}
+UNUSED_TENSORS = {"{base}pos_emb.inv_freq": "frequencies of sinusoids, which are computed"}
 SMALL = {
     "vocab_size": 99,
     "cutoffs": [20, 50],

@@ -26,7 +26,7 @@ NAME = "Transformer-Decoder"
 MODEL_TYPES = ("transformer-decoder",)
 CLASSES = {"TransformerDecoderModel": "", "TransformerDecoderForCausalLM": "model."}
 IGNORED: Mapping[str, str] = {}
-DROPPED: Mapping[str, str] = {}
+UNUSED_TENSORS: Mapping[str, str] = {}
 LOCAL, COMPRESSED, FULL = "local_attention", "compressed_attention", "full_attention"
 TINY: tuple[dict[str, Any], ...] = (
     {

@@ -15,7 +15,7 @@ MODEL_TYPES = ("vit",)
 HEADS = ("ForImageClassification", "ForMaskedImageModeling")
 CLASSES = {"ViTModel": "", **{f"ViT{head}": "vit." for head in HEADS}}
 IGNORED: dict[str, str] = {}
-DROPPED = {
+UNUSED_TENSORS = {
     "{base}pooler.dense.weight": "of the bare model; the classes with heads read no pooler",
     "{base}pooler.dense.bias": "of the bare model; the classes with heads read no pooler",
 }

@@ -37,7 +37,7 @@ IGNORED = {
         "hides parts of the sound in training",
     ),
 }
-DROPPED: dict[str, str] = {}
+UNUSED_TENSORS: dict[str, str] = {}
 IDS = {
     "pad_token_id": 0,
     "bos_token_id": 1,

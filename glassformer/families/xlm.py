@@ -31,7 +31,7 @@ IGNORED = {
     **dict.fromkeys(("same_enc_dec", "share_inout_emb"), "of a decoder that was never published"),
     "embed_init_std": "fresh embeddings are drawn like the rest",
 }
-DROPPED = {"{base}position_ids": "counts from 0, which is computed"}
+UNUSED_TENSORS = {"{base}position_ids": "counts from 0, which is computed"}
 INDEX = {"pad": 2, "bos": 0, "eos": 1}
 SUMMARY = {
     "summary_activation": "linear",

@@ -27,7 +27,7 @@ IGNORED = {
     **dict.fromkeys(("use_mems_eval", "use_mems_train"), "a memory is given as `cache`, or not"),
     "untie_r": "every layer has biases of its own, whatever it says",
 }
-DROPPED: dict[str, str] = {}
+UNUSED_TENSORS: dict[str, str] = {}
 SUMMARY = {"summary_type": "last", "summary_activation": "tanh", "summary_first_dropout": 0.0}
 SMALL = {
     "d_model": 32,

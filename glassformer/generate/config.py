@@ -84,7 +84,7 @@ class GenerationConfig:
     batch_size: int = 16  # rows per forward pass
     prefill_chunk: int | None = None  # prompt tokens per forward pass; None: all of them
     prefix_cache_bytes: int = 2**28  # size limit of the cache for shared prompt prefixes
-    both_ways: bool = False  # bidirectional attention within the prompt (prefix LM)
+    bidirectional_prefix: bool = False  # bidirectional attention within the prompt (prefix LM)
     graph: bool = True  # record a decoding step once and replay it
     compile: bool = False  # on a GPU: fuse kernels, which takes some seconds once
     truncate: Literal["left", "right"] | None = None  # side on which too long prompts are cut
@@ -145,8 +145,9 @@ class GenerationConfig:
                 "Phrases are forced by a plain beam search; set num_beams above 1.",
             ),
             (
-                self.both_ways and (self.contrastive or self.prefill_chunk is not None),
-                "both_ways reads a prompt as a whole; leave penalty_alpha and prefill_chunk out.",
+                self.bidirectional_prefix and (self.contrastive or self.prefill_chunk is not None),
+                "bidirectional_prefix reads a prompt as a whole; leave penalty_alpha and "
+                "prefill_chunk out.",
             ),
             (
                 self.tree and beams == 1,

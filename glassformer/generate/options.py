@@ -57,7 +57,7 @@ class GenerationOptions(TypedDict, total=False):
     batch_size: int | None
     prefill_chunk: int | None
     prefix_cache_bytes: int | None
-    both_ways: bool | None
+    bidirectional_prefix: bool | None
     graph: bool | None
     compile: bool | None
     truncate: Literal["left", "right"] | None

@@ -20,17 +20,17 @@ class Runner:
     Args:
         net: The model.
         chunk: Prompt tokens per forward pass; None reads a prompt as a whole.
-        both_ways: Whether prompt tokens attend to the whole prompt (bidirectional attention).
+        bidirectional_prefix: Whether prompt tokens attend to the whole prompt.
     """
 
     joins = True  # whether rows may join while others are being decoded
 
     def __init__(
-        self, net: Transformer, *, chunk: int | None = None, both_ways: bool = False
+        self, net: Transformer, *, chunk: int | None = None, bidirectional_prefix: bool = False
     ) -> None:
         self.net = net
         self.chunk = chunk
-        self.both_ways = both_ways
+        self.bidirectional_prefix = bidirectional_prefix
         self.device = next(net.parameters()).device
         self.cache: Cache | None = None
         self.shelf: PrefixCache | None = None  # for prompts with common prefixes
@@ -66,7 +66,11 @@ class Runner:
             source, source_mask = joined(sources, self.device)
             memory = self.net.encode(source, source_mask)
         length = tokens.shape[1]
-        prefix = torch.full((len(rows),), length, device=self.device) if self.both_ways else None
+        prefix = (
+            torch.full((len(rows),), length, device=self.device)
+            if self.bidirectional_prefix
+            else None
+        )
         chunk = self.chunk or length
         out = None
         for start in range(0, length, chunk):

@@ -194,12 +194,14 @@ class Generator(RequestBuilder):
         if knobs.regex is not None:
             assert self.tokenizer is not None
             processors.append(match(knobs, self.tokenizer, self.translates))
-        runner = Runner(self.net, chunk=knobs.prefill_chunk, both_ways=knobs.both_ways)
+        runner = Runner(
+            self.net, chunk=knobs.prefill_chunk, bidirectional_prefix=knobs.bidirectional_prefix
+        )
         guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
-        if guessing and (not streams(knobs) or knobs.contrastive or knobs.both_ways):
+        if guessing and (not streams(knobs) or knobs.contrastive or knobs.bidirectional_prefix):
             raise ConfigError(
                 "Guessing ahead is for one text at a time; leave the assistant out, or num_beams, "
-                "num_return_sequences, penalty_alpha and both_ways."
+                "num_return_sequences, penalty_alpha and bidirectional_prefix."
             )
         if guessing or knobs.contrastive:
             self.share(runner, requests, knobs)
@@ -221,7 +223,7 @@ class Generator(RequestBuilder):
         strategy = self.strategy(knobs)(knobs, processors, stops)
         rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
         # only the plain runner supports bidirectional prompts and edited activations
-        plain = knobs.both_ways or is_edited(self.net)
+        plain = knobs.bidirectional_prefix or is_edited(self.net)
         if knobs.graph and rows <= ROWS and knows(self.net) and not plain:
             runner = TapeRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
         elif knobs.num_beams > 1 and branches_fit(self.net) and not plain:
@@ -238,13 +240,15 @@ class Generator(RequestBuilder):
         longest = max((len(one.prompt) + one.limit for one in requests), default=0)
         if not knobs.prefix_cache_bytes:
             self.shelf.forget()
-        elif not knobs.both_ways and longest > least_for(self.net) and can_share(self.net):
+        elif (
+            not knobs.bidirectional_prefix and longest > least_for(self.net) and can_share(self.net)
+        ):
             self.shelf.open(self.net, knobs.prefix_cache_bytes)
             runner.shelf = self.shelf
 
     def on_gpu(self, knobs: GenerationConfig) -> bool:
         """Returns whether decoding steps are recorded as CUDA graphs."""
-        plain = not knobs.graph or knobs.both_ways or is_edited(self.net)
+        plain = not knobs.graph or knobs.bidirectional_prefix or is_edited(self.net)
         if plain or next(self.net.parameters()).device.type != "cuda":
             return False
         from glassformer.generate.static import fits  # triton is installed only with CUDA builds

@@ -18,7 +18,7 @@ from glassformer.generate.strategy import GenerationRequest
 from glassformer.inside.attribute.predictions import Predicted, head_with_outputs
 from glassformer.inside.capture.cancellation import check_cancelled
 from glassformer.inside.intervene.choices import OutputCandidate, choose
-from glassformer.inside.intervene.editing import standing
+from glassformer.inside.intervene.editing import applied_edits
 from glassformer.spec import BlockSpec
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def generation_trace(
     )  # the head used for generation
     steps: list[GenerationStep] = []
     fresh, reused = len(request.prompt), 0
-    with standing(view.model, view.edits, alone=True):
+    with applied_edits(view.model, view.edits, alone=True):
         began = time.perf_counter()
         logits = runner.read([request], 1)
         for number in range(request.limit):
@@ -129,7 +129,7 @@ def cache_size(view: View) -> CacheSize:
     number = next(view.model.parameters()).element_size()
     token = sum(2 * number * one.attention.key_heads * one.attention.head_dim for one in blocks)
     cross = sum(2 * number * c.key_heads * c.head_dim for one in blocks if (c := one.cross))
-    memory = len(view.reading.encoder) if cross and view.stack == "decoder" else 0
+    memory = len(view.model_inputs.encoder) if cross and view.stack == "decoder" else 0
     first = blocks[0].attention
     return CacheSize(len(blocks), first.key_heads, first.head_dim, token, memory, memory * cross)
 
@@ -176,13 +176,13 @@ def beam_tree(
     Returns:
         The nodes, and the results, each with the index of its last node.
     """
-    request, writer = _request(view, length), view.model.generator
-    turned = writer.resolve_config(
+    request, generator = _request(view, length), view.model.generator
+    turned = generator.resolve_config(
         {"num_beams": beams, "num_return_sequences": beams, "tree": True, "do_sample": False}
         | {"graph": False, **options}
     )
-    with standing(view.model, view.edits, alone=True):
-        ((_, best),) = writer.results([request], turned)
+    with applied_edits(view.model, view.edits, alone=True):
+        ((_, best),) = generator.results([request], turned)
     assert best.tree is not None
     nodes: list[BeamNode] = []
     alive: list[int] = []  # the newest node of each beam
@@ -231,17 +231,17 @@ def _request(view: View, length: int) -> GenerationRequest:
     """A generation request with the view's tokens as the prompt."""
     if view.stack != "decoder":
         raise UnsupportedError(f"{view.model.architecture} does not write; it fills gaps.")
-    inputs = view.reading.inputs
+    inputs = view.model_inputs.inputs
     prompt = tuple(text_ids(inputs)[0].tolist())
     source = inputs[input_name(view.model.spec)] if view.model.spec.is_encoder_decoder else None
     context = view.spec.context_length
-    room = length if context is None else min(length, context - len(prompt))
-    if room < 1:
+    capacity = length if context is None else min(length, context - len(prompt))
+    if capacity < 1:
         raise InputError(
             f"The text has {len(prompt)} tokens, which are all that the model can read; shorten it "
             "to let it write."
         )
-    return GenerationRequest(0, prompt, room, None if source is None else _given(source))
+    return GenerationRequest(0, prompt, capacity, None if source is None else _given(source))
 
 
 def _given(source: torch.Tensor) -> Any:

@@ -86,7 +86,7 @@ class Resamples:
         edges = [records * i // count for i in range(count + 1)] if count else []
         return pairwise(edges)
 
-    def figure(self, value: float, drawn: ArrayLike, without: ArrayLike) -> MetricWithCI:
+    def with_interval(self, value: float, drawn: ArrayLike, without: ArrayLike) -> MetricWithCI:
         """Computes the BCa interval of a metric.
 
         Args:
@@ -178,7 +178,7 @@ def bootstrap(
         for name, metric in metrics.items():
             without[name].append(metric(some))
     return {
-        name: draws.figure(metric(results), drawn[name], without[name])
+        name: draws.with_interval(metric(results), drawn[name], without[name])
         for name, metric in metrics.items()
     }
 
@@ -208,7 +208,7 @@ def bootstrap_sums(
     for name, metric in metrics.items():
         values = np.asarray(metric(every), dtype=float)
         jackknife = metric(without) if draws.count and len(table) > 1 else ()
-        found[name] = draws.figure(float(values[0]), values[1:], jackknife)
+        found[name] = draws.with_interval(float(values[0]), values[1:], jackknife)
     return found
 
 
@@ -225,10 +225,10 @@ def bootstrap_means(
         return lambda sums: sums[:, column] / len(table)
 
     metrics = {name: mean_of(i) for i, name in enumerate(values)}
-    figures = bootstrap_sums(table, metrics, draws)
+    metrics_of_sums = bootstrap_sums(table, metrics, draws)
     return {
-        name: MetricWithCI(figure.value, figure.low, figure.high, mean_error(table[:, i]))
-        for i, (name, figure) in enumerate(figures.items())
+        name: MetricWithCI(one.value, one.low, one.high, mean_error(table[:, i]))
+        for i, (name, one) in enumerate(metrics_of_sums.items())
     }
 
 

@@ -25,17 +25,18 @@ def exact_match(predicted: str, answers: Sequence[str]) -> float:
 
     For a question without answers, the correct prediction is empty.
     """
-    return max(float(normalized(predicted) == normalized(one)) for one in rights(answers))
+    return max(float(normalized(predicted) == normalized(one)) for one in gold_answers(answers))
 
 
 def word_f1(predicted: str, answers: Sequence[str]) -> float:
     """Returns the F1 of shared words with the most similar answer."""
     return max(
-        _word_f1(normalized(predicted).split(), normalized(a).split()) for a in rights(answers)
+        _word_f1(normalized(predicted).split(), normalized(a).split())
+        for a in gold_answers(answers)
     )
 
 
-def rights(answers: Sequence[str]) -> Sequence[str]:
+def gold_answers(answers: Sequence[str]) -> Sequence[str]:
     """Returns the non-empty answers, or [""] if the question has none."""
     return [one for one in answers if normalized(one)] or [""]
 

@@ -26,7 +26,7 @@ class SignedMetric(NamedTuple):
     signature: str
 
 
-def translation_figures(
+def translation_scores(
     predictions: Sequence[str],
     references: References,
     *,
@@ -78,7 +78,7 @@ def translation_metrics(
         ) from None
 
 
-def summary_figures(
+def summary_scores(
     predictions: Sequence[str], references: References, *, stemmer: bool = True
 ) -> list[SignedMetric]:
     """Computes the mean F1 of ROUGE-1, 2, L and Lsum, times 100.

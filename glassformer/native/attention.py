@@ -94,7 +94,7 @@ def attend(
     scale: float,
 ) -> tuple[Tensor, Tensor]:
     """Returns the attention output, and the log-sum-exp of the scores."""
-    z, sizes = room(q), q.new_empty(q.shape[:3])
+    z, sizes = new_heads(q), q.new_empty(q.shape[:3])
     shown = _shown(mask)
     about = _described(q, k, v, z, sizes, shown, causal, scale)
     _library().attention(ctypes.byref(about), False)
@@ -108,7 +108,7 @@ def attend_runs(
 
     `runs` are the offsets of the texts.
     """
-    z, sizes = room(q), q.new_empty(q.shape[:3])
+    z, sizes = new_heads(q), q.new_empty(q.shape[:3])
     starts = runs.int().contiguous()
     about = _described(q, k, v, z, sizes, None, causal, scale)
     about.runs, about.batch = starts.data_ptr(), len(starts) - 1
@@ -129,7 +129,7 @@ def attend_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the gradients of queries, keys and values."""
     grad = grad if grad.stride(-1) == 1 else grad.contiguous()
-    grads = room(q), room(k), room(v)
+    grads = new_heads(q), new_heads(k), new_heads(v)
     shown = _shown(mask)
     about = _described(q, k, v, z, sizes, shown, causal, scale)
     about.grad_q, about.grad_k, about.grad_v, about.grad_z = map(_heads, (*grads, grad))
@@ -137,7 +137,7 @@ def attend_backward(
     return grads
 
 
-def room(like: Tensor) -> Tensor:
+def new_heads(like: Tensor) -> Tensor:
     """Allocates a tensor with the heads of a position adjacent, as the next layer reads them."""
     batch, heads, length, dim = like.shape
     return like.new_empty(batch, length, heads, dim).transpose(1, 2)

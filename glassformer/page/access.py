@@ -66,6 +66,6 @@ def refusal(scope: Scope) -> str | None:
     visited = headers.get("Sec-Fetch-Mode") == "navigate" and scope["method"] == "GET"
     foreign = any(origin != f"http://{host}" for origin in origins)
     if foreign or (site not in ("same-origin", "none") and not visited):
-        asker = ", ".join(origins) or "another one"
-        return f"Only the page that is served here may ask, not {asker!r:.80}."
+        other = ", ".join(origins) or "another one"
+        return f"Only the page that is served here may ask, not {other!r:.80}."
     return None

@@ -15,7 +15,7 @@ from glassformer.inside.attribute.steering import resolved
 from glassformer.inside.capture.cancellation import ProgressCallback
 from glassformer.inside.capture.model_inputs import encode_inputs
 from glassformer.inside.intervene.editing import resolve
-from glassformer.inside.lens.tuned_lens import TunedLens, beside
+from glassformer.inside.lens.tuned_lens import TunedLens, load_lens_of
 from glassformer.model import Model
 from glassformer.page.binary_response import BinaryResponse, as_json
 from glassformer.page.compute_thread import ComputeThread, Job
@@ -144,7 +144,7 @@ class Session:
         if not request.flag("tuned"):
             return None
         id = request.text("model")
-        return self._lenses.get(id) or self._lenses.put(id, beside(self.source(id).place))
+        return self._lenses.get(id) or self._lenses.put(id, load_lens_of(self.source(id).place))
 
     def view(self, request: RequestArgs[Any], *, edited: bool = True) -> View:
         """Returns the view of the request's model and text, without running the model yet.
@@ -164,9 +164,9 @@ class Session:
         if cached is not None:
             return cached
         model = self.model(id)
-        reading = encode_inputs(model, text, target)
+        model_inputs = encode_inputs(model, text, target)
         hooks = resolve(model, resolved(model, edits)) if edited and edits else None
-        return self._views.put(key, View(model, reading, hooks, request.output))
+        return self._views.put(key, View(model, model_inputs, hooks, request.output))
 
     def check_texts(self, id: str, *objects: Any) -> None:
         """Raises an error that names a text of a request, or of its edits, that is too long."""

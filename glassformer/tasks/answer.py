@@ -246,12 +246,12 @@ class Answerer:
                 return InputError(str(error).replace("The text", f"The {name}"))
         try:
             frame = WindowFrame.of(self.tokenizer, question.strip(), self.question)
-            room = frame.room(self.length)
+            capacity = frame.capacity(self.length)
         except GlassformerError as error:
             return error
-        stride = room - min(OVERLAP, room // 2) if self.stride is None else self.stride
+        stride = capacity - min(OVERLAP, capacity // 2) if self.stride is None else self.stride
         blocks = encode_long(self.tokenizer, context)
-        return WindowedJob(context, frame, windows(blocks, room, stride))
+        return WindowedJob(context, frame, windows(blocks, capacity, stride))
 
     def _forward(
         self, inputs: dict[str, Tensor], texts: list[TextEncoding]
@@ -304,9 +304,11 @@ class Spans:
         self.best: dict[tuple[int, int], float] = {}  # by position in the context
         self.none = math.inf
 
-    def add(self, context: str, window: TextWindow, before: int, reading: QuestionContext) -> None:
-        self.none = min(self.none, reading.none)
-        for score, first, last in reading.spans:
+    def add(
+        self, context: str, window: TextWindow, before: int, question_context: QuestionContext
+    ) -> None:
+        self.none = min(self.none, question_context.none)
+        for score, first, last in question_context.spans:
             start, end = (
                 window.text.offsets[first - before][0],
                 window.text.offsets[last - before][1],

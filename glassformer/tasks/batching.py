@@ -106,10 +106,10 @@ def predict_batched(
     Args:
         model: The model.
         encodings: The encoded texts. An error in the place of a text is returned in that place.
-        forward: Takes the inputs of the net, on its device, and the encodings of a batch; returns
+        forward: Takes the inputs of the model, on its device, and the encodings of a batch; returns
             a result per text. It must cut off outputs at padding by the text's length.
         tokens: The maximum number of tokens of a batch; the default depends on the device.
-        packed: Whether the net skips padding (see `packing.py`), so that any amount of it is
+        packed: Whether the model skips padding (see `packing.py`), so that any amount of it is
             allowed.
     """
     device = device_of(model)
@@ -192,7 +192,7 @@ def buckets(lengths: Mapping[int, int], limits: BatchLimits) -> Iterator[list[in
 def collate(
     model: TaskModel, texts: Sequence[TextEncoding], device: torch.device
 ) -> dict[str, Tensor]:
-    """Returns the inputs of a net: rows of one length, with padding after the shorter texts.
+    """Returns the inputs of a model: rows of one length, with padding after the shorter texts.
 
     Without padding there is no attention mask, because a mask that is True everywhere only costs
     time.
@@ -210,8 +210,8 @@ def collate(
     return {name: value.to(device, non_blocking=True) for name, value in inputs.items()}
 
 
-def device_of(net: Transformer) -> torch.device:
-    return next(net.parameters()).device
+def device_of(model: Transformer) -> torch.device:
+    return next(model.parameters()).device
 
 
 def apply_to(

@@ -190,15 +190,15 @@ def require_text(model: TaskModel) -> None:
 
 
 def states_of(
-    net: Transformer, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any
+    model: Transformer, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any
 ) -> Tensor:
     """Returns the last hidden states, [text, position, width].
 
     For an encoder-decoder they are the encoder's.
     """
-    if net.spec.encoder is not None and net.spec.decoder is not None:
-        return net.encode(input_ids, attention_mask)
-    hidden: Tensor = net(input_ids, attention_mask, heads=(), **more).last_hidden_state
+    if model.spec.encoder is not None and model.spec.decoder is not None:
+        return model.encode(input_ids, attention_mask)
+    hidden: Tensor = model(input_ids, attention_mask, heads=(), **more).last_hidden_state
     return hidden
 
 

@@ -38,7 +38,7 @@ def require_tokenizer(model: TaskModel) -> Tokenizer:
 
 
 def text_stack(model: TaskModel) -> Any:
-    """Returns the stack of the net that reads text."""
+    """Returns the stack of the model that reads text."""
     reads = model.encoder is not None and not isinstance(
         model.encoder.spec.embed, AudioFramesSpec | PatchEmbeddingSpec
     )

@@ -14,16 +14,16 @@ from glassformer.native import attention as cpu
 from glassformer.spec import CAUSAL, FULL, BlockSpec, ModelSpec, RotarySpec
 
 
-def can_pack(net: Transformer) -> bool:
+def can_pack(model: Transformer) -> bool:
     """Whether packed texts are as fast as separate ones.
 
     This requires layers that only use attention, with a CPU kernel that knows the boundaries of the
     texts.
     """
-    stack = net.decoder or net.encoder
+    stack = model.decoder or model.encoder
     assert stack is not None
-    here = cpu.plain(next(net.parameters())) and not net.training and stack.wrapper is None
-    return here and is_plain(net.spec) and cpu.library() is not None
+    here = cpu.plain(next(model.parameters())) and not model.training and stack.wrapper is None
+    return here and is_plain(model.spec) and cpu.library() is not None
 
 
 def is_plain(spec: ModelSpec) -> bool:
@@ -47,7 +47,7 @@ def only_attends(block: object) -> bool:
     )
 
 
-def states_of_texts(net: Transformer, inputs: dict[str, Tensor]) -> Tensor:
+def states_of_texts(model: Transformer, inputs: dict[str, Tensor]) -> Tensor:
     """Returns the last hidden states, [text, position, width], zero at padding.
 
     `inputs` must have an attention mask.
@@ -57,15 +57,15 @@ def states_of_texts(net: Transformer, inputs: dict[str, Tensor]) -> Tensor:
     runs = torch.cat((sizes.new_zeros(1), sizes.cumsum(0))).int()
     row = {name: value[mask][None] for name, value in inputs.items() if name != "attention_mask"}
     texts = torch.arange(len(sizes)).repeat_interleave(sizes)[None]
-    hidden = net(**row, document_ids=texts, cu_seqlens=runs, heads=()).last_hidden_state
+    hidden = model(**row, document_ids=texts, cu_seqlens=runs, heads=()).last_hidden_state
     states: Tensor = hidden.new_zeros(*mask.shape, hidden.shape[-1])
     states[mask] = hidden[0]
     return states
 
 
-def head_logits(net: Transformer, inputs: dict[str, Tensor], name: str) -> Tensor:
+def head_logits(model: Transformer, inputs: dict[str, Tensor], name: str) -> Tensor:
     """Returns the output of a head for texts."""
-    (head,) = (head for head in net.spec.heads if head.name == name)
+    (head,) = (head for head in model.spec.heads if head.name == name)
     usual = (
         not head.num_weighted_layers
         and head.depth is None
@@ -73,12 +73,12 @@ def head_logits(net: Transformer, inputs: dict[str, Tensor], name: str) -> Tenso
         and not head.multiple_choice
     )
     found: Tensor
-    if "attention_mask" in inputs and usual and can_pack(net):
-        states = states_of_texts(net, inputs)
+    if "attention_mask" in inputs and usual and can_pack(model):
+        states = states_of_texts(model, inputs)
         where = pooling_positions(
-            head, states, inputs["input_ids"], inputs["attention_mask"], net.spec.tokens
+            head, states, inputs["input_ids"], inputs["attention_mask"], model.spec.tokens
         )
-        found = net.heads[name](states, where)
+        found = model.heads[name](states, where)
     else:
-        found = net(**inputs, heads=(name,)).head_outputs[name]
+        found = model(**inputs, heads=(name,)).head_outputs[name]
     return found

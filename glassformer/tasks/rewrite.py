@@ -70,7 +70,7 @@ class Rewriter:
                 "model to fill gaps with (fill)."
             )
         self.model, self.verb = model, verb
-        if self.writer.listens:
+        if self.generator.listens:
             raise UnsupportedError(
                 f"{verb} reads text, and {model.architecture} listens; give its sound to generate."
             )
@@ -80,16 +80,16 @@ class Rewriter:
         options, tokenizer = self._options(given), require_tokenizer(model)
         languages = [options.get(name) for name in LANGUAGES]
         self.tokenizer, address = tokenizer.for_translation(*languages)
-        self.config = self.writer.resolve_config(options)
+        self.config = self.generator.resolve_config(options)
         self.prefix = address + (
             saved.get("prefix", "") if source_prefix is None else source_prefix
         )
         self.behind = self._separator(separator) if self.alone else []
         self.start = start_ids(self.tokenizer) if self.alone else []
-        self.room = self._room(max_source_length)
+        self.capacity = self._capacity(max_source_length)
 
     @property
-    def writer(self) -> Generator:
+    def generator(self) -> Generator:
         return self.model.generator
 
     def _options(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class Rewriter:
         task = {k: v for k, v in self.saved.items() if k in KINDS}
         if LENGTHS & set(given):
             task = {k: v for k, v in task.items() if k not in LENGTHS}
-        saved = {k: v for k, v in self.writer.saved.items() if k in KINDS and v is not None}
+        saved = {k: v for k, v in self.generator.saved.items() if k in KINDS and v is not None}
         explicit: dict[str, Any] = {**saved, **task, **given}
         sampled = samples(given)
         usual: dict[str, Any] = {"do_sample": False} if sampled is None else {}
@@ -125,26 +125,26 @@ class Rewriter:
             )
         return [int(id) for id in found]
 
-    def _room(self, length: int | None) -> int:
+    def _capacity(self, length: int | None) -> int:
         """Returns the maximum number of tokens of a source, including those around the text."""
         stack = self.model.decoder if self.alone else self.model.encoder
         positions = context_length(stack)
         limits = [positions, self.saved.get("length"), self.tokenizer.max_length]
-        room = min((one for one in limits if one is not None), default=USUAL_LENGTH)
+        capacity = min((one for one in limits if one is not None), default=USUAL_LENGTH)
         if self.alone:  # the target is in the same sequence
             new = self.config.max_new_tokens or self.new_tokens
-            room = max(room - new, room // 2)
+            capacity = max(capacity - new, capacity // 2)
         if length is not None and positions is not None and length > positions:
             raise ConfigError(
                 f"A length of {length} tokens is above the model's {positions} positions."
             )
-        room, frame = room if length is None else length, self.measure("")
-        if room <= frame:
+        capacity, frame = capacity if length is None else length, self.measure("")
+        if capacity <= frame:
             raise ConfigError(
-                f"{room} tokens leave no room for a text beside the {frame} that frame it; raise "
-                "the length."
+                f"{capacity} tokens leave no room for a text beside the {frame} that frame "
+                "it; raise the length."
             )
-        return room
+        return capacity
 
     def ids(self, text: str) -> Ids:
         """Returns the token ids of a source, including prefix and separator."""
@@ -159,10 +159,10 @@ class Rewriter:
         As in training, the beginning is kept; for a decoder-only model, the end.
         """
         if not self.alone:
-            return self.tokenizer.encode(self.prefix + text, max_length=self.room).ids
+            return self.tokenizer.encode(self.prefix + text, max_length=self.capacity).ids
         before = [*self.start, *self.tokenizer.ids(self.prefix)]
         inner = self.tokenizer.ids(text)
-        left = max(self.room - len(before) - len(self.behind), 1)
+        left = max(self.capacity - len(before) - len(self.behind), 1)
         return [*before, *inner[-left:], *self.behind]
 
     def measure(self, text: str) -> int:
@@ -175,7 +175,7 @@ class Rewriter:
         If no length limit is set, `factor` times the tokens of the source (plus `LEAST_LIMIT`)
         limits the new tokens.
         """
-        found = self.writer.request(number, ids, self.config)
+        found = self.generator.request(number, ids, self.config)
         if factor is None or self.limited:
             return found
         return replace(found, limit=min(found.limit, int(factor * len(ids)) + LEAST_LIMIT))
@@ -198,7 +198,7 @@ class Rewriter:
             requests.sort(key=lambda one: -len(one.source or one.prompt))
             ready: dict[int, GenerationOutput] = {}
             following = 0
-            for number, generation in self.writer.results(requests, self.config):
+            for number, generation in self.generator.results(requests, self.config):
                 ready[number] = generation
                 while following in ready:
                     yield ready.pop(following)

@@ -18,16 +18,16 @@ GAP = re.compile(r"\s+")
 
 
 def parts_of(
-    text: str, measure: Measure, room: int, together: Together = "paragraph"
+    text: str, measure: Measure, capacity: int, together: Together = "paragraph"
 ) -> list[TextSpan]:
-    """Splits a text into spans of at most `room` each.
+    """Splits a text into spans of at most `capacity` each.
 
     A sentence that is too long is split between clauses, or else between words.
 
     Args:
         text: The text.
         measure: Returns the size of a text, such as its number of tokens.
-        room: The maximum size of a part.
+        capacity: The maximum size of a part.
         together: What a part may contain: as many sentences as fit, of one "paragraph" or of the
             whole "text", or a single "sentence".
     """
@@ -35,9 +35,9 @@ def parts_of(
     begins = _beginnings(text)
     for sentence in sentences(text):
         apart = together == "sentence" or (together == "paragraph" and sentence.start in begins)
-        for piece in _fitting(text, sentence, measure, room):
+        for piece in _fitting(text, sentence, measure, capacity):
             joined = None if apart or not found else TextSpan(found[-1].start, piece.end)
-            if joined is not None and measure(text[slice(*joined)]) <= room:
+            if joined is not None and measure(text[slice(*joined)]) <= capacity:
                 found[-1] = joined
             else:
                 found.append(piece)
@@ -50,25 +50,28 @@ def _beginnings(text: str) -> set[int]:
     return {_stripped(text, block).start for block in blocks(text)}
 
 
-def _fitting(text: str, span: TextSpan, measure: Measure, room: int) -> Iterator[TextSpan]:
+def _fitting(text: str, span: TextSpan, measure: Measure, capacity: int) -> Iterator[TextSpan]:
     """Yields the span, or its pieces if it is too long."""
-    while (cut := _cut(text, span, measure, room)) < span.end:
+    while (cut := _cut(text, span, measure, capacity)) < span.end:
         yield _stripped(text, TextSpan(span.start, cut))
         span = _stripped(text, TextSpan(cut, span.end))
     if span.start < span.end:
         yield span
 
 
-def _cut(text: str, span: TextSpan, measure: Measure, room: int) -> int:
+def _cut(text: str, span: TextSpan, measure: Measure, capacity: int) -> int:
     """Returns where to split a span so that the first part fits, or its end if all of it fits.
 
     The split is after a clause if that is not too early, or else between words, or else anywhere.
     """
 
     def fits(end: int) -> bool:
-        return measure(text[span.start : end]) <= room
+        return measure(text[span.start : end]) <= capacity
 
-    low, high = span.start + 1, min(span.end, span.start + 4 * room)  # assumes one character fits
+    low, high = (
+        span.start + 1,
+        min(span.end, span.start + 4 * capacity),
+    )  # assumes one character fits
     while fits(high):  # measures no more of a long text than needed
         if high == span.end:
             return high

@@ -136,8 +136,8 @@ def _wrapped(lines: list[str]) -> list[bool]:
 
 
 def _full(line: str, after: str, width: int) -> bool:
-    room = width - len(line) - len(" ")
-    return width >= NARROWEST and not after[0].isspace() and len(after.split()[0]) > room
+    capacity = width - len(line) - len(" ")
+    return width >= NARROWEST and not after[0].isspace() and len(after.split()[0]) > capacity
 
 
 def _ends(text: str, match: re.Match[str], start: int, block: TextSpan) -> bool:

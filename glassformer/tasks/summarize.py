@@ -80,7 +80,7 @@ class Summarizer:
         if self.long == "split":
             text, parts = self._folded(text)
         ids, length = self.rewriter.ids(text), self.rewriter.measure(text)
-        if length > self.rewriter.room:
+        if length > self.rewriter.capacity:
             ids = self.rewriter.cut(text)
         return [ids], partial(_summary, unread=length - len(ids), parts=parts)
 
@@ -90,8 +90,8 @@ class Summarizer:
         Returns the text to summarize and the number of parts.
         """
         rewriter, first = self.rewriter, 1
-        while (length := rewriter.measure(text)) > rewriter.room:
-            spans = parts_of(text, rewriter.measure, rewriter.room, "text")
+        while (length := rewriter.measure(text)) > rewriter.capacity:
+            spans = parts_of(text, rewriter.measure, rewriter.capacity, "text")
             first = first if first > 1 else len(spans)
             sources = (rewriter.ids(text[slice(*span)]) for span in spans)
             shorter = "\n".join(one.text.strip() for one in rewriter.written(sources))

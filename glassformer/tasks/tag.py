@@ -168,8 +168,8 @@ class Tagger:
         if self.split not in SPLITS:
             raise ConfigError(f"split is {', '.join(SPLITS)}, not {self.split!r}.")
         self.frame = WindowFrame.of(self.tokenizer)
-        self.room = self.frame.room(length_of(model, max_length, saved))
-        self.stride = self.room - self.room // OVERLAP if stride is None else stride
+        self.capacity = self.frame.capacity(length_of(model, max_length, saved))
+        self.stride = self.capacity - self.capacity // OVERLAP if stride is None else stride
 
     def __call__(self, texts: Iterable[Given]) -> Iterator[Tagged | GlassformerError]:
         """Yields results in order; a text that cannot be read yields an error in its place."""
@@ -231,7 +231,7 @@ class Tagger:
         except GlassformerError as error:
             return error
         blocks = encode_many_words(self.tokenizer, words)
-        return WindowedJob(words, self.frame, windows(blocks, self.room, self.stride))
+        return WindowedJob(words, self.frame, windows(blocks, self.capacity, self.stride))
 
     def _words(self, given: Given) -> WordList:
         if not isinstance(given, str):

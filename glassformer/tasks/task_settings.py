@@ -10,6 +10,7 @@ from glassformer.spec import HeadSpec
 from glassformer.tasks.model_protocol import TaskModel
 
 SETTINGS = "task_specific_params"  # a key of config.json that transformers keeps and ignores
+RENAMED = {"both_ways": "bidirectional_prefix"}  # keys in folders that version 0.1 has saved
 TRAINED = "text2text"  # under this name training saves the layout of sources, for any task
 
 
@@ -21,7 +22,7 @@ def settings_of(model: TaskModel, task: str) -> Mapping[str, Any]:
         raise ConfigError(
             f"config.json gives {SETTINGS}.{task} the value {found!r}; it must be an object."
         )
-    return found
+    return {RENAMED.get(name) or name: value for name, value in found.items()}
 
 
 def keep(model: TaskModel, task: str, **settings: Any) -> None:

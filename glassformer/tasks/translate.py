@@ -130,14 +130,14 @@ class Translator:
 
     def spans(self, text: str) -> list[TextSpan]:
         """Returns the spans of a text that are translated separately."""
-        room, measure = self.rewriter.room, self.rewriter.measure
+        capacity, measure = self.rewriter.capacity, self.rewriter.measure
         if self.split != "none":
             together: Together = "sentence" if self.split == "sentences" else "paragraph"
-            return parts_of(text, lambda part: measure(as_line(part)), room, together)
+            return parts_of(text, lambda part: measure(as_line(part)), capacity, together)
         length = measure(text)
-        if length > room:
+        if length > capacity:
             raise InputError(
-                f"The text has {length} tokens, and the model reads {room} at once; let it be "
+                f"The text has {length} tokens, and the model reads {capacity} at once; let it be "
                 "split into parts or sentences (split)."
             )
         paragraphs = blocks(text)
@@ -232,11 +232,11 @@ def _task(model: TaskModel, languages: Sequence[str | None]) -> str | None:
     tasks: dict[str, Any] = model.config.get(SETTINGS) or {}
     pairs = {match.groups(): name for name in tasks if (match := PAIR.fullmatch(name))}
     if not pairs or TRAINED in tasks:  # it was trained on something else since
-        addresses = require_tokenizer(model).language_tokens
-        if addresses and languages[1] is None:
+        tokens = require_tokenizer(model).language_tokens
+        if tokens and languages[1] is None:
             raise ConfigError(
                 "Say which language to translate into (target_language); the model knows "
-                f"{', '.join(addresses)}."
+                f"{', '.join(tokens)}."
             )
         return None
     fitting = [

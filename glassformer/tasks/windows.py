@@ -48,15 +48,15 @@ class WindowFrame:
         own = replace(text, segments=[self.segment] * size, sequence=[self.text] * size)
         return TextEncoding.joined([self.before, own, self.behind])
 
-    def room(self, length: int) -> int:
+    def capacity(self, length: int) -> int:
         """Returns the number of tokens for the text in a window of `length` tokens."""
-        room = length - len(self)
-        if room < 1:
+        capacity = length - len(self)
+        if capacity < 1:
             raise ConfigError(
                 f"A length of {length} tokens leaves no room for the text beside the {len(self)} "
                 "that stand around it; raise the length."
             )
-        return room
+        return capacity
 
 
 def parts(encoding: TextEncoding, text: int, most: int) -> tuple[list[int], list[int], list[int]]:
@@ -161,17 +161,17 @@ class TextWindow:
         return range(self.best.start - self.start, self.best.stop - self.start)
 
 
-def windows(blocks: Iterable[TextEncoding], room: int, stride: int) -> Iterator[TextWindow]:
-    """Yields windows of at most `room` tokens, each `stride` tokens after the one before.
+def windows(blocks: Iterable[TextEncoding], capacity: int, stride: int) -> Iterator[TextWindow]:
+    """Yields windows of at most `capacity` tokens, each `stride` tokens after the one before.
 
     The last one is shifted by less if that makes it full. Every token is in the `best` range of
     exactly one window.
     """
-    if not 1 <= stride <= room:
+    if not 1 <= stride <= capacity:
         raise ConfigError(
-            f"Windows of {room} tokens move on by 1 to {room} of them, not by {stride}."
+            f"Windows of {capacity} tokens move on by 1 to {capacity} of them, not by {stride}."
         )
-    cuts = _cuts(blocks, room, stride)
+    cuts = _cuts(blocks, capacity, stride)
     cut, found = 0, next(cuts, None)
     while found is not None:
         behind = next(cuts, None)
@@ -183,7 +183,7 @@ def windows(blocks: Iterable[TextEncoding], room: int, stride: int) -> Iterator[
 
 
 def _cuts(
-    blocks: Iterable[TextEncoding], room: int, stride: int
+    blocks: Iterable[TextEncoding], capacity: int, stride: int
 ) -> Iterator[tuple[int, TextEncoding]]:
     held, first, start = (
         TextEncoding.joined([]),
@@ -192,12 +192,12 @@ def _cuts(
     )  # held tokens, index of the first of them, start of the window
     for block in blocks:
         held = TextEncoding.joined([held, block])
-        while first + len(held) > start + room:
-            yield start, held.take(range(start - first, start - first + room))
+        while first + len(held) > start + capacity:
+            yield start, held.take(range(start - first, start - first + capacity))
             start += stride
         keep = max(first, start - stride)
         held, first = held.take(range(keep - first, len(held))), keep
     total = first + len(held)
     if total:
-        last = min(start, max(0, total - room))
+        last = min(start, max(0, total - capacity))
         yield last, held.take(range(last - first, len(held)))

@@ -96,8 +96,8 @@ class TextEncoding:
             [i for i, s in enumerate(self.sequence) if s == text and not self.special_mask[i]]
             for text in (0, 1)
         )
-        room = shares(len(first), len(second), max_length - len(special))
-        kept = [cut(text, size, side) for text, size in zip((first, second), room, strict=True)]
+        capacity = shares(len(first), len(second), max_length - len(special))
+        kept = [cut(text, size, side) for text, size in zip((first, second), capacity, strict=True)]
         whole = self.take(sorted([*special, *kept[0], *kept[1]]))
         return replace(whole, cut=len(self) - len(whole))
 
@@ -105,16 +105,16 @@ class TextEncoding:
 FIELDS = tuple(field.name for field in fields(TextEncoding) if field.name != "cut")  # one per token
 
 
-def shares(first: int, second: int, room: int) -> tuple[int, int]:
-    """Returns how many tokens of each text fit into `room`.
+def shares(first: int, second: int, capacity: int) -> tuple[int, int]:
+    """Returns how many tokens of each text fit into `capacity`.
 
     The longer text is shortened first, then both evenly.
     """
     shorter, longer = sorted((first, second))
-    if shorter + longer > room:
-        longer = max(shorter, room - shorter)
-        if shorter + longer > room:
-            shorter, longer = room // 2, room - room // 2
+    if shorter + longer > capacity:
+        longer = max(shorter, capacity - shorter)
+        if shorter + longer > capacity:
+            shorter, longer = capacity // 2, capacity - capacity // 2
     return (longer, shorter) if first > second else (shorter, longer)
 
 

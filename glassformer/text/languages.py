@@ -63,19 +63,19 @@ class LanguageBackend:
     goal: str | None
 
     @classmethod
-    def of(cls, codec: LibraryBackend, settings: TokenizerConfig) -> "LanguageBackend":
+    def of(cls, backend: LibraryBackend, settings: TokenizerConfig) -> "LanguageBackend":
         if settings.flag("legacy_behaviour", False):
             raise UnsupportedError(
                 "NLLB's legacy_behaviour, which puts the language behind a text, is not read; set "
                 "it to false in tokenizer_config.json.",
                 field="legacy_behaviour",
             )
-        tokens = codec.vocabulary.get_vocab(with_added_tokens=True)
+        tokens = backend.vocabulary.get_vocab(with_added_tokens=True)
         languages = sorted(filter(CODE.fullmatch, tokens), key=lambda code: tokens[code])
         english = "eng_Latn" if "eng_Latn" in languages else "en_XX"
-        set_template(codec.vocabulary, ["$A"], ["$A", "$B"])
+        set_template(backend.vocabulary, ["$A"], ["$A", "$B"])
         return cls(
-            inner=codec,
+            inner=backend,
             end=settings.roles["eos"],
             first=settings.values["language_code"] == "first",
             languages=tuple(languages),

@@ -33,13 +33,13 @@ class Tokenizer:
 
     def __init__(
         self,
-        codec: TokenizerBackend,
+        backend: TokenizerBackend,
         settings: TokenizerConfig,
         *,
         segments: bool = False,
         side_files: Mapping[str, bytes] | None = None,
     ) -> None:
-        self._codec = codec
+        self._backend = backend
         self._settings = settings
         self._segments = segments
         self._side_files = side_files or {}  # not used here, but saved with the tokenizer
@@ -57,9 +57,9 @@ class Tokenizer:
                 folder may hold the vocabularies of several models.
         """
         with stable_folder(Path(source)):
-            codec, settings, segments = load_backend(Path(source), size)
+            backend, settings, segments = load_backend(Path(source), size)
             side_files = read_side_files(Path(source))
-        return cls(codec, settings, segments=segments, side_files=side_files)
+        return cls(backend, settings, segments=segments, side_files=side_files)
 
     def save(self, folder: str | Path) -> None:
         """Writes the files that `load`, and the reference implementation, can read."""
@@ -70,12 +70,12 @@ class Tokenizer:
         if not self._segments:
             kinds.remove("token_type_ids")
         config = self._settings.written(
-            tokenizer_class=self._codec.reference_class(),
+            tokenizer_class=self._backend.reference_class(),
             model_input_names=kinds,
             padding_side=self.padding_side,
             clean_up_tokenization_spaces=self._settings.flag("clean_up_tokenization_spaces", False),
         )
-        return {**self._codec.files(), CONFIG: json_bytes(config)}
+        return {**self._backend.files(), CONFIG: json_bytes(config)}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -92,19 +92,19 @@ class Tokenizer:
     @property
     def size(self) -> int:
         """The number of tokens in the vocabulary, added tokens included."""
-        return self._codec.vocabulary.get_vocab_size(with_added_tokens=True)
+        return self._backend.vocabulary.get_vocab_size(with_added_tokens=True)
 
     @property
     def vocabulary(self) -> dict[str, int]:
         """Maps every token to its id."""
-        return self._codec.vocabulary.get_vocab(with_added_tokens=True)
+        return self._backend.vocabulary.get_vocab(with_added_tokens=True)
 
     @cached_property
     def special(self) -> dict[str, int]:
         """Maps each role (bos, eos, unk, sep, pad, cls, mask) to its id; roles without a token are
         absent.
         """
-        ids = {r: self._codec.vocabulary.token_to_id(t) for r, t in self._settings.roles.items()}
+        ids = {r: self._backend.vocabulary.token_to_id(t) for r, t in self._settings.roles.items()}
         return {role: id for role, id in ids.items() if id is not None}
 
     @property
@@ -115,7 +115,7 @@ class Tokenizer:
     def with_max_length(self, length: int) -> "Tokenizer":
         """Returns a copy of this tokenizer whose `max_length` is `length`."""
         settings = TokenizerConfig({**self._settings.values, "model_max_length": length})
-        return self._changed(self._codec, settings)
+        return self._changed(self._backend, settings)
 
     @property
     def padding_side(self) -> str:
@@ -130,9 +130,9 @@ class Tokenizer:
     @cached_property
     def target(self) -> "Tokenizer":
         """The tokenizer of a translation model's target language; usually this one."""
-        if self._codec.target is self._codec:
+        if self._backend.target is self._backend:
             return self
-        return self._changed(self._codec.target, self._settings)
+        return self._changed(self._backend.target, self._settings)
 
     def with_languages(self, source: str | None, target: str | None = None) -> "Tokenizer":
         """Returns a copy that encodes texts in `source` and whose `target` encodes that language.
@@ -141,14 +141,14 @@ class Tokenizer:
 
         >>> mbart = gf.Tokenizer.load(folder).with_languages("en_XX", "ro_RO")
         """
-        codec = self._codec.with_languages(source, target)
+        backend = self._backend.with_languages(source, target)
         chosen = {"src_lang": source, "tgt_lang": target}
         given = {name: language for name, language in chosen.items() if language is not None}
         settings = TokenizerConfig({**self._settings.values, **given})
-        return self._changed(codec, settings)
+        return self._changed(backend, settings)
 
-    def _changed(self, codec: TokenizerBackend, settings: TokenizerConfig) -> "Tokenizer":
-        return Tokenizer(codec, settings, segments=self._segments, side_files=self._side_files)
+    def _changed(self, backend: TokenizerBackend, settings: TokenizerConfig) -> "Tokenizer":
+        return Tokenizer(backend, settings, segments=self._segments, side_files=self._side_files)
 
     def for_translation(
         self, source: str | None, target: str | None = None
@@ -173,21 +173,21 @@ class Tokenizer:
     @property
     def language(self) -> int | None:
         """The id of the token that marks the language of a text, or None if there is none."""
-        token = self._codec.language_token
+        token = self._backend.language_token
         return None if token is None else self.id(token)
 
     def token(self, id: int) -> str:
         """Returns the token with this id as the vocabulary spells it, which may differ from its
         decoded text.
         """
-        token = self._codec.vocabulary.id_to_token(id) if id >= 0 else None
+        token = self._backend.vocabulary.id_to_token(id) if id >= 0 else None
         if token is None:
             raise InputError(f"The vocabulary of {self.size} tokens has no id {id}.")
         return str(token)
 
     def id(self, token: str) -> int:
         """Returns the id of a token, given as the vocabulary spells it."""
-        id = self._codec.vocabulary.token_to_id(token)
+        id = self._backend.vocabulary.token_to_id(token)
         if id is None:
             raise InputError(f"The vocabulary of {self.size} tokens lacks {token!r}.")
         return int(id)
@@ -197,11 +197,11 @@ class Tokenizer:
 
     def __repr__(self) -> str:
         special = ", ".join(f"{role}={self.token(id)!r}" for role, id in self.special.items())
-        name = self._codec.reference_class()
+        name = self._backend.reference_class()
         return f"Tokenizer({name}, {self.size:,} tokens, max_length={self.max_length}, {special})"
 
     def __contains__(self, token: str) -> bool:
-        return self._codec.vocabulary.token_to_id(token) is not None
+        return self._backend.vocabulary.token_to_id(token) is not None
 
     def __call__(
         self,
@@ -304,12 +304,12 @@ class Tokenizer:
         """
         for text in texts:
             check_text(text)
-        return self._codec.read(texts, special)
+        return self._backend.read(texts, special)
 
     def ids(self, text: str) -> list[int]:
         """Returns the ids of a text without special tokens, like `encode` but faster."""
         check_text(text)
-        return self._codec.ids([text])[0]
+        return self._backend.ids([text])[0]
 
     def batch(
         self,
@@ -373,7 +373,7 @@ class Tokenizer:
         if skip_special_tokens is not None:
             special = not skip_special_tokens
         before = self._before(after, special)
-        text = added(self._codec.write, before, self._tokens(ids, special))
+        text = added(self._backend.write, before, self._tokens(ids, special))
         return clean_spaces(text) if self._cleans else text
 
     def stream(self, *, special: bool = False, after: Iterable[int] = ()) -> DetokenizeStream:
@@ -385,8 +385,8 @@ class Tokenizer:
         """
         return DetokenizeStream(
             lambda id: self._shown(id, special),
-            self._codec.write,
-            piecewise=self._codec.piecewise,
+            self._backend.write,
+            piecewise=self._backend.piecewise,
             clean=self._cleans,
             after=self._before(after, special),
         )
@@ -394,7 +394,7 @@ class Tokenizer:
     def _before(self, ids: Iterable[int], special: bool) -> list[str]:
         """Returns the preceding tokens that decoding needs as context."""
         tokens = self._tokens(ids, special)
-        return tail(tokens) if self._codec.piecewise else tokens
+        return tail(tokens) if self._backend.piecewise else tokens
 
     def _tokens(self, ids: Iterable[int] | Tensor, special: bool) -> list[str]:
         shown = (self._shown(int(id), special) for id in ids)
@@ -417,13 +417,13 @@ class Tokenizer:
             raise InputError(f"{id} is no token id; ids start at 0.")
         if not special and id in self.special_ids:
             return None
-        token: str | None = self._codec.vocabulary.id_to_token(id)
+        token: str | None = self._backend.vocabulary.id_to_token(id)
         return token
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
         """The ids that are not part of a text: those with a role and other added special tokens."""
-        added = self._codec.vocabulary.get_added_tokens_decoder()
+        added = self._backend.vocabulary.get_added_tokens_decoder()
         silent = re.compile(self._settings.values.get("silent_tokens", "(?!)"))
         return frozenset(
             id for id, token in added.items() if token.special or silent.fullmatch(token.content)
@@ -433,7 +433,7 @@ class Tokenizer:
     def _cleans(self) -> bool:
         # Cleaning is meant for WordPiece; BPE tokens carry their own spaces.
         wanted = self._settings.flag("clean_up_tokenization_spaces", False)
-        return wanted and not isinstance(self._codec.vocabulary.model, BPE)
+        return wanted and not isinstance(self._backend.vocabulary.model, BPE)
 
 
 def check_choice(name: str, value: str) -> None:

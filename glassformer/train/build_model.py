@@ -163,12 +163,12 @@ def check_vocabulary(model: Model) -> None:
     if tokenizer is None:
         return
     sides = {"encoder": tokenizer, "decoder": tokenizer.target}
-    for side, codec in sides.items():
+    for side, used in sides.items():
         stack = getattr(spec, side)
         has = 0 if stack is None else stack.embed.vocabulary  # 0 if the stack reads no token ids
-        if has and codec.size > has:
+        if has and used.size > has:
             raise ConfigError(
-                f"The tokenizer has {codec.size} tokens and the model's {side} {has}; use the "
+                f"The tokenizer has {used.size} tokens and the model's {side} {has}; use the "
                 "model's own tokenizer, or a model of that vocabulary."
             )
 

@@ -67,12 +67,12 @@ _attend_backward = torch.library.custom_op(
 
 @_attend.register_fake
 def _(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-    return cpu.room(q), q.new_empty(q.shape[:3])
+    return cpu.new_heads(q), q.new_empty(q.shape[:3])
 
 
 @_attend_backward.register_fake
 def _(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return cpu.room(q), cpu.room(k), cpu.room(v)
+    return cpu.new_heads(q), cpu.new_heads(k), cpu.new_heads(v)
 
 
 class _Attend(torch.autograd.Function):

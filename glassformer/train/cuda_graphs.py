@@ -24,12 +24,12 @@ PATIENCE = 8
 """Number of synchronizing passes after which recording is given up; the first may only warm up."""
 
 
-def recordable(net: Transformer) -> bool:
+def recordable(model: Transformer) -> bool:
     """Returns whether all random choices of a pass are made on the device.
 
     A layer that Python drops at random would be dropped in every replay.
     """
-    stacks = [stack for stack in (net.spec.encoder, net.spec.decoder) if stack is not None]
+    stacks = [stack for stack in (model.spec.encoder, model.spec.decoder) if stack is not None]
     return all(
         not stack.layer_dropout and not any(isinstance(b, RecurrentSpec) for b in stack.blocks)
         for stack in stacks

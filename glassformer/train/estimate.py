@@ -120,13 +120,13 @@ def estimate_run(loop: TrainingLoop, *, measure: bool = False) -> RunEstimate:
     )
 
 
-def body(net: Transformer) -> int:
+def body(model: Transformer) -> int:
     """Returns the number of parameters in the layers.
 
     Embeddings of tokens, positions and segments are left out (Kaplan et al., 2020, 2.1), and so are
     heads, which are the token embeddings again if they are tied.
     """
-    stacks = [stack for stack in (net.encoder, net.decoder) if stack is not None]
+    stacks = [stack for stack in (model.encoder, model.decoder) if stack is not None]
     within = {p for stack in stacks for p in stack.parameters()}
     return sum(p.numel() for p in within.difference(*(s.embed.parameters() for s in stacks)))
 

@@ -27,7 +27,7 @@ BYTES = {"gpu": 2**29, "cpu": 2**26}  # size of the logits at a time
 
 
 def token_loss(
-    net: nn.Module,
+    model: nn.Module,
     inputs: Mapping[str, Any],
     targets: Tensor,
     smoothing: float = 0.0,
@@ -44,7 +44,7 @@ def token_loss(
     the backward pass.
 
     Args:
-        net: The network.
+        model: The network.
         inputs: Its inputs.
         targets: Target ids, [batch, position].
         smoothing: Label smoothing.
@@ -52,27 +52,27 @@ def token_loss(
         at: Indices into the flattened batch at which logits are needed, one per target. Masked
             language models so avoid computing the vocabulary at all other positions.
     """
-    hidden = features(net, inputs, head).flatten(0, -2)
+    hidden = features(model, inputs, head).flatten(0, -2)
     if at is not None:
         hidden = hidden[at.flatten()]
-    return head_loss(head_of(net, head), hidden, targets.flatten(), smoothing)
+    return head_loss(head_of(model, head), hidden, targets.flatten(), smoothing)
 
 
-def features(net: nn.Module, inputs: Mapping[str, Any], head: str) -> Tensor:
+def features(model: nn.Module, inputs: Mapping[str, Any], head: str) -> Tensor:
     """Returns the input of the head's output layer, [batch, position, width]."""
-    found: Tensor = net(**inputs, heads=(head,), return_features=True).head_outputs[head]
+    found: Tensor = model(**inputs, heads=(head,), return_features=True).head_outputs[head]
     return found
 
 
-def head_output(net: nn.Module, inputs: Mapping[str, Any], head: str) -> Tensor:
+def head_output(model: nn.Module, inputs: Mapping[str, Any], head: str) -> Tensor:
     """Returns the output of a head."""
-    found: Tensor = net(**inputs, heads=(head,)).head_outputs[head]
+    found: Tensor = model(**inputs, heads=(head,)).head_outputs[head]
     return found
 
 
-def head_of(net: nn.Module, name: str) -> Head:
+def head_of(model: nn.Module, name: str) -> Head:
     """Returns a head of the network by name."""
-    heads = net.get_submodule("heads")
+    heads = model.get_submodule("heads")
     assert isinstance(heads, nn.ModuleDict)
     if name not in heads:
         raise UnsupportedError(

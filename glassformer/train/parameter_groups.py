@@ -26,12 +26,12 @@ class GroupSettings(Protocol):
     def gradual_unfreezing_steps(self) -> int: ...
 
 
-def layer_depths(net: Transformer) -> list[list[nn.Module]]:
+def layer_depths(model: Transformer) -> list[list[nn.Module]]:
     """Returns the modules of a network by depth: embeddings, encoder layers, decoder layers, heads.
 
     A layer that is run more than once counts as one.
     """
-    stacks = [stack for stack in (net.encoder, net.decoder) if stack is not None]
+    stacks = [stack for stack in (model.encoder, model.decoder) if stack is not None]
     found: list[list[nn.Module]] = [[stack.embed for stack in stacks]]
     for stack in stacks:
         layers = {index: [stack.blocks[index]] for index in stack.spec.order}
@@ -47,7 +47,7 @@ def layer_depths(net: Transformer) -> list[list[nn.Module]]:
             if hasattr(stack, end):
                 layers[stack.spec.order[-1]].append(getattr(stack, end))
         found.extend(layers.values())
-    return [*found, [net.heads]]
+    return [*found, [model.heads]]
 
 
 def depths(root: nn.Module) -> dict[str, int]:
@@ -57,15 +57,15 @@ def depths(root: nn.Module) -> dict[str, int]:
     shared by all layers) counts as the deepest; so do the objective's own weights. Networks with
     different numbers of layers are aligned at the top.
     """
-    nets = [layer_depths(module) for module in root.modules() if isinstance(module, Transformer)]
+    depths = [layer_depths(module) for module in root.modules() if isinstance(module, Transformer)]
     below: dict[nn.Parameter, int] = {}  # distance from the top
-    for net in nets:
-        for distance, modules in enumerate(reversed(net)):
+    for layers in depths:
+        for distance, modules in enumerate(reversed(layers)):
             for module in modules:
                 for parameter in module.parameters():
                     below.setdefault(parameter, distance)
                     below[parameter] = min(below[parameter], distance)
-    top = max(map(len, nets), default=1) - 1
+    top = max(map(len, depths), default=1) - 1
     return {name: top - below.get(parameter, 0) for name, parameter in root.named_parameters()}
 
 
@@ -151,9 +151,9 @@ def row_blocks(module: nn.Module) -> dict[nn.Parameter, tuple[int, ...]]:
 def body_matrices(module: nn.Module) -> dict[nn.Parameter, tuple[int, ...]]:
     """Returns the matrices inside the layers of a network, without embeddings and heads."""
     found: dict[nn.Parameter, tuple[int, ...]] = {}
-    for net in module.modules():
-        if isinstance(net, Transformer):
-            for stack in (net.encoder, net.decoder):
+    for model in module.modules():
+        if isinstance(model, Transformer):
+            for stack in (model.encoder, model.decoder):
                 if stack is not None:
                     joined = row_blocks(stack.blocks).items()
                     found |= {weight: parts for weight, parts in joined if weight.ndim == 2}

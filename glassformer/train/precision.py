@@ -31,7 +31,7 @@ class Precision:
         self._dtype = DTYPES.get(name)
         self._scaler = torch.amp.GradScaler(device.type, enabled=name == "float16")
 
-    def narrow(self, net: nn.Module) -> None:
+    def narrow(self, model: nn.Module) -> None:
         """Keeps the residual stream in bfloat16 if that is the precision.
 
         Megatron and FSDP's mixed precision do the same; autocast would leave the outputs of
@@ -44,7 +44,7 @@ class Precision:
         def narrowed(module: nn.Module, inputs: Any, out: Tensor) -> Tensor:
             return out.to(torch.bfloat16) if torch.is_autocast_enabled(self._device) else out
 
-        for module in net.modules():
+        for module in model.modules():
             if isinstance(module, STREAM):
                 module.register_forward_hook(narrowed)
 

@@ -33,11 +33,11 @@ class TrainingModule(nn.Module):
     An AdaLoRA adapter, whose ranks are allocated during training, adds its own part to the loss.
     """
 
-    def __init__(self, net: Transformer, objective: Objective) -> None:
+    def __init__(self, model: Transformer, objective: Objective) -> None:
         super().__init__()
-        self.net = net
+        self.net = model
         self.objective = objective
-        adapter = adapters.active(net)
+        adapter = adapters.active(model)
         settings = None if adapter is None else adapter.settings
         self.orthogonality = (
             settings.orth_reg_weight if isinstance(settings, adapters.AdaLoRA) else 0.0

@@ -111,15 +111,15 @@ def split_layers(root: nn.Module, mesh: DeviceMesh) -> ShardPlan:
         The row order of the sharded weights.
     """
     tensor = mesh["tensor"]
-    nets = [net for net in root.modules() if isinstance(net, Transformer)]
-    blocks = [block for net in nets for block in net.modules() if isinstance(block, Block)]
-    for net in nets:
-        if adapters.active(net) is not None:
+    models = [model for model in root.modules() if isinstance(model, Transformer)]
+    blocks = [block for model in models for block in model.modules() if isinstance(block, Block)]
+    for model in models:
+        if adapters.active(model) is not None:
             raise UnsupportedError(
                 "Adapters do not go with scale.tensor_parallel_size; leave one of them out.",
                 field="scale.tensor_parallel_size",
             )
-        check_shares(net.spec, tensor.size())
+        check_shares(model.spec, tensor.size())
     orders: dict[str, Tensor] = {}
     names = {module: name for name, module in root.named_modules()}
     for block in blocks:
@@ -137,8 +137,8 @@ def split_layers(root: nn.Module, mesh: DeviceMesh) -> ShardPlan:
                     orders[f"{names[layer]}.{leaf}"] = row_order(parts, tensor.size())
         parallelize_module(block, tensor, plan)
     _replicate(root, tensor)
-    for net in nets:
-        for position in (p for stack in net.children() for p in getattr(stack, "positions", ())):
+    for model in models:
+        for position in (p for stack in model.children() for p in getattr(stack, "positions", ())):
             position.register_forward_hook(_own_heads(tensor))
             _sum_gradients(position, tensor)
     for block in blocks:
@@ -146,7 +146,7 @@ def split_layers(root: nn.Module, mesh: DeviceMesh) -> ShardPlan:
             if path.endswith(("q_norm", "k_norm")):
                 _sum_gradients(module, tensor)
     layers = [*blocks, *(part for block in blocks for part in parts_of(block))]
-    for unit in (*layers, *nets, root):
+    for unit in (*layers, *models, root):
         unit.forward = _Local(unit, layers)
     flat = init_device_mesh(mesh.device_type, (mesh.size(),), mesh_dim_names=("all",))
     return ShardPlan(mesh, flat, orders)

@@ -54,7 +54,7 @@ def has_settled(metric: str, before: Sequence[float], now: float, after: int) ->
     are more than `after` evaluations old.
 
     Args:
-        figure: Name of the metric.
+        metric: Name of the metric.
         before: Metric values of all earlier evaluations.
         now: Metric value of the current evaluation.
         after: Number of recent evaluations to ignore.

@@ -43,11 +43,11 @@ class Uniform(Protocol):
 
 
 @torch.no_grad()
-def initial_value(net: Transformer, name: str, seed: int) -> Tensor:
+def initial_value(model: Transformer, name: str, seed: int) -> Tensor:
     """Computes the initial value of one tensor.
 
     Args:
-        net: The model, which may be on any device, including meta.
+        model: The model, which may be on any device, including meta.
         name: The tensor's name in the model's state dict.
         seed: Together with `name`, determines the random values.
 
@@ -55,7 +55,7 @@ def initial_value(net: Transformer, name: str, seed: int) -> Tensor:
         The initial values on the CPU; random ones are float32.
     """
     owner, _, leaf = name.rpartition(".")
-    module = net.get_submodule(owner)
+    module = model.get_submodule(owner)
     tensor: Tensor = getattr(module, leaf)
     if isinstance(module, PositionTable) and module.spec.layout != "learned":
         return sinusoids(module.spec, *tensor.shape)
@@ -63,10 +63,10 @@ def initial_value(net: Transformer, name: str, seed: int) -> Tensor:
     values = torch.empty(tensor.shape)
     if isinstance(module, Uniform):
         return values.uniform_(-module.first_reach, module.first_reach, generator=generator)
-    deviation = _deviation(net, owner, module, leaf)
+    deviation = _deviation(model, owner, module, leaf)
     if deviation is None:
         return torch.full(tensor.shape, _constant(module, leaf), dtype=tensor.dtype)
-    kind = net.spec.init.kind
+    kind = model.spec.init.kind
     drawn = kind == "uniform" or (kind == "xavier" and isinstance(module, Linear | nn.Conv1d))
     if drawn:
         reach = deviation * math.sqrt(3)
@@ -80,9 +80,9 @@ def _constant(module: nn.Module, leaf: str) -> float:
     return 0.0 if isinstance(module, RMSNorm) and module.unit_offset else 1.0
 
 
-def _deviation(net: Transformer, owner: str, module: nn.Module, leaf: str) -> float | None:
+def _deviation(model: Transformer, owner: str, module: nn.Module, leaf: str) -> float | None:
     """Returns the standard deviation to draw with, or None if the initial value is constant."""
-    rule = net.spec.init
+    rule = model.spec.init
     if isinstance(module, Linear | nn.Conv1d) and leaf == "weight":
         rows, columns = module.weight.flatten(1).shape
         rows *= module.weight[0, 0].numel()  # a convolution's kernel
@@ -93,7 +93,7 @@ def _deviation(net: Transformer, owner: str, module: nn.Module, leaf: str) -> fl
             "xavier": rule.std * math.sqrt(2 / (columns + rows / parts)),
             "uniform": rule.std / math.sqrt(3),
         }
-        layers = len(net.spec.last_stack.order)
+        layers = len(model.spec.last_stack.order)
         writes = rule.shrink_residual and owner.endswith((".attention.out", ".ffn.down"))
         return by_kind[rule.kind] / (math.sqrt(2 * layers) if writes else 1.0)
     if isinstance(module, EmbeddingTable | PositionTable):

@@ -148,13 +148,13 @@ def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
 
 def make_report(files: TensorFiles, config: Mapping[str, Any], architecture: str) -> LoadReport:
     """Creates a report with the files and the config keys, but no tensors yet."""
-    reading = read(config, architecture)
+    parsed = read(config, architecture)
     return LoadReport(
         files=tuple(path.name for path in files.paths),
         renamed=files.renamed,
         dropped=dict.fromkeys(files.others, "is not a tensor"),
-        unread=dict(reading.unread),
-        notes=remarks_on(config, reading),
+        unread=dict(parsed.unread),
+        notes=remarks_on(config, parsed),
     )
 
 
@@ -168,9 +168,9 @@ def load_quantized(
             "Quantized weights are loaded as they were saved; load the model's full weights for "
             "another class, dtype or head."
         )
-    net = build_transformer(read(config, architecture).spec)
-    quantize(net, config["quantization"])
-    state, names = net.state_dict(), [name for name, *_ in tied_names(net)]
+    model = build_transformer(read(config, architecture).spec)
+    quantize(model, config["quantization"])
+    state, names = model.state_dict(), [name for name, *_ in tied_names(model)]
     odd = [n for n in names if n not in files or files.shape(n) != tuple(state[n].shape)]
     extra = [name for name in files if name not in names]
     if odd or extra:
@@ -183,13 +183,13 @@ def load_quantized(
     report = make_report(files, config, architecture)
     for name in names:
         tensor = files.read(name, mapped=True).to(request.device)
-        assign_tensor(net, name, tensor)
+        assign_tensor(model, name, tensor)
         report.read[name] = (name,)
         report.bytes += tensor.nbytes
-    tie_weights(net)
+    tie_weights(model)
     report.dtypes = (config["quantization"],)
     report.seconds = time.perf_counter() - begin
-    return LoadResult(net, architecture, report)
+    return LoadResult(model, architecture, report)
 
 
 def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOptions) -> None:
@@ -233,9 +233,9 @@ def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOp
             unexpected=extra,
         )
     ways = {"init_missing": _prefixes(list(lacking)), "ignore_unexpected": _prefixes(extra)}
-    asks = ", ".join(f"{key}={names!r}" for key, names in ways.items() if names)
+    options = ", ".join(f"{key}={names!r}" for key, names in ways.items() if names)
     raise LoadError(
-        f"{text}; if that is intended, load it with {asks}.",
+        f"{text}; if that is intended, load it with {options}.",
         missing=tuple(lacking),
         unexpected=extra,
     )
@@ -291,23 +291,23 @@ def fill(plan: LoadPlan, request: LoadOptions, report: LoadReport) -> None:
     report.dtypes = tuple(sorted(dtypes))
 
 
-def assign_tensor(net: Transformer, name: str, tensor: Tensor) -> None:
+def assign_tensor(model: Transformer, name: str, tensor: Tensor) -> None:
     """Replaces the storage of the parameter or buffer `name`."""
     owner, _, leaf = name.rpartition(".")
-    module = net.get_submodule(owner)
+    module = model.get_submodule(owner)
     if leaf in module._parameters:
         module._parameters[leaf] = nn.Parameter(tensor, requires_grad=tensor.is_floating_point())
     else:
         module._buffers[leaf] = tensor
 
 
-def tie_weights(net: Transformer) -> None:
-    """Makes tied parameters the same object, as `net.spec.tied_weights` lists them."""
-    for kept, follower in net.spec.tied_weights:
+def tie_weights(model: Transformer) -> None:
+    """Makes tied parameters the same object, as `model.spec.tied_weights` lists them."""
+    for kept, follower in model.spec.tied_weights:
         owner, _, leaf = follower.rpartition(".")
-        module = net.get_submodule(owner)
+        module = model.get_submodule(owner)
         if not isinstance(module, QuantizedLinear):  # a quantized layer keeps its own codes
-            module._parameters[leaf] = net.get_parameter(kept)
+            module._parameters[leaf] = model.get_parameter(kept)
 
 
 def _listed(names: list[str]) -> str:

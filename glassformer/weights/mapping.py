@@ -74,9 +74,9 @@ def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFi
     """
     family = find_family(config)
     spec = spec_from_config(config, architecture)
-    net = build_transformer(spec)
-    files, base = find_base(family, architecture, net, files)
-    plan = _plan(net, config, family, files, base)
+    model = build_transformer(spec)
+    files, base = find_base(family, architecture, model, files)
+    plan = _plan(model, config, family, files, base)
     loose = {
         follower
         for source in plan.sources
@@ -93,14 +93,14 @@ def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFi
 
 
 def _plan(
-    net: Transformer, config: Mapping[str, Any], family: Family, files: TensorFiles, base: str
+    model: Transformer, config: Mapping[str, Any], family: Family, files: TensorFiles, base: str
 ) -> LoadPlan:
-    sources = list(find_sources(net, family.weight_rules(net.spec), files, base))
-    return LoadPlan(net, config, family, files, base, sources)
+    sources = list(find_sources(model, family.weight_rules(model.spec), files, base))
+    return LoadPlan(model, config, family, files, base, sources)
 
 
 def find_base(
-    family: Family, architecture: str, net: Transformer, files: TensorFiles
+    family: Family, architecture: str, model: Transformer, files: TensorFiles
 ) -> tuple[TensorFiles, str]:
     """Finds the prefix of the model body's tensor names.
 
@@ -111,11 +111,11 @@ def find_base(
         The files, without the wrapper's prefix, and the prefix of the body.
     """
     own = family.CLASSES[architecture]
-    first = next(iter(net.state_dict()))  # a tensor of the embedding
+    first = next(iter(model.state_dict()))  # a tensor of the embedding
     places = [
         (base, their)
         for base in dict.fromkeys((own, *family.CLASSES.values(), ""))
-        for found in [matched(family.weight_rules(net.spec), first, base)]
+        for found in [matched(family.weight_rules(model.spec), first, base)]
         for their in (*found.theirs, *found.also)
     ]
     for base, their in places:
@@ -129,10 +129,10 @@ def find_base(
 
 
 def find_sources(
-    net: Transformer, rules: Sequence[WeightRule], files: TensorFiles, base: str
+    model: Transformer, rules: Sequence[WeightRule], files: TensorFiles, base: str
 ) -> Iterator[TensorSource]:
     """Yields the source of each tensor of the model; tied tensors count as one."""
-    for names in tied_names(net):
+    for names in tied_names(model):
         matches = [matched(rules, name, base) for name in names]
         places = [
             option
@@ -156,20 +156,20 @@ def matched(rules: Sequence[WeightRule], name: str, base: str) -> WeightMatch:
 ADDED = {"adapters", "wrapper"}  # submodules with adapter tensors, not the model's own
 
 
-def tied_names(net: Transformer) -> list[list[str]]:
+def tied_names(model: Transformer) -> list[list[str]]:
     """Returns the names of each distinct tensor; the name that a tie keeps comes first."""
-    kept = {name for name, _ in net.spec.tied_weights}
+    kept = {name for name, _ in model.spec.tied_weights}
     groups: dict[int, list[str]] = {}
-    for name, tensor in net.state_dict(keep_vars=True).items():
+    for name, tensor in model.state_dict(keep_vars=True).items():
         if ADDED.isdisjoint(name.split(".")):
             groups.setdefault(id(tensor), []).append(name)
     return [sorted(names, key=lambda name: name not in kept) for names in groups.values()]
 
 
-def parts_of(net: Transformer, name: str) -> tuple[int, ...]:
+def parts_of(model: Transformer, name: str) -> tuple[int, ...]:
     """Returns the heights of the row blocks of a joined tensor; empty for other tensors."""
     owner, _, leaf = name.rpartition(".")
-    module = net.get_submodule(owner)
+    module = model.get_submodule(owner)
     if not isinstance(module, Linear):
         return ()
     kept = module.biased if leaf == "bias" else (True,) * len(module.parts)

@@ -121,39 +121,41 @@ def quantize_int4(weight: Tensor) -> dict[str, Tensor]:
     return {"codes": pairs[..., 0] | pairs[..., 1] << 4, "scale": scale, "zero": zero}
 
 
-def is_quantized(net: nn.Module) -> bool:
-    return any(isinstance(module, QuantizedLinear) for module in net.modules())
+def is_quantized(model: nn.Module) -> bool:
+    return any(isinstance(module, QuantizedLinear) for module in model.modules())
 
 
-def quantize(net: nn.Module, kind: str) -> None:
+def quantize(model: nn.Module, kind: str) -> None:
     """Replaces the linear layers of a model by quantized ones, in place.
 
     Embeddings and norms stay as they are. A head that was tied to an embedding gets its own codes.
 
     Args:
-        net: The model.
+        model: The model.
         kind: "int8" or "int4". Layers whose input size does not fit "int4" groups become "int8".
     """
     if kind not in KINDS:
         raise ConfigError(f"There is no quantization {kind!r}; choose of {', '.join(KINDS)}.")
-    if is_quantized(net):
+    if is_quantized(model):
         raise UnsupportedError("The model is quantized already; load it anew for another kind.")
-    if any(isinstance(m, Linear) and hasattr(m, "adapters") for m in net.modules()):
+    if any(isinstance(m, Linear) and hasattr(m, "adapters") for m in model.modules()):
         raise UnsupportedError("The model has an adapter; merge or remove it, or quantize first.")
     made: dict[nn.Module, QuantizedLinear] = {}
-    for module in list(net.modules()):
+    for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, Linear):
                 made[child] = made.get(child) or QuantizedLinear(child, kind)
                 module._modules[name] = made[child]
 
 
-def count_parameters(net: Transformer) -> int:
+def count_parameters(model: Transformer) -> int:
     """Counts the parameters, including the weights that quantized codes represent.
 
     Tied parameters count once, fixed tables not at all.
     """
-    tied = {net.get_submodule(follower.rpartition(".")[0]) for _, follower in net.spec.tied_weights}
-    coded = (m for m in net.modules() if isinstance(m, QuantizedLinear) and m not in tied)
-    plain = sum(parameter.numel() for parameter in net.parameters())
+    tied = {
+        model.get_submodule(follower.rpartition(".")[0]) for _, follower in model.spec.tied_weights
+    }
+    coded = (m for m in model.modules() if isinstance(m, QuantizedLinear) and m not in tied)
+    plain = sum(parameter.numel() for parameter in model.parameters())
     return plain + sum(layer.in_features * layer.out_features for layer in coded)

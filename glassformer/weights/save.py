@@ -28,7 +28,7 @@ SHARD = re.compile(r".+-\d+-of-\d+\.safetensors")
 
 def save_transformer(
     folder: Path,
-    net: Transformer,
+    model: Transformer,
     family: Family,
     config: Mapping[str, Any],
     architecture: str,
@@ -39,14 +39,14 @@ def save_transformer(
 
     Args:
         folder: The folder to write to.
-        net: The model.
+        model: The model.
         family: The model's family, which defines the published tensor names.
         config: The contents of config.json.
         architecture: The published class name.
         shard_bytes: The maximum size of a weight file; larger models are split into shards.
         dtype: Converts floating-point tensors to this dtype; None keeps theirs.
     """
-    shards = split(in_dtype(published(net, family, architecture), dtype), shard_bytes)
+    shards = split(in_dtype(published(model, family, architecture), dtype), shard_bytes)
     total = sum(tensor.nbytes for shard in shards for tensor in shard.values())
     where: dict[str, str] = {}
     for number, shard in enumerate(shards, 1):
@@ -62,19 +62,19 @@ def save_transformer(
     write_json(folder / CONFIG, config)
 
 
-def published(net: Transformer, family: Family, architecture: str) -> dict[str, Tensor]:
+def published(model: Transformer, family: Family, architecture: str) -> dict[str, Tensor]:
     """Returns the tensors with their published names and layouts, as views where possible.
 
     The tensors of a quantized model keep Glassformer's own names.
     """
-    state = net.state_dict()
-    if is_quantized(net):  # no published layout has quantized tensors
-        return {name: state[name] for name, *_ in tied_names(net)}
-    rules, base = family.weight_rules(net.spec), family.CLASSES[architecture]
+    state = model.state_dict()
+    if is_quantized(model):  # no published layout has quantized tensors
+        return {name: state[name] for name, *_ in tied_names(model)}
+    rules, base = family.weight_rules(model.spec), family.CLASSES[architecture]
     tensors: dict[str, Tensor] = {}
-    for name, *_ in tied_names(net):
+    for name, *_ in tied_names(model):
         found = matched(rules, name, base)
-        written = found.rule.op.write(state[name], parts_of(net, name))
+        written = found.rule.op.write(state[name], parts_of(model, name))
         tensors |= dict(zip(found.theirs, written, strict=True))
     return tensors
 
@@ -111,9 +111,9 @@ def old_weights(folder: Path) -> set[str]:
     return {*WEIGHT_KEYS} | {n for n in shards if is_plain(n) and SHARD.fullmatch(n)}
 
 
-def dtype_of(net: Transformer, stored: torch.dtype | None = None) -> str:
+def dtype_of(model: Transformer, stored: torch.dtype | None = None) -> str:
     """Returns the name of `stored`, or of the widest floating-point dtype of the parameters."""
     if stored is not None:
         return str(stored).removeprefix("torch.")
-    floating = {p.dtype for p in net.parameters() if p.is_floating_point()}
-    return dtype_of(net, max(floating, key=lambda d: torch.finfo(d).bits))
+    floating = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    return dtype_of(model, max(floating, key=lambda d: torch.finfo(d).bits))

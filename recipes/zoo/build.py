@@ -111,10 +111,10 @@ def judge(facts: Facts, target: Path, device: str, again: bool) -> None:
             continue
         found = judged(trial, target, device)
         if found is not None:
-            kept = {key: found[key] for key in ("task", "records", "figures")}
+            kept = {**{key: found[key] for key in ("task", "records")}, "figures": found["metrics"]}
             trials[trial.title] = {**kept, "intervals": "Wilson, BCa"}
             write_json(target / "figures.json", known)
-            print(trial.title, {name: one["value"] for name, one in found["figures"].items()})
+            print(trial.title, {name: one["value"] for name, one in found["metrics"].items()})
 
 
 def judged(trial: Trial, target: Path, device: str) -> dict[str, Any] | None:

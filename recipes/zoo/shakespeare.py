@@ -48,9 +48,9 @@ def main(text_path: Path, out: Path) -> None:
         "valid": torch.tensor(tokenizer.encode(text[edge:]).ids),
     }
     model = gf.create("gpt2", seed=SEED, tokenizer=tokenizer, **SETTINGS)
-    net = model.to(device).train()
-    decay = [p for p in net.parameters() if p.ndim == 2]
-    plain = [p for p in net.parameters() if p.ndim != 2]
+    model.to(device).train()
+    decay = [p for p in model.parameters() if p.ndim == 2]
+    plain = [p for p in model.parameters() if p.ndim != 2]
     groups = [{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.99))
     draw = torch.Generator().manual_seed(SEED)
@@ -61,23 +61,23 @@ def main(text_path: Path, out: Path) -> None:
         cool = 0.5 * (1 + math.cos(math.pi * step / STEPS))
         for group in optimizer.param_groups:
             group["lr"] = RATE * warm * max(cool, 0.05)
-        loss = loss_of(net, window(ids["train"], BATCH, draw).to(device))
+        loss = loss_of(model, window(ids["train"], BATCH, draw).to(device))
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         if (step + 1) % 200 == 0:
-            valid = validation(net, ids["valid"].to(device))
+            valid = validation(model, ids["valid"].to(device))
             per_character = valid * len(ids["valid"]) / (len(text) - edge)
             history.append({"step": step + 1, "train": loss.item(), "valid": valid})
             print(f"{step + 1:5} {loss.item():.3f}, valid {valid:.3f}, {per_character:.3f} a char")
             if valid < best:
                 best = valid
-                net.cpu().eval()
+                model.cpu().eval()
                 model.save(out)
                 card = {**history[-1], "valid per character": per_character}
                 (out / "training.json").write_text(json.dumps(card, indent=2) + "\n")
-                net.to(device).train()
+                model.to(device).train()
 
 
 def window(ids: Tensor, rows: int, draw: torch.Generator) -> Tensor:
@@ -85,18 +85,18 @@ def window(ids: Tensor, rows: int, draw: torch.Generator) -> Tensor:
     return ids[starts + torch.arange(257)]
 
 
-def loss_of(net: torch.nn.Module, rows: Tensor) -> Tensor:
-    logits = net(rows[:, :-1]).logits
+def loss_of(model: torch.nn.Module, rows: Tensor) -> Tensor:
+    logits = model(rows[:, :-1]).logits
     return F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
 
 
 @torch.no_grad()
-def validation(net: torch.nn.Module, ids: Tensor) -> float:
-    net.eval()
+def validation(model: torch.nn.Module, ids: Tensor) -> float:
+    model.eval()
     rows = ids[: (len(ids) - 1) // 256 * 256 + 1]
     windows = rows.unfold(0, 257, 256)
-    loss = loss_of(net, windows).item()
-    net.train()
+    loss = loss_of(model, windows).item()
+    model.train()
     return loss
 
 

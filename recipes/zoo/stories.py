@@ -51,15 +51,15 @@ Ids = NDArray[np.uint16]
 
 
 @torch.inference_mode()
-def written(net: Transformer, start: Tensor, length: int, draw: torch.Generator) -> Tensor:
+def written(model: Transformer, start: Tensor, length: int, draw: torch.Generator) -> Tensor:
     """Rows of [row, token] written on to that length, at temperature 1. Chances are float32
-    whatever the net computes in: they are what is learned."""
+    whatever the model computes in: they are what is learned."""
     tokens = torch.empty(len(start), length, dtype=torch.long, device=start.device)
     tokens[:, : start.shape[1]] = start
     cache, new = Cache(), start
-    table = net.heads["lm"].out.weight.float()
+    table = model.heads["lm"].out.weight.float()
     for place in range(start.shape[1], length):
-        states = net(
+        states = model(
             new, past_key_values=cache, logits_to_keep=1, return_features=True
         ).head_outputs["lm"][:, -1]
         chances = (states.float() @ table.T).softmax(-1)
@@ -69,16 +69,16 @@ def written(net: Transformer, start: Tensor, length: int, draw: torch.Generator)
     return tokens
 
 
-def windows(net: Transformer, lanes: int, seed: int) -> Iterator[Tensor]:
+def windows(model: Transformer, lanes: int, seed: int) -> Iterator[Tensor]:
     """What so many lanes write, [lane, token], a window at a time and without end: one story after
     another, each token with all that the window has before it."""
-    device = next(net.parameters()).device
+    device = next(model.parameters()).device
     draw = torch.Generator(device).manual_seed(seed)
     rows = torch.full((lanes, 1), START, device=device)
-    rows = written(net, rows, CONTEXT, draw)
+    rows = written(model, rows, CONTEXT, draw)
     yield rows
     while True:
-        rows = written(net, rows[:, -OVERLAP:], CONTEXT, draw)
+        rows = written(model, rows[:, -OVERLAP:], CONTEXT, draw)
         yield rows[:, OVERLAP:]
 
 
@@ -148,12 +148,12 @@ def sample(folder: Path, tokens: int, seconds: float, lanes: int, seed: int, dev
 
 
 @torch.inference_mode()
-def expected(net: Transformer, rows: Tensor, at_once: int = 16) -> Tensor:
+def expected(model: Transformer, rows: Tensor, at_once: int = 16) -> Tensor:
     """How often each piece is expected in these rows, [piece]: by the chance that it had
     everywhere, which tells of rare ones what counting could not."""
-    total = torch.zeros(net.spec.last_stack.embed.vocabulary, dtype=torch.float64)
+    total = torch.zeros(model.spec.last_stack.embed.vocabulary, dtype=torch.float64)
     for part in rows.split(at_once):
-        logits = net(part).logits
+        logits = model(part).logits
         assert logits is not None
         total += logits.float().softmax(-1).sum((0, 1)).double().cpu()
     return total
@@ -232,10 +232,10 @@ def cut(teacher: Model, folder: Path, worth: Tensor, size: int = PIECES) -> None
 
 def cut_by_samples(source: str, folder: Path, rows: int, size: int, seed: int, device: str) -> None:
     teacher = gf.load(source, device)
-    net = teacher.eval()
-    written_rows = next(windows(net, rows, seed))
-    worth = expected(net, written_rows)
-    net.to(torch.bfloat16)  # half the bytes, and what a GPU computes in
+    model = teacher.eval()
+    written_rows = next(windows(model, rows, seed))
+    worth = expected(model, written_rows)
+    model.to(torch.bfloat16)  # half the bytes, and what a GPU computes in
     cut(teacher, folder / "teacher", worth, size)
     kept = Tokenizer.load(folder / "teacher").vocabulary
     assert teacher.tokenizer is not None

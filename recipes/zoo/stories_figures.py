@@ -22,12 +22,12 @@ def foreseen(models: Mapping[str, Model], texts: Sequence[str]) -> Figures:
     records = [{"text": text} for text in texts]
     found: Figures = {"stories": len(texts)}
     for name, model in models.items():
-        figures = gf.evaluate(model, records, "perplexity", n_resamples=0).figures
-        perplexity = figures["perplexity"].value
+        metrics = gf.evaluate(model, records, "perplexity", n_resamples=0).metrics
+        perplexity = metrics["perplexity"].value
         found[name] = {
             "perplexity": perplexity,
             "nats": math.log(perplexity),
-            "bits_per_byte": figures["bits_per_byte"].value,
+            "bits_per_byte": metrics["bits_per_byte"].value,
         }
     return found
 

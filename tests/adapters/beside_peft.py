@@ -148,5 +148,5 @@ def far(a: Tensor, b: Tensor) -> float:
     return float((a - b).abs().max())
 
 
-def trained(net: nn.Module) -> list[str]:
-    return [name for name, parameter in net.named_parameters() if parameter.requires_grad]
+def trained(model: nn.Module) -> list[str]:
+    return [name for name, parameter in model.named_parameters() if parameter.requires_grad]

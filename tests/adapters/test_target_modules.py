@@ -1,4 +1,4 @@
-"""Published linear layers are found in our net by the families' rules, for every family."""
+"""Published linear layers are found in our model by the families' rules, for every family."""
 
 from __future__ import annotations
 

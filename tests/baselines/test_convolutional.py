@@ -15,7 +15,9 @@ from glassformer.core import Cache
 
 def net_of(*layers: spec.ConvolutionalSpec):
     stack = spec.StackSpec(width=12, embed=spec.TokenEmbeddingSpec(vocabulary=50), blocks=layers)
-    return tiny.net(spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.InitSpec(std=0.2)))
+    return tiny.transformer(
+        spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.InitSpec(std=0.2))
+    )
 
 
 CAUSAL = (
@@ -28,36 +30,38 @@ CENTERED = (spec.ConvolutionalSpec(kernel=3), spec.ConvolutionalSpec(kernel=4, d
 
 def test_a_gated_layer_is_the_sum_with_the_gated_convolution():
     layer = spec.ConvolutionalSpec(kernel=3, gated=True, activation="sigmoid", scale=0.7)
-    net = net_of(layer)
-    x = net.decoder.embed.token(tiny.tokens(2, 6))
-    conv = net.decoder.blocks[0].over_tokens
+    model = net_of(layer)
+    x = model.decoder.embed.token(tiny.tokens(2, 6))
+    conv = model.decoder.blocks[0].over_tokens
     gate, values = F.conv1d(x.transpose(1, 2), conv.weight, conv.bias, padding=1).chunk(2, 1)
     expected = (x + (gate.sigmoid() * values).transpose(1, 2)) * 0.7
-    assert torch.allclose(net(tiny.tokens(2, 6)).last_hidden_state, expected, atol=1e-6)
+    assert torch.allclose(model(tiny.tokens(2, 6)).last_hidden_state, expected, atol=1e-6)
 
 
 def test_a_causal_one_sees_nothing_to_come():
-    net, tokens = net_of(*CAUSAL), tiny.tokens(1, 8)
+    model, tokens = net_of(*CAUSAL), tiny.tokens(1, 8)
     other = tokens.clone()
     other[0, 5] = (other[0, 5] + 1) % 50
     with torch.no_grad():
-        change = (net(tokens).last_hidden_state - net(other).last_hidden_state).abs().amax(-1)[0]
+        change = (
+            (model(tokens).last_hidden_state - model(other).last_hidden_state).abs().amax(-1)[0]
+        )
     assert torch.all(change[:5] == 0) and torch.all(change[5:] > 0)
 
 
 @pytest.mark.parametrize("layers", [CAUSAL, CENTERED], ids=["causal", "centered"])
 def test_padding_is_not_read(layers):
-    net, tokens = net_of(*layers), tiny.tokens(4, 6)
+    model, tokens = net_of(*layers), tiny.tokens(4, 6)
     with torch.no_grad():
-        together = net(tokens, attention_mask=tiny.SCATTERED).last_hidden_state
+        together = model(tokens, attention_mask=tiny.SCATTERED).last_hidden_state
         for row, real in enumerate(tiny.SCATTERED):
-            alone = net(tokens[row : row + 1, real]).last_hidden_state[0]
+            alone = model(tokens[row : row + 1, real]).last_hidden_state[0]
             assert torch.allclose(together[row, real], alone, atol=1e-6)
 
 
 @pytest.mark.parametrize("edges", [(0, 6), (0, 2, 6), (0, 1, 2, 3, 4, 5, 6)], ids=str)
 def test_the_cache_holds_the_newest_real_tokens(edges):
-    net, tokens, more, cache = (
+    model, tokens, more, cache = (
         net_of(*CAUSAL),
         tiny.tokens(4, 6),
         tiny.tokens(4, 2, seed=1),
@@ -65,15 +69,17 @@ def test_the_cache_holds_the_newest_real_tokens(edges):
     )
     with torch.no_grad():
         for start, stop in pairwise(edges):
-            net(
+            model(
                 tokens[:, start:stop],
                 attention_mask=tiny.SCATTERED[:, start:stop],
                 past_key_values=cache,
             )
-        steps = net(more, past_key_values=cache).last_hidden_state
+        steps = model(more, past_key_values=cache).last_hidden_state
         for row, real in enumerate(tiny.SCATTERED):
             text = torch.cat((tokens[row, real], more[row]))
-            assert torch.allclose(steps[row], net(text[None]).last_hidden_state[0, -2:], atol=1e-6)
+            assert torch.allclose(
+                steps[row], model(text[None]).last_hidden_state[0, -2:], atol=1e-6
+            )
 
 
 def test_what_reads_both_sides_cannot_go_on():

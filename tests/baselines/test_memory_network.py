@@ -21,19 +21,21 @@ def net_of(hops: int = 2, project: bool = False, length: int = 5):
         blocks=(spec.MemoryHopSpec(memory=sentence, project=project),) * hops,
     )
     head = spec.HeadSpec(name="answer", pooling="first", num_outputs=50)
-    return tiny.net(spec.ModelSpec(encoder=stack, heads=(head,), init=spec.InitSpec(std=0.3)))
+    return tiny.transformer(
+        spec.ModelSpec(encoder=stack, heads=(head,), init=spec.InitSpec(std=0.3))
+    )
 
 
 @pytest.mark.parametrize("eager", [False, True])
 def test_two_hops_by_the_papers_formulas(eager):
-    net, question, story = net_of(), tiny.tokens(1, 4), tiny.tokens(1, 3, 6, seed=1)
+    model, question, story = net_of(), tiny.tokens(1, 4), tiny.tokens(1, 3, 6, seed=1)
     seen = ActivationCapture("*")
     with torch.no_grad():
-        out = net(
+        out = model(
             question, memory_tokens=story, tap=seen, attn_implementation="eager" if eager else None
         )
-        u = net.encoder.embed.token.weight[question[0]].sum(0)
-        for depth, hop in enumerate(net.encoder.blocks):
+        u = model.encoder.embed.token.weight[question[0]].sum(0)
+        for depth, hop in enumerate(model.encoder.blocks):
             ages = torch.tensor([2, 1, 0])
             keys, values = (
                 side.token.weight[story[0]].sum(1) + side.position.weight[ages]
@@ -44,20 +46,20 @@ def test_two_hops_by_the_papers_formulas(eager):
             u = u + p @ values
             assert torch.allclose(seen[f"encoder.blocks.{depth}.resid_post"][0, 0], u, atol=1e-6)
     assert out.last_hidden_state.shape == (1, 1, 8) and out.logits.shape == (1, 50)
-    assert torch.allclose(out.logits[0], net.heads["answer"].out(u), atol=1e-5)
+    assert torch.allclose(out.logits[0], model.heads["answer"].out(u), atol=1e-5)
 
 
 def test_an_answer_can_be_steered_by_its_pattern():
-    net, question, story = net_of(1), tiny.tokens(1, 4), tiny.tokens(1, 3, 6, seed=1)
+    model, question, story = net_of(1), tiny.tokens(1, 4), tiny.tokens(1, 3, 6, seed=1)
 
     def second(at, value):
         return torch.tensor([[[[0.0, 1.0, 0.0]]]]) if at.endswith("pattern") else value
 
     seen = ActivationCapture("*.v")
     with torch.no_grad():
-        plain = net(question, memory_tokens=story, tap=seen).last_hidden_state[0, 0]
-        steered = net(question, memory_tokens=story, tap=second).last_hidden_state[0, 0]
-        start = net.encoder.embed.token.weight[question[0]].sum(0)
+        plain = model(question, memory_tokens=story, tap=seen).last_hidden_state[0, 0]
+        steered = model(question, memory_tokens=story, tap=second).last_hidden_state[0, 0]
+        start = model.encoder.embed.token.weight[question[0]].sum(0)
     assert torch.allclose(steered, start + seen["encoder.blocks.0.v"][0, 0, 1], atol=1e-6)
     assert not torch.allclose(steered, plain, atol=1e-3)
 
@@ -72,10 +74,10 @@ def test_order_weighs_dimensions_by_the_words_place():
 
 
 def test_without_a_story_or_with_too_long_a_one():
-    net = net_of()
+    model = net_of()
     with pytest.raises(GlassformerError, match=r"give its words as `source`"):
-        net(tiny.tokens(1, 4))
+        model(tiny.tokens(1, 4))
     with pytest.raises(GlassformerError, match=r"\[batch, sentence, word\]"):
-        net(tiny.tokens(1, 4), memory_tokens=tiny.tokens(1, 4))
+        model(tiny.tokens(1, 4), memory_tokens=tiny.tokens(1, 4))
     with pytest.raises(GlassformerError, match="6 sentences and the model's memory ends at 5"):
-        net(tiny.tokens(1, 4), memory_tokens=tiny.tokens(1, 6, 2))
+        model(tiny.tokens(1, 4), memory_tokens=tiny.tokens(1, 6, 2))

@@ -26,84 +26,84 @@ TWO = model(spec.RecurrentSpec(width=20), spec.RecurrentSpec(width=8))
 
 
 def test_layers_of_different_widths_are_torchs():
-    net = tiny.net(TWO)
-    assert net.spec.last_stack.widths == (12, 20, 8) and net.spec.last_stack.out_width == 8
-    x = net.decoder.embed.token(tiny.tokens(3, 7))
-    for block, (inputs, outputs) in zip(net.decoder.blocks, ((12, 20), (20, 8)), strict=True):
+    model = tiny.transformer(TWO)
+    assert model.spec.last_stack.widths == (12, 20, 8) and model.spec.last_stack.out_width == 8
+    x = model.decoder.embed.token(tiny.tokens(3, 7))
+    for block, (inputs, outputs) in zip(model.decoder.blocks, ((12, 20), (20, 8)), strict=True):
         walk, theirs = block.ahead, torch.nn.LSTM(inputs, outputs, batch_first=True)
         ours = (walk.weight_in, walk.weight_state, walk.bias_in, walk.bias_state)
         theirs.load_state_dict(dict(zip(theirs.state_dict(), ours, strict=True)))
         x = theirs(x)[0]
     with torch.no_grad():
-        assert torch.allclose(net(tiny.tokens(3, 7)).last_hidden_state, x, atol=1e-6)
+        assert torch.allclose(model(tiny.tokens(3, 7)).last_hidden_state, x, atol=1e-6)
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["ahead", "both ways"])
 def test_padding_moves_no_state(both):
-    net = tiny.net(model(*[spec.RecurrentSpec(width=20, bidirectional=both)] * 2))
+    transformer = tiny.transformer(model(*[spec.RecurrentSpec(width=20, bidirectional=both)] * 2))
     tokens = tiny.tokens(4, 6)
     with torch.no_grad():
-        together = net(tokens, attention_mask=tiny.SCATTERED).last_hidden_state
+        together = transformer(tokens, attention_mask=tiny.SCATTERED).last_hidden_state
         for row, real in enumerate(tiny.SCATTERED):
-            alone = net(tokens[row : row + 1, real]).last_hidden_state[0]
+            alone = transformer(tokens[row : row + 1, real]).last_hidden_state[0]
             assert torch.allclose(together[row, real], alone, atol=1e-6)
 
 
 @pytest.mark.parametrize("edges", [(0, 6), (0, 2, 6), (0, 1, 2, 3, 4, 5, 6), (0, 4, 5, 6)], ids=str)
 def test_the_state_in_the_cache_is_that_of_the_real_tokens(edges):
-    net = tiny.net(TWO)
+    model = tiny.transformer(TWO)
     tokens, more, cache = tiny.tokens(4, 6), tiny.tokens(4, 2, seed=1), Cache()
     with torch.no_grad():
         for start, stop in pairwise(edges):
-            net(
+            model(
                 tokens[:, start:stop],
                 attention_mask=tiny.SCATTERED[:, start:stop],
                 past_key_values=cache,
             )
         cache.select(torch.tensor([1, 0, 2, 3]))
-        steps = net(more, past_key_values=cache).last_hidden_state
+        steps = model(more, past_key_values=cache).last_hidden_state
         for place, row in enumerate((1, 0, 2, 3)):
             text = torch.cat((tokens[row, tiny.SCATTERED[row]], more[place]))
             assert torch.allclose(
-                steps[place], net(text[None]).last_hidden_state[0, -2:], atol=1e-6
+                steps[place], model(text[None]).last_hidden_state[0, -2:], atol=1e-6
             )
 
 
 def test_states_of_two_caches_join():
-    net, tokens, more = tiny.net(TWO), tiny.tokens(3, 6), tiny.tokens(3, 2, seed=1)
+    model, tokens, more = tiny.transformer(TWO), tiny.tokens(3, 6), tiny.tokens(3, 2, seed=1)
     first, second = Cache(), Cache()
     with torch.no_grad():
-        net(tokens[:2], past_key_values=first)
-        net(tokens[2:, :4], past_key_values=second)
+        model(tokens[:2], past_key_values=first)
+        model(tokens[2:, :4], past_key_values=second)
         first.join(second)
-        steps = net(more, past_key_values=first).last_hidden_state
-        whole = net(torch.cat((tokens[:2], more[:2]), -1)).last_hidden_state[:, -2:]
-        short = net(torch.cat((tokens[2:, :4], more[2:]), -1)).last_hidden_state[:, -2:]
+        steps = model(more, past_key_values=first).last_hidden_state
+        whole = model(torch.cat((tokens[:2], more[:2]), -1)).last_hidden_state[:, -2:]
+        short = model(torch.cat((tokens[2:, :4], more[2:]), -1)).last_hidden_state[:, -2:]
     assert torch.allclose(steps, torch.cat((whole, short)), atol=1e-6)
 
 
 def test_a_state_that_has_moved_on_is_not_cut():
-    net, cache = tiny.net(TWO), Cache()
-    net(tiny.tokens(1, 4), past_key_values=cache)
+    model, cache = tiny.transformer(TWO), Cache()
+    model(tiny.tokens(1, 4), past_key_values=cache)
     with pytest.raises(GlassformerError, match="read the text again"):
         cache.crop(2)
 
 
 def test_what_reads_from_the_end_cannot_go_on():
-    net = tiny.net(model(spec.RecurrentSpec(width=20, bidirectional=True)))
+    transformer = tiny.transformer(model(spec.RecurrentSpec(width=20, bidirectional=True)))
     with pytest.raises(GlassformerError, match="cannot go on from a cache"):
-        net(tiny.tokens(1, 4), past_key_values=Cache())
+        transformer(tiny.tokens(1, 4), past_key_values=Cache())
 
 
 def test_packed_documents_are_refused():
     with pytest.raises(GlassformerError, match="a row for every text"):
-        tiny.net(TWO)(tiny.tokens(1, 4), document_ids=torch.tensor([[0, 0, 1, 1]]))
+        tiny.transformer(TWO)(tiny.tokens(1, 4), document_ids=torch.tensor([[0, 0, 1, 1]]))
 
 
 def test_a_layer_of_another_width_is_not_read_out():
-    net = tiny.net(TWO)
+    model = tiny.transformer(TWO)
     with pytest.raises(GlassformerError, match="have 20 numbers and the head reads 8"):
-        net.readout(torch.zeros(1, 2, 20))
+        model.readout(torch.zeros(1, 2, 20))
 
 
 def test_widths_that_cannot_be():
@@ -114,8 +114,8 @@ def test_widths_that_cannot_be():
 
 
 def test_a_fresh_state_starts_as_torchs_does():
-    net = tiny.net(model(spec.RecurrentSpec(width=100)))
-    for values in net.decoder.blocks[0].parameters():
+    transformer = tiny.transformer(model(spec.RecurrentSpec(width=100)))
+    for values in transformer.decoder.blocks[0].parameters():
         assert values.abs().max() <= 0.1 and abs(float(values.std()) - 0.1 / 3**0.5) < 0.005
 
 
@@ -142,11 +142,12 @@ def test_nothing_is_dropped_at_evaluation():
     tokens = tiny.tokens(2, 6)
     with torch.no_grad():
         assert torch.equal(
-            tiny.net(DROPPING)(tokens).last_hidden_state, tiny.net(TWO)(tokens).last_hidden_state
+            tiny.transformer(DROPPING)(tokens).last_hidden_state,
+            tiny.transformer(TWO)(tokens).last_hidden_state,
         )
         assert not torch.equal(
-            tiny.net(DROPPING).train()(tokens).last_hidden_state,
-            tiny.net(TWO)(tokens).last_hidden_state,
+            tiny.transformer(DROPPING).train()(tokens).last_hidden_state,
+            tiny.transformer(TWO)(tokens).last_hidden_state,
         )
 
 
@@ -163,10 +164,10 @@ def test_locked_dropout_keeps_one_mask_for_all_positions_of_a_text():
 
 def test_layers_lock_their_dropouts():
     torch.manual_seed(0)
-    net = tiny.net(model(spec.RecurrentSpec(width=30, dropout=0.5))).train()
+    transformer = tiny.transformer(model(spec.RecurrentSpec(width=30, dropout=0.5))).train()
     seen = ActivationCapture("*.resid_post")
     with torch.no_grad():
-        net(tiny.tokens(4, 9), tap=seen)
+        transformer(tiny.tokens(4, 9), tap=seen)
     zero = seen["decoder.blocks.0.resid_post"] == 0
     assert torch.equal(zero, zero[:, :1].expand_as(zero)) and 0.3 < zero.float().mean() < 0.7
 
@@ -174,25 +175,28 @@ def test_layers_lock_their_dropouts():
 def test_weights_are_dropped_from_state_to_state_alone():
     """One mask a pass, for all rows and steps; a first step, from nothing, sees no difference."""
     torch.manual_seed(0)
-    net = tiny.net(model(spec.RecurrentSpec(width=20, weight_dropout=0.5))).train()
-    plain, tokens = tiny.net(model(spec.RecurrentSpec(width=20))), tiny.tokens(1, 6).repeat(3, 1)
+    transformer = tiny.transformer(model(spec.RecurrentSpec(width=20, weight_dropout=0.5))).train()
+    plain, tokens = (
+        tiny.transformer(model(spec.RecurrentSpec(width=20))),
+        tiny.tokens(1, 6).repeat(3, 1),
+    )
     with torch.no_grad():
-        dropped, whole = net(tokens).last_hidden_state, plain(tokens).last_hidden_state
+        dropped, whole = transformer(tokens).last_hidden_state, plain(tokens).last_hidden_state
     assert torch.allclose(dropped[:, 0], whole[:, 0], atol=1e-6)
     assert not torch.allclose(dropped[:, 1], whole[:, 1], atol=1e-4)
     assert torch.allclose(dropped[0], dropped[1], atol=1e-6)
     assert not torch.allclose(
-        net(tokens).last_hidden_state, dropped, atol=1e-4
+        transformer(tokens).last_hidden_state, dropped, atol=1e-4
     )  # the next pass draws anew
 
 
 def test_dropped_weights_are_scaled_and_learn_where_they_were_kept():
-    net = tiny.net(model(spec.RecurrentSpec(width=20, weight_dropout=0.25))).train()
-    plain = tiny.net(model(spec.RecurrentSpec(width=20)))
-    weight, whole = (n.decoder.blocks[0].ahead.weight_state for n in (net, plain))
+    transformer = tiny.transformer(model(spec.RecurrentSpec(width=20, weight_dropout=0.25))).train()
+    plain = tiny.transformer(model(spec.RecurrentSpec(width=20)))
+    weight, whole = (n.decoder.blocks[0].ahead.weight_state for n in (transformer, plain))
     before = weight.detach().clone()
     torch.manual_seed(0)
-    out = net(tiny.tokens(2, 6)).last_hidden_state
+    out = transformer(tiny.tokens(2, 6)).last_hidden_state
     out.sum().backward()
     assert torch.equal(weight, before)
     kept = weight.grad != 0
@@ -204,14 +208,14 @@ def test_dropped_weights_are_scaled_and_learn_where_they_were_kept():
 
 def test_gradients_go_back_so_many_tokens():
     """As if each segment were read by itself, from the state that the one before has left."""
-    net = tiny.net(TWO)
+    model = tiny.transformer(TWO)
     tokens = tiny.tokens(2, 11)
-    whole = net(tokens).last_hidden_state
-    truncate(net, 4)
-    assert torch.allclose(net(tokens).last_hidden_state, whole, atol=1e-6)
-    net(tokens).last_hidden_state.square().sum().backward()
-    ours = {name: weight.grad for name, weight in net.decoder.named_parameters()}
-    other, cache = tiny.net(TWO), Cache()
+    whole = model(tokens).last_hidden_state
+    truncate(model, 4)
+    assert torch.allclose(model(tokens).last_hidden_state, whole, atol=1e-6)
+    model(tokens).last_hidden_state.square().sum().backward()
+    ours = {name: weight.grad for name, weight in model.decoder.named_parameters()}
+    other, cache = tiny.transformer(TWO), Cache()
     for start in range(0, 11, 4):
         other(
             tokens[:, start : start + 4], past_key_values=cache
@@ -227,21 +231,21 @@ def test_gradients_go_back_so_many_tokens():
 
 
 def test_gradients_stop_where_they_should_beside_padding():
-    net = tiny.net(TWO)
+    model = tiny.transformer(TWO)
     tokens, mask = tiny.tokens(2, 9), torch.ones(2, 9, dtype=torch.bool)
     mask[0, :3] = False
-    truncate(net, 4)
-    both = net(tokens, mask).last_hidden_state
+    truncate(model, 4)
+    both = model(tokens, mask).last_hidden_state
     for row in range(2):
-        alone = net(tokens[row : row + 1, mask[row]]).last_hidden_state
+        alone = model(tokens[row : row + 1, mask[row]]).last_hidden_state
         assert torch.allclose(both[row, mask[row]], alone[0], atol=1e-6)
 
 
 def test_what_a_layer_says_before_dropout_can_be_seen():
-    net = tiny.net(model(spec.RecurrentSpec(width=30, dropout=0.5))).train()
+    transformer = tiny.transformer(model(spec.RecurrentSpec(width=30, dropout=0.5))).train()
     seen = ActivationCapture("*.walk_out", "*.resid_post")
     with torch.no_grad():
-        net(tiny.tokens(4, 9), tap=seen)
+        transformer(tiny.tokens(4, 9), tap=seen)
     before, after = (seen[f"decoder.blocks.0.{name}"] for name in ("walk_out", "resid_post"))
     kept = after != 0
     assert not kept.all() and torch.allclose(after[kept], 2 * before[kept], atol=1e-6)

@@ -98,7 +98,7 @@ def test_the_adapter_is_heard(glassformer, home, monkeypatch, way):
     assert vector == pytest.approx(bert.embed(TEXT).tolist(), abs=1e-5)
     judged = json.loads(said("evaluate", "bert", "data.jsonl", "--n-resamples", "0", "--json"))
     right = [one.label == "good" for one in bert.classify(TEXTS)]
-    assert judged["figures"]["accuracy"]["value"] == pytest.approx(sum(right) / len(right))
+    assert judged["metrics"]["accuracy"]["value"] == pytest.approx(sum(right) / len(right))
     assert "BertForSequenceClassification" in said("inspect", "bert")
     assert json.loads(said("check", "bert", "--json"))["equal"]
     assert json.loads(said("check", "gpt2", "--json"))["equal"]

@@ -48,7 +48,7 @@ def test_a_benchmark_by_name(glassformer, tmp_path):
     words = "evaluate", str(folder), written(tmp_path / "arc.jsonl", rows), "--task", "arc_easy"
     found = json.loads(glassformer(*words, "--num-fewshot", "1", "--json")[1])
     wanted = gf.evaluate(folder, rows, "arc_easy", num_fewshot=1)
-    assert found["figures"] == wanted.record()["figures"]
+    assert found["metrics"] == wanted.record()["metrics"]
     code, shown, _ = glassformer(*words, "--limit", "4")
     assert code == 0 and "arc_easy (school science), 4 records" in shown
     assert glassformer(*words[:4], "arc-easy")[0] == 1

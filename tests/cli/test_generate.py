@@ -105,9 +105,9 @@ def test_several_texts_are_numbered(glassformer, bard):
 def test_json_has_it_all(glassformer, bard):
     beams = ("--num-beams", "3", "--num-return-sequences", "2", "--tree", "--json")
     code, shown, _ = glassformer("generate", "shakespeare", PROMPT, *beams, *SHORT)
-    knobs = {"num_beams": 3, "num_return_sequences": 2, "tree": True, "max_new_tokens": 8}
+    options = {"num_beams": 3, "num_return_sequences": 2, "tree": True, "max_new_tokens": 8}
     assert code == 0
-    assert json.loads(shown) == json.loads(json.dumps(bard.generate(PROMPT, **knobs).record()))
+    assert json.loads(shown) == json.loads(json.dumps(bard.generate(PROMPT, **options).record()))
 
 
 def test_an_assistant_and_a_dtype_leave_the_text_alone(glassformer, bard):

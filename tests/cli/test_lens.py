@@ -8,7 +8,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.inside import TunedLens
-from glassformer.inside.lens.tuned_lens import beside
+from glassformer.inside.lens.tuned_lens import load_lens_of
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_a_lens_lies_with_its_model_and_is_nearer_to_the_end(glassformer, model,
     rows = [json.loads(line) for line in shown.splitlines()]
     assert rows[0]["stage"] == "embedding" and len(rows) == 12
     assert all(row["tuned_lens"] < row["logit_lens"] for row in rows[:3])
-    assert beside(model).facts.steps == 8
+    assert load_lens_of(model).facts.steps == 8
 
 
 def test_a_text_on_the_command_line_and_a_folder_of_ones_own(glassformer, tmp_path):

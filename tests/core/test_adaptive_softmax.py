@@ -70,4 +70,4 @@ def test_what_cannot_be_is_said():
         spec.AdaptiveSpec(cutoffs=(9, 12), width=8, div_value=4)
     clusters = spec.AdaptiveSpec(cutoffs=(9, 80), width=8)
     with pytest.raises(GlassformerError, match="beyond the vocabulary"):
-        tiny.net(replace(tiny.decoder(1), heads=(replace(tiny.LM, adaptive=clusters),)))
+        tiny.transformer(replace(tiny.decoder(1), heads=(replace(tiny.LM, adaptive=clusters),)))

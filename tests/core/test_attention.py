@@ -66,15 +66,15 @@ RMS = spec.NormSpec(kind="rms", bias=False)
 )
 def test_attention_is_its_formula(kv_heads, given):
     attention = replace(tiny.ATTENTION, kv_heads=kv_heads, **given)
-    net = tiny.net(tiny.decoder(1, attention=attention))
+    model = tiny.transformer(tiny.decoder(1, attention=attention))
     if attention.qk_norm is not None:
-        module = net.decoder.blocks[0].attention
+        module = model.decoder.blocks[0].attention
         module.q_norm.weight.data = torch.linspace(0.5, 2.0, 8)
         module.k_norm.weight.data = torch.linspace(1.5, 1.0, 8)
     seen = ActivationCapture("*.attn_out", "*.resid_pre")
     with torch.no_grad():
-        net(tiny.tokens(1, 6), tap=seen)
-        block = net.decoder.blocks[0]
+        model(tiny.tokens(1, 6), tap=seen)
+        block = model.decoder.blocks[0]
         x = block.attention_norm(seen["decoder.blocks.0.resid_pre"])[0]
         expected = by_hand(x, block.attention, attention)
     assert torch.allclose(seen["decoder.blocks.0.attn_out"][0], expected, atol=1e-6)
@@ -100,13 +100,13 @@ def test_fused_as_eager_and_in_the_gradient(kv_heads, position, pattern):
     model = tiny.encoder(2, attention=attention, position=position, pattern=pattern)
     results = []
     for eager in (False, True):
-        net = tiny.net(model)
+        transformer = tiny.transformer(model)
         mask = torch.arange(11) < torch.tensor([[11], [6]])
-        out = net(
+        out = transformer(
             tiny.tokens(2, 11), attention_mask=mask, attn_implementation="eager" if eager else None
         ).logits[mask]
         out.square().sum().backward()
-        results.append((out.detach(), {n: p.grad for n, p in net.named_parameters()}))
+        results.append((out.detach(), {n: p.grad for n, p in transformer.named_parameters()}))
     (fused, fused_grads), (eager_out, eager_grads) = results
     assert torch.allclose(fused, eager_out, atol=1e-5)
     for name, grad in eager_grads.items():
@@ -122,17 +122,22 @@ def test_capped_or_normed_the_same_in_every_way(given):
     model = tiny.decoder(
         2, attention=replace(tiny.ATTENTION, **given), position=spec.RotarySpec(dim=8)
     )
-    net, tokens, seen = (
-        tiny.net(model),
+    transformer, tokens, seen = (
+        tiny.transformer(model),
         tiny.tokens(2, 9),
         ActivationCapture("*.scores", "*.pattern"),
     )
     with torch.no_grad():
-        plain = net(tokens).logits
-        assert torch.equal(net(tokens, tap=seen).logits, plain)
-        assert torch.allclose(net(tokens, attn_implementation="eager").logits, plain, atol=1e-5)
+        plain = transformer(tokens).logits
+        assert torch.equal(transformer(tokens, tap=seen).logits, plain)
+        assert torch.allclose(
+            transformer(tokens, attn_implementation="eager").logits, plain, atol=1e-5
+        )
         cache = Cache()
-        parts = [net(part, past_key_values=cache).logits for part in tokens.split((4, 1, 1, 3), 1)]
+        parts = [
+            transformer(part, past_key_values=cache).logits
+            for part in tokens.split((4, 1, 1, 3), 1)
+        ]
     assert torch.allclose(torch.cat(parts, 1), plain, atol=1e-5)
     scores = seen["decoder.blocks.0.scores"]
     assert torch.allclose(seen["decoder.blocks.0.pattern"], scores.softmax(-1), atol=1e-6)
@@ -147,7 +152,9 @@ def test_cross_attention_norms_queries_and_keys_too():
     )
     seen = ActivationCapture("decoder.*.cross.q", "decoder.*.cross.k")
     with torch.no_grad():
-        tiny.net(model)(tiny.tokens(1, 5, seed=1), decoder_input_ids=tiny.tokens(1, 3), tap=seen)
+        tiny.transformer(model)(
+            tiny.tokens(1, 5, seed=1), decoder_input_ids=tiny.tokens(1, 3), tap=seen
+        )
     for value in seen.seen.values():
         sizes = value.square().mean(-1)
         assert torch.allclose(sizes, torch.ones_like(sizes), atol=2e-2)  # all but the epsilon
@@ -159,11 +166,13 @@ def test_cross_attention_reads_the_encoders_last_layer():
         decoder=tiny.stack(2, pattern=spec.CAUSAL, cross=tiny.ATTENTION),
         heads=(tiny.LM,),
     )
-    net = tiny.net(model)
+    transformer = tiny.transformer(model)
     seen = ActivationCapture("encoder.final", "decoder.blocks.*.cross.k")
     with torch.no_grad():
-        net(decoder_input_ids=tiny.tokens(1, 3), input_ids=tiny.tokens(1, 5, seed=1), tap=seen)
-        for depth, block in enumerate(net.decoder.blocks):
+        transformer(
+            decoder_input_ids=tiny.tokens(1, 3), input_ids=tiny.tokens(1, 5, seed=1), tap=seen
+        )
+        for depth, block in enumerate(transformer.decoder.blocks):
             keys = block.cross.kv(seen["encoder.final"])[..., :32]
             expected = keys.unflatten(-1, (4, 8)).transpose(1, 2)
             assert torch.equal(seen[f"decoder.blocks.{depth}.cross.k"], expected)

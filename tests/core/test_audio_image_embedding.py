@@ -39,17 +39,17 @@ def gelu(x):
 @torch.no_grad()
 @pytest.mark.parametrize("frames", [12, 7, 1])
 def test_frames_are_convolved_twice_and_halved(frames):
-    net = model(FRAMES)
+    transformer = model(FRAMES)
     sound = random(2, 3, frames)
     seen = ActivationCapture("encoder.embed")
-    net(input_features=sound, tap=seen)
+    transformer(input_features=sound, tap=seen)
 
     def three(x, conv, at):  # frames at - 1 to at + 1; beyond the ends there is nothing
         near = [(x[:, :, i], conv.weight[:, :, i - at + 1]) for i in range(at - 1, at + 2)
                 if 0 <= i < x.shape[2]]  # fmt: skip
         return gelu(sum(part @ weight.T for part, weight in near) + conv.bias)
 
-    embed = net.encoder.embed
+    embed = transformer.encoder.embed
     first = torch.stack([three(sound, embed.near, at) for at in range(frames)], -1)
     second = torch.stack([three(first, embed.halve, at) for at in range(0, frames, 2)], 1)
     expected = second + embed.position.weight[: second.shape[1]]
@@ -58,12 +58,12 @@ def test_frames_are_convolved_twice_and_halved(frames):
 
 @torch.no_grad()
 def test_patches_are_read_row_by_row_behind_the_first_vector():
-    net = model(PATCHES)
+    transformer = model(PATCHES)
     image, hide = random(2, 2, 6, 8), torch.zeros(2, 8, dtype=torch.bool)
     hide[1, 6] = True
     seen = ActivationCapture("encoder.embed")
-    net(pixel_values=image, bool_masked_pos=hide, tap=seen)
-    embed = net.encoder.embed
+    transformer(pixel_values=image, bool_masked_pos=hide, tap=seen)
+    embed = transformer.encoder.embed
     weight = embed.patch.weight.flatten(1)
     rows = [embed.first[0, 0].expand(2, -1)]
     for row, column in ((row, column) for row in (0, 3) for column in (0, 2, 4, 6)):
@@ -84,11 +84,11 @@ def test_a_picture_is_put_together_from_its_tiles():
 @torch.no_grad()
 def test_a_head_may_read_a_mix_of_all_layers():
     head = spec.HeadSpec(name="classify", pooling="mean", num_weighted_layers=3, num_outputs=4)
-    net = model(FRAMES, head)
-    module = net.heads["classify"]
+    transformer = model(FRAMES, head)
+    module = transformer.heads["classify"]
     module.mix.copy_(torch.tensor([0.5, -1.0, 2.0]))
     seen = ActivationCapture("*.embed", "*.resid_post", "*.final")
-    found = net(input_features=random(2, 3, 12), tap=seen).logits
+    found = transformer(input_features=random(2, 3, 12), tap=seen).logits
     names = ("embed", "blocks.0.resid_post", "final")
     shares = torch.tensor([0.5, -1.0, 2.0]).exp()
     shares = shares / shares.sum()
@@ -98,14 +98,14 @@ def test_a_head_may_read_a_mix_of_all_layers():
 
 
 def test_what_does_not_fit_a_signal_is_named():
-    net = model(PATCHES)
+    transformer = model(PATCHES)
     image = random(1, 2, 6, 8)
     with pytest.raises(gf.GlassformerError, match=r"9 vectors, and the mask is \[1, 8\]"):
-        net(pixel_values=image, attention_mask=torch.ones(1, 8))
+        transformer(pixel_values=image, attention_mask=torch.ones(1, 8))
     with pytest.raises(gf.GlassformerError, match="no vector for masked patches"):
         gf.create(tiny.decoder())(tiny.tokens(1, 4), bool_masked_pos=torch.ones(1, 4))
     with pytest.raises(gf.GlassformerError, match=r"8 patches, and bool_masked_pos is \[1, 9\]"):
-        net(pixel_values=image, bool_masked_pos=torch.ones(1, 9))
+        transformer(pixel_values=image, bool_masked_pos=torch.ones(1, 9))
 
 
 @pytest.mark.parametrize("embed", [FRAMES, PATCHES], ids=["sound", "image"])

@@ -21,44 +21,44 @@ from glassformer.core import Cache
 )
 @pytest.mark.parametrize("pattern", [spec.CAUSAL, spec.AttentionPattern(left=4, right=0)], ids=str)
 def test_token_by_token_as_at_once(position, pattern):
-    net = tiny.net(tiny.decoder(2, position=position, pattern=pattern))
+    model = tiny.transformer(tiny.decoder(2, position=position, pattern=pattern))
     tokens = tiny.tokens(3, 90)  # beyond the cache's first storage
     cache = Cache()
     with torch.no_grad():
-        whole = net(tokens).logits
+        whole = model(tokens).logits
         steps = torch.cat(
-            [net(tokens[:, i : i + 1], past_key_values=cache).logits for i in range(90)], 1
+            [model(tokens[:, i : i + 1], past_key_values=cache).logits for i in range(90)], 1
         )
     assert cache.length == 90
     assert torch.allclose(steps, whole, atol=1e-5)
 
 
 def test_a_mask_that_comes_late_leaves_the_past_real():
-    net = tiny.net(tiny.decoder(2, position=spec.RotarySpec(dim=8)))
+    model = tiny.transformer(tiny.decoder(2, position=spec.RotarySpec(dim=8)))
     tokens = tiny.tokens(2, 7)
     late = torch.tensor([[True, True, True], [True, True, False]])
     cache = Cache()
     with torch.no_grad():
-        net(tokens[:, :4], past_key_values=cache)
-        steps = net(tokens[:, 4:], attention_mask=late, past_key_values=cache).logits
+        model(tokens[:, :4], past_key_values=cache)
+        steps = model(tokens[:, 4:], attention_mask=late, past_key_values=cache).logits
         mask = torch.cat((torch.ones(2, 4, dtype=torch.bool), late), -1)
-        whole = net(tokens, attention_mask=mask).logits[:, 4:]
+        whole = model(tokens, attention_mask=mask).logits[:, 4:]
     assert torch.allclose(steps[late], whole[late], atol=1e-5)
 
 
 def test_select_repeats_and_drops_rows():
-    net = tiny.net(tiny.decoder(2, position=spec.RotarySpec(dim=8)))
+    model = tiny.transformer(tiny.decoder(2, position=spec.RotarySpec(dim=8)))
     tokens = tiny.tokens(3, 5)
     mask = torch.arange(5) >= torch.tensor([[0], [2], [1]])
     more = tiny.tokens(4, 2, seed=1)
     rows = torch.tensor([2, 2, 0, 1])
     cache = Cache()
     with torch.no_grad():
-        net(tokens, attention_mask=mask, past_key_values=cache)
+        model(tokens, attention_mask=mask, past_key_values=cache)
         cache.select(rows)
-        steps = net(more, past_key_values=cache).logits
+        steps = model(more, past_key_values=cache).logits
         whole_mask = torch.cat((mask[rows], torch.ones(4, 2, dtype=torch.bool)), -1)
-        whole = net(torch.cat((tokens[rows], more), -1), attention_mask=whole_mask).logits[:, 5:]
+        whole = model(torch.cat((tokens[rows], more), -1), attention_mask=whole_mask).logits[:, 5:]
     assert torch.allclose(steps, whole, atol=1e-5)
 
 
@@ -68,59 +68,61 @@ def test_the_encoder_is_read_once():
         decoder=tiny.stack(2, pattern=spec.CAUSAL, cross=tiny.ATTENTION),
         heads=(tiny.LM,),
     )
-    net = tiny.net(model)
+    transformer = tiny.transformer(model)
     source, tokens = tiny.tokens(2, 6), tiny.tokens(2, 5, seed=1)
     source_mask = torch.arange(6) < torch.tensor([[6], [3]])
     calls = []
-    net.encoder.register_forward_hook(lambda *_: calls.append(1))
+    transformer.encoder.register_forward_hook(lambda *_: calls.append(1))
     cache = Cache()
     with torch.no_grad():
-        whole = net(decoder_input_ids=tokens, input_ids=source, attention_mask=source_mask).logits
+        whole = transformer(
+            decoder_input_ids=tokens, input_ids=source, attention_mask=source_mask
+        ).logits
         calls.clear()
-        first = net(
+        first = transformer(
             decoder_input_ids=tokens[:, :2],
             input_ids=source,
             attention_mask=source_mask,
             past_key_values=cache,
         ).logits
-        rest = net(decoder_input_ids=tokens[:, 2:], past_key_values=cache).logits
+        rest = transformer(decoder_input_ids=tokens[:, 2:], past_key_values=cache).logits
     assert calls == [1]
     assert torch.allclose(torch.cat((first, rest), 1), whole, atol=1e-5)
 
 
 def test_a_limit_forgets_what_is_older():
     """What a memory of 6 slots says is what the 6 slots before a part would make of it."""
-    net = tiny.net(tiny.decoder(1, position=spec.AlibiSpec()))
+    model = tiny.transformer(tiny.decoder(1, position=spec.AlibiSpec()))
     tokens = tiny.tokens(2, 20)
     memory = Cache(limit=6)
     with torch.no_grad():
         for start in range(0, 20, 4):
-            ours = net(tokens[:, start : start + 4], past_key_values=memory).logits
-            known = net(tokens[:, max(0, start - 6) : start + 4]).logits[:, -4:]
+            ours = model(tokens[:, start : start + 4], past_key_values=memory).logits
+            known = model(tokens[:, max(0, start - 6) : start + 4]).logits[:, -4:]
             assert torch.allclose(ours, known, atol=1e-5)
             assert memory.length == min(6, start + 4)
 
 
 def test_only_the_first_tokens_of_a_part_are_reused():
-    net = tiny.net(tiny.decoder(1, position=spec.AlibiSpec()))
+    model = tiny.transformer(tiny.decoder(1, position=spec.AlibiSpec()))
     first, second = tiny.tokens(1, 5), tiny.tokens(1, 3, seed=1)
     memory = Cache(limit=9, reuse_length=2)
     with torch.no_grad():
-        net(first, past_key_values=memory)
-        ours = net(second, past_key_values=memory).logits
-        known = net(torch.cat((first[:, :2], second), -1)).logits[:, -3:]
+        model(first, past_key_values=memory)
+        ours = model(second, past_key_values=memory).logits
+        known = model(torch.cat((first[:, :2], second), -1)).logits[:, -3:]
     assert memory.length == 4
     assert torch.allclose(ours, known, atol=1e-5)
 
 
 def test_nothing_is_learned_through_a_memory():
     """Gradients stop at a segment's start, and a segment can be learned from after the next."""
-    net = tiny.net(tiny.decoder(2, position=spec.RelativePositionSpec()))
+    model = tiny.transformer(tiny.decoder(2, position=spec.RelativePositionSpec()))
     first, second = torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5, 6]])
     memory = Cache(limit=5)
-    before = net(first, past_key_values=memory).logits
-    after = net(second, past_key_values=memory).logits
-    table = net.decoder.embed.token.weight
+    before = model(first, past_key_values=memory).logits
+    after = model(second, past_key_values=memory).logits
+    table = model.decoder.embed.token.weight
     (grad,) = torch.autograd.grad(after.square().sum(), table, retain_graph=True)
     assert torch.all(grad[first] == 0) and torch.all(grad[second].abs().sum(-1) > 0)
     (grad,) = torch.autograd.grad(before.square().sum(), table)

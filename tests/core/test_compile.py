@@ -35,14 +35,14 @@ KINDS = {
 @pytest.mark.parametrize("kind", quick(KINDS, "both"))
 def test_compiled_as_eager(kind):
     model, given = KINDS[kind]
-    net = tiny.net(model)
+    transformer = tiny.transformer(model)
     tokens = tiny.tokens(2, 9)
     mask = torch.arange(9) < torch.tensor([[9], [5]])
     torch._dynamo.reset()
-    compiled = torch.compile(net, fullgraph=True)
+    compiled = torch.compile(transformer, fullgraph=True)
     with torch.no_grad():
         for chosen in (None, mask):
-            plain = net(tokens, attention_mask=chosen, **given).logits
+            plain = transformer(tokens, attention_mask=chosen, **given).logits
             fast = compiled(tokens, attention_mask=chosen, **given).logits
             real = torch.ones_like(plain[..., 0], dtype=torch.bool)
             if chosen is not None and kind != "both":

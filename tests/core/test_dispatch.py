@@ -31,7 +31,7 @@ def chosen(monkeypatch):
 
 def run(model, length=6, **given):
     with torch.no_grad():
-        return tiny.net(model)(tiny.tokens(2, length), **given).logits
+        return tiny.transformer(model)(tiny.tokens(2, length), **given).logits
 
 
 def test_the_layers_of_a_pass_share_one_choice(chosen):

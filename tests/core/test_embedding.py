@@ -13,11 +13,11 @@ from glassformer.core import ActivationCapture
 def embedded(embed: dict, **given) -> tuple:
     model = tiny.encoder(1)
     model = replace(model, encoder=tiny.stack(1, embed=embed))
-    net = tiny.net(model)
+    transformer = tiny.transformer(model)
     seen = ActivationCapture("*.embed")
     with torch.no_grad():
-        net(tiny.tokens(2, 5), tap=seen, **given)
-    return net.encoder.embed, seen["encoder.embed"]
+        transformer(tiny.tokens(2, 5), tap=seen, **given)
+    return transformer.encoder.embed, seen["encoder.embed"]
 
 
 def test_the_sum_of_all_tables_scaled_and_normed():
@@ -79,14 +79,14 @@ def test_a_text_longer_than_the_positions_is_refused_by_number():
 
 def test_whole_words_are_dropped_in_training_alone():
     model = replace(tiny.encoder(1), encoder=tiny.stack(1, embed={"word_dropout": 0.4}))
-    net, tokens = tiny.net(model), torch.arange(50).repeat(2, 3)
+    transformer, tokens = tiny.transformer(model), torch.arange(50).repeat(2, 3)
     torch.manual_seed(0)
     shares = []
     for _ in range(40):
         seen = ActivationCapture("*.embed")
         with torch.no_grad():
-            net.train()(tokens, tap=seen)
-        x, table = seen["encoder.embed"], net.encoder.embed.token.weight[tokens]
+            transformer.train()(tokens, tap=seen)
+        x, table = seen["encoder.embed"], transformer.encoder.embed.token.weight[tokens]
         gone = (x == 0).all(-1)
         assert torch.equal(gone, gone[:1, :50].repeat(2, 3))  # wherever a word stands
         assert torch.allclose(x[~gone], table[~gone] / 0.6, atol=1e-6)
@@ -94,18 +94,20 @@ def test_whole_words_are_dropped_in_training_alone():
     assert abs(sum(shares) / 40 - 0.4) < 0.05
     seen = ActivationCapture("*.embed")
     with torch.no_grad():
-        net.eval()(tokens, tap=seen)
+        transformer.eval()(tokens, tap=seen)
     assert torch.equal(seen["encoder.embed"], table)
 
 
 def test_a_table_of_its_own_before_every_layer():
     table = spec.PositionTableSpec(length=20, every_layer=True)
-    net = tiny.net(replace(tiny.decoder(3), decoder=tiny.stack(3, embed={"position": table})))
-    tables = [net.decoder.embed.position, *net.decoder.tables]
+    model = tiny.transformer(
+        replace(tiny.decoder(3), decoder=tiny.stack(3, embed={"position": table}))
+    )
+    tables = [model.decoder.embed.position, *model.decoder.tables]
     assert len(tables) == 3 and len({t.weight.data_ptr() for t in tables}) == 3
     seen = ActivationCapture("*.resid_pre", "*.resid_post")
     with torch.no_grad():
-        net(tiny.tokens(1, 5), tap=seen, position_ids=torch.tensor([[3, 4, 5, 6, 7]]))
+        model(tiny.tokens(1, 5), tap=seen, position_ids=torch.tensor([[3, 4, 5, 6, 7]]))
     for depth in (1, 2):
         before = seen[f"decoder.blocks.{depth - 1}.resid_post"]
         read = seen[f"decoder.blocks.{depth}.resid_pre"]

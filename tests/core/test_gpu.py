@@ -32,12 +32,12 @@ POSITIONS = [
 )
 def test_the_same_numbers_as_on_the_cpu(position, pattern):
     torch.backends.cuda.matmul.allow_tf32 = False
-    net = tiny.net(tiny.encoder(2, position=position, pattern=pattern))
+    model = tiny.transformer(tiny.encoder(2, position=position, pattern=pattern))
     tokens = tiny.tokens(3, 40)
     mask = torch.arange(40) >= torch.tensor([[0], [7], [39]])
     with torch.no_grad():
-        here = net(tokens, attention_mask=mask).logits
-        there = net.cuda()(tokens.cuda(), mask.cuda()).logits.cpu()
+        here = model(tokens, attention_mask=mask).logits
+        there = model.cuda()(tokens.cuda(), mask.cuda()).logits.cpu()
     assert torch.allclose(here[mask], there[mask], atol=1e-5)
 
 
@@ -53,7 +53,7 @@ def test_the_same_numbers_as_on_the_cpu(position, pattern):
 )
 def test_runs_say_what_masks_and_documents_do(pattern):
     """In bfloat16, gradients included; padding means nothing."""
-    net = tiny.net(tiny.encoder(2, pattern=pattern)).cuda().bfloat16()
+    model = tiny.transformer(tiny.encoder(2, pattern=pattern)).cuda().bfloat16()
     tokens = tiny.tokens(3, 40).cuda()
     mask = (torch.arange(40) < torch.tensor([[40], [33], [7]])).cuda()
     documents = (torch.arange(40) // 13).expand(3, -1).cuda().masked_fill(~mask, -1)
@@ -61,10 +61,10 @@ def test_runs_say_what_masks_and_documents_do(pattern):
         runs = runs_of({"input_ids": tokens.cpu(), **{key: x.cpu() for key, x in given.items()}})
         found = []
         for more in ({}, {"cu_seqlens": runs["cu_seqlens"].cuda()}):
-            net.zero_grad()
-            logits = net(tokens, **given, **more).logits[mask].float()
+            model.zero_grad()
+            logits = model(tokens, **given, **more).logits[mask].float()
             logits.square().mean().backward()
-            gradient = net.encoder.blocks[0].attention.qkv.weight.grad.float()
+            gradient = model.encoder.blocks[0].attention.qkv.weight.grad.float()
             found.append((logits.detach(), gradient.clone()))
         for ours, plain in zip(*found, strict=True):
             assert (ours - plain).norm() < 2e-2 * plain.norm()
@@ -109,9 +109,9 @@ def test_a_kernel_that_is_ready_for_any_shape(masked):
     tokens = tiny.tokens(3, 24).cuda()
     mask = torch.arange(24, device="cuda") < 24 - 4 * masked
     attention = spec.AttentionSpec(heads=2, head_dim=64)
-    net = tiny.net(tiny.decoder(2, attention=attention)).to("cuda", torch.bfloat16)
+    model = tiny.transformer(tiny.decoder(2, attention=attention)).to("cuda", torch.bfloat16)
     with Asked() as asked:
-        net(tokens, attention_mask=mask.expand(3, -1) if masked else None).logits.sum().backward()
+        model(tokens, attention_mask=mask.expand(3, -1) if masked else None).logits.sum().backward()
     kernels = {name for name in asked.names if "_attention" in name}
     assert kernels and not any("cudnn" in name for name in kernels)
 
@@ -130,41 +130,43 @@ def test_layers_without_attention_as_on_the_cpu(layer, monkeypatch):
     stack = spec.StackSpec(
         width=20, embed=spec.TokenEmbeddingSpec(vocabulary=50), blocks=(layer,) * 2
     )
-    net = tiny.net(spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.InitSpec(std=0.2)))
+    model = tiny.transformer(
+        spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.InitSpec(std=0.2))
+    )
     tokens, mask = tiny.tokens(4, 6), tiny.SCATTERED
-    both_ways = isinstance(layer, spec.RecurrentSpec) and layer.bidirectional
-    caches = (None, None) if both_ways else (Cache(), Cache())
+    bidirectional = isinstance(layer, spec.RecurrentSpec) and layer.bidirectional
+    caches = (None, None) if bidirectional else (Cache(), Cache())
     with torch.no_grad():
-        here = net(tokens, attention_mask=mask, past_key_values=caches[0]).logits
-        there = net.cuda()(tokens.cuda(), mask.cuda(), past_key_values=caches[1]).logits.cpu()
+        here = model(tokens, attention_mask=mask, past_key_values=caches[0]).logits
+        there = model.cuda()(tokens.cuda(), mask.cuda(), past_key_values=caches[1]).logits.cpu()
     assert torch.allclose(here[mask], there[mask], atol=1e-5)
-    net(tokens.cuda(), mask.cuda()).logits.sum().backward()  # also while evaluating
-    assert all(torch.isfinite(p.grad).all() for p in net.parameters())
+    model(tokens.cuda(), mask.cuda()).logits.sum().backward()  # also while evaluating
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("position", [None, spec.AlibiSpec()], ids=str)
 def test_a_row_with_nothing_to_see_gives_zeros(dtype, position):
-    net = tiny.net(tiny.decoder(1, position=position)).to("cuda", dtype)
+    model = tiny.transformer(tiny.decoder(1, position=position)).to("cuda", dtype)
     mask = torch.tensor([[False] * 16, [True] * 16], device="cuda")
     seen = ActivationCapture("*.z")
-    out = net(tiny.tokens(2, 16).cuda(), attention_mask=mask, tap=seen)
+    out = model(tiny.tokens(2, 16).cuda(), attention_mask=mask, tap=seen)
     assert torch.all(seen["decoder.blocks.0.z"][0] == 0)
     assert torch.isfinite(out.logits).all()
     out.logits[1].float().sum().backward()
-    assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
 
 
 def test_flex_attention_as_the_dense_mask():
     attention = spec.AttentionSpec(heads=2, kv_heads=1, head_dim=16)
     pattern = spec.AttentionPattern(left=100, right=0)
-    net = tiny.net(tiny.decoder(1, attention=attention, pattern=pattern)).cuda()
+    model = tiny.transformer(tiny.decoder(1, attention=attention, pattern=pattern)).cuda()
     tokens = tiny.tokens(2, 2048).cuda()
     documents = (torch.arange(2048, device="cuda") // 700)[None].repeat(2, 1)
     mask = torch.arange(2048, device="cuda") < torch.tensor([[2048], [1500]], device="cuda")
     with torch.no_grad():
-        sparse = net(tokens, attention_mask=mask, document_ids=documents).logits
-        dense = net(
+        sparse = model(tokens, attention_mask=mask, document_ids=documents).logits
+        dense = model(
             tokens, attention_mask=mask, document_ids=documents, attn_implementation="eager"
         ).logits
     assert torch.allclose(sparse[mask], dense[mask], atol=1e-4)
@@ -184,7 +186,7 @@ def test_groups_of_queries_as_the_dense_mask(pattern, given):
     torch.backends.cuda.matmul.allow_tf32 = False
     own = given == "global" and isinstance(pattern, spec.AttentionPattern)
     attention = spec.AttentionSpec(heads=2, head_dim=8, separate_global_projections=own)
-    net = tiny.net(tiny.encoder(2, attention=attention, pattern=pattern)).cuda()
+    model = tiny.transformer(tiny.encoder(2, attention=attention, pattern=pattern)).cuda()
     slots = torch.arange(1500, device="cuda")
     given_too = {} if given == "nothing" else {"attention_mask": (slots >= 300).expand(2, -1)}
     if own:
@@ -192,12 +194,12 @@ def test_groups_of_queries_as_the_dense_mask(pattern, given):
     mask = given_too.get("attention_mask", torch.ones(2, 1500, dtype=torch.bool, device="cuda"))
     results = []
     for eager in (False, True):
-        out = net(
+        out = model(
             tiny.tokens(2, 1500).cuda(), attn_implementation="eager" if eager else None, **given_too
         ).logits[mask]
-        net.zero_grad()
+        model.zero_grad()
         out.square().mean().backward()
-        results.append((out.detach(), [p.grad.clone() for p in net.parameters()]))
+        results.append((out.detach(), [p.grad.clone() for p in model.parameters()]))
     (sparse, gradients), (dense, expected) = results
     assert torch.allclose(sparse, dense, atol=1e-4)
     for one, other in zip(gradients, expected, strict=True):

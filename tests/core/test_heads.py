@@ -15,10 +15,10 @@ MASK = torch.tensor(
 
 def run(head: spec.HeadSpec, tokens=None, **given):
     model = replace(tiny.encoder(1), heads=(head,), tokens=spec.SpecialTokens(eos=7, pad=0))
-    net = tiny.net(model)
+    transformer = tiny.transformer(model)
     with torch.no_grad():
-        out = net(tiny.tokens(2, 6) if tokens is None else tokens, **given)
-    return net.heads[head.name], out
+        out = transformer(tiny.tokens(2, 6) if tokens is None else tokens, **given)
+    return transformer.heads[head.name], out
 
 
 @pytest.mark.parametrize(
@@ -91,16 +91,18 @@ def test_a_stack_that_leaves_with_another_width():
     from glassformer.core import ActivationCapture
 
     model = tiny.decoder(1)
-    net = tiny.net(replace(model, decoder=replace(model.decoder, projection_width=12)))
+    transformer = tiny.transformer(
+        replace(model, decoder=replace(model.decoder, projection_width=12))
+    )
     seen = ActivationCapture("*.resid_post", "*.final")
     with torch.no_grad():
-        out = net(tiny.tokens(2, 6), tap=seen)
+        out = transformer(tiny.tokens(2, 6), tap=seen)
         last = seen["decoder.blocks.0.resid_post"]
-        expected = net.decoder.final_norm(last) @ net.decoder.project.weight.T
-    assert out.last_hidden_state.shape == (2, 6, 12) and net.spec.last_stack.out_width == 12
+        expected = transformer.decoder.final_norm(last) @ transformer.decoder.project.weight.T
+    assert out.last_hidden_state.shape == (2, 6, 12) and transformer.spec.last_stack.out_width == 12
     assert torch.allclose(out.last_hidden_state, expected, atol=1e-6)
-    assert torch.allclose(out.logits, expected @ net.heads["lm"].out.weight.T, atol=1e-6)
-    assert torch.allclose(net.readout(last), out.logits, atol=1e-6)
+    assert torch.allclose(out.logits, expected @ transformer.heads["lm"].out.weight.T, atol=1e-6)
+    assert torch.allclose(transformer.readout(last), out.logits, atol=1e-6)
 
 
 def test_a_transform_without_bias():
@@ -134,12 +136,12 @@ def test_a_decoder_that_starts_from_the_texts_own_last_token(mask):
     body = tiny.encoder(1)
     crossed = tiny.stack(1, pattern=spec.CAUSAL, cross=tiny.ATTENTION)
     both = replace(body, decoder=crossed, shift_right=True, decoder_start="last_token")
-    net: Transformer = tiny.net(both)
+    model: Transformer = tiny.transformer(both)
     with torch.no_grad():
-        out = net(tokens, attention_mask=mask)
+        out = model(tokens, attention_mask=mask)
         first = torch.tensor(last)[:, None]
         shifted = shifted_right(tokens, mask, first)
-        given = net(
+        given = model(
             decoder_input_ids=shifted,
             decoder_attention_mask=mask,
             input_ids=tokens,
@@ -164,7 +166,7 @@ def test_several_heads_on_one_body():
             spec.HeadSpec(name="tag", num_outputs=9),
         ),
     )
-    out = tiny.net(model)(tiny.tokens(2, 5))
+    out = tiny.transformer(model)(tiny.tokens(2, 5))
     assert {name: tuple(t.shape) for name, t in out.head_outputs.items()} == {
         "pooler": (2, 32),
         "topic": (2, 4),
@@ -182,12 +184,12 @@ def test_rival_texts_give_one_number_each():
 def test_readout_is_the_logit_lens():
     from glassformer.core import ActivationCapture
 
-    net = tiny.net(tiny.decoder(3))
+    model = tiny.transformer(tiny.decoder(3))
     seen = ActivationCapture("*.resid_post")
     with torch.no_grad():
-        out = net(tiny.tokens(2, 6), tap=seen)
-        last = net.readout(seen["decoder.blocks.2.resid_post"])
-        first = net.readout(seen["decoder.blocks.0.resid_post"])
+        out = model(tiny.tokens(2, 6), tap=seen)
+        last = model.readout(seen["decoder.blocks.2.resid_post"])
+        first = model.readout(seen["decoder.blocks.0.resid_post"])
     assert torch.equal(last, out.logits) and not torch.allclose(first, out.logits)
 
 
@@ -196,7 +198,7 @@ def test_readout_without_a_head_over_positions_is_refused():
         tiny.encoder(1), heads=(spec.HeadSpec(name="h", pooling="first", num_outputs=2),)
     )
     with pytest.raises(GlassformerError, match="no head that reads every position"):
-        tiny.net(model).readout(torch.zeros(1, 2, 32))
+        tiny.transformer(model).readout(torch.zeros(1, 2, 32))
 
 
 def test_auxiliary_heads_are_computed_when_asked_and_read_their_layer():
@@ -206,14 +208,16 @@ def test_auxiliary_heads_are_computed_when_asked_and_read_their_layer():
     lm = model.heads[0]
     inner = (replace(lm, name=f"layer{depth}", depth=depth) for depth in range(3))
     model = replace(model, heads=(lm, replace(lm, name="further", prediction_offset=2), *inner))
-    net, tokens = tiny.net(model), tiny.tokens(2, 9)
+    transformer, tokens = tiny.transformer(model), tiny.tokens(2, 9)
     seen = ActivationCapture("*.resid_post")
     with torch.no_grad():
-        plain, full = net(tokens), net(tokens, auxiliary_heads=True, tap=seen)
+        plain, full = transformer(tokens), transformer(tokens, auxiliary_heads=True, tap=seen)
         assert set(plain.head_outputs) == {"lm"} and set(full.head_outputs) == {
             h.name for h in model.heads
         }
         assert torch.equal(plain.logits, full.logits)
         for depth in range(3):
-            expected = net.heads[f"layer{depth}"].out(seen[f"decoder.blocks.{depth}.resid_post"])
+            expected = transformer.heads[f"layer{depth}"].out(
+                seen[f"decoder.blocks.{depth}.resid_post"]
+            )
             assert torch.allclose(full.head_outputs[f"layer{depth}"], expected, atol=1e-6)

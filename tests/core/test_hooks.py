@@ -11,7 +11,7 @@ from glassformer.core import ActivationCapture
 from glassformer.core.pass_context import PassContext
 
 
-def graphs(net, *inputs) -> list[str]:
+def graphs(model, *inputs) -> list[str]:
     """What the compiler is given, as text."""
     texts: list[str] = []
 
@@ -21,16 +21,16 @@ def graphs(net, *inputs) -> list[str]:
 
     torch._dynamo.reset()
     with torch.no_grad():
-        torch.compile(net, backend=keep, fullgraph=True)(*inputs)
+        torch.compile(model, backend=keep, fullgraph=True)(*inputs)
     return texts
 
 
 def test_without_a_tap_the_graph_is_as_if_the_taps_were_not_there(monkeypatch):
-    net = tiny.net(tiny.decoder(2, position=spec.RotarySpec(dim=8)))
-    with_taps = graphs(net, tiny.tokens(2, 5))
+    model = tiny.transformer(tiny.decoder(2, position=spec.RotarySpec(dim=8)))
+    with_taps = graphs(model, tiny.tokens(2, 5))
     monkeypatch.setattr(PassContext, "hook_point", lambda self, tensor, value: value)
     monkeypatch.setattr(PassContext, "tap_wants", lambda self, *tensors: False)
-    assert graphs(net, tiny.tokens(2, 5)) == with_taps
+    assert graphs(model, tiny.tokens(2, 5)) == with_taps
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_without_a_tap_the_graph_is_as_if_the_taps_were_not_there(monkeypatch):
 )
 @pytest.mark.parametrize("eager", [False, True])
 def test_what_a_tap_returns_takes_the_place(name, eager):
-    net = tiny.net(tiny.decoder(2))
+    model = tiny.transformer(tiny.decoder(2))
     tokens = tiny.tokens(1, 5)
 
     def half(at, value):
@@ -46,14 +46,14 @@ def test_what_a_tap_returns_takes_the_place(name, eager):
 
     with torch.no_grad():
         plain, changed = (
-            net(tokens, attn_implementation="eager" if eager else None).logits,
-            net(tokens, tap=half, attn_implementation="eager" if eager else None).logits,
+            model(tokens, attn_implementation="eager" if eager else None).logits,
+            model(tokens, tap=half, attn_implementation="eager" if eager else None).logits,
         )
     assert not torch.allclose(plain, changed, atol=1e-4)
 
 
 def test_switching_a_head_off_is_leaving_its_rows_out_of_the_projection():
-    net = tiny.net(tiny.decoder(1))
+    model = tiny.transformer(tiny.decoder(1))
     tokens = tiny.tokens(1, 5)
 
     def off(at, value):
@@ -63,17 +63,17 @@ def test_switching_a_head_off_is_leaving_its_rows_out_of_the_projection():
         return value
 
     with torch.no_grad():
-        switched = net(tokens, tap=off).logits
-        net.decoder.blocks[0].attention.out.weight[:, 16:24] = 0
-        assert torch.allclose(net(tokens).logits, switched, atol=1e-6)
+        switched = model(tokens, tap=off).logits
+        model.decoder.blocks[0].attention.out.weight[:, 16:24] = 0
+        assert torch.allclose(model(tokens).logits, switched, atol=1e-6)
 
 
 def test_a_pattern_that_is_not_asked_for_is_not_computed():
-    net = tiny.net(tiny.decoder(2))
+    model = tiny.transformer(tiny.decoder(2))
     seen = ActivationCapture("*.resid_post")
     calls = []
-    attend = net.decoder.blocks[0].attention.attend
+    attend = model.decoder.blocks[0].attention.attend
     attend.scores = lambda *a, **k: calls.append(1)
     with torch.no_grad():
-        net(tiny.tokens(1, 5), tap=seen)
+        model(tiny.tokens(1, 5), tap=seen)
     assert not calls and set(seen.seen) == {f"decoder.blocks.{i}.resid_post" for i in range(2)}

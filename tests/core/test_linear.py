@@ -17,84 +17,86 @@ POSITIONS = {
 TOKENS = tiny.tokens(2, 9)
 
 
-def hidden(net):
+def hidden(transformer):
     with torch.no_grad():
-        return net(TOKENS).last_hidden_state
+        return transformer(TOKENS).last_hidden_state
 
 
-def fresh(net):
-    """The same weights in a net that was never packed."""
-    other = tiny.net(net.spec).to(net.encoder.embed.token.weight.dtype)
-    other.load_state_dict(net.state_dict())
+def fresh(transformer):
+    """The same weights in a model that was never packed."""
+    other = tiny.transformer(transformer.spec).to(transformer.encoder.embed.token.weight.dtype)
+    other.load_state_dict(transformer.state_dict())
     return other
 
 
-def add(net):
+def add(transformer):
     with torch.no_grad():
-        for weight in net.parameters():
+        for weight in transformer.parameters():
             weight.add_(torch.linspace(-0.1, 0.1, weight.numel()).view(weight.shape))
 
 
-def replace(net):
-    for module in net.modules():
+def replace(transformer):
+    for module in transformer.modules():
         for name, weight in list(module.named_parameters(recurse=False)):
             setattr(module, name, nn.Parameter(weight.detach() * 1.1))
 
 
-def round_off(net):
-    net.half().float()
+def round_off(transformer):
+    transformer.half().float()
 
 
-def take_over(net):
-    net.load_state_dict({name: weight * 0.9 for name, weight in net.state_dict().items()})
+def take_over(transformer):
+    transformer.load_state_dict(
+        {name: weight * 0.9 for name, weight in transformer.state_dict().items()}
+    )
 
 
 @pytest.fixture(params=POSITIONS)
-def net(request):
-    return tiny.net(tiny.encoder(2, position=POSITIONS[request.param]))
+def transformer(request):
+    return tiny.transformer(tiny.encoder(2, position=POSITIONS[request.param]))
 
 
 @pytest.mark.parametrize("change", [add, replace, round_off, take_over])
-def test_changed_weights_are_noticed(net, change):
-    before = hidden(net)
-    net.pack()
-    assert torch.allclose(hidden(net), before, atol=1e-5)
-    change(net)
-    after = hidden(net)
+def test_changed_weights_are_noticed(transformer, change):
+    before = hidden(transformer)
+    transformer.pack()
+    assert torch.allclose(hidden(transformer), before, atol=1e-5)
+    change(transformer)
+    after = hidden(transformer)
     assert not torch.equal(after, before)
-    assert torch.equal(after, hidden(fresh(net)))
+    assert torch.equal(after, hidden(fresh(transformer)))
 
 
-def test_a_copy_is_on_its_own(net):
-    net.pack()
-    other = copy.deepcopy(net)
+def test_a_copy_is_on_its_own(transformer):
+    transformer.pack()
+    other = copy.deepcopy(transformer)
     add(other)
     assert torch.equal(hidden(other), hidden(fresh(other)))
 
 
-def test_gradients_flow_through_the_plain_weights(net):
-    plain = fresh(net)
-    net.pack()
-    for model in (net, plain):
+def test_gradients_flow_through_the_plain_weights(transformer):
+    plain = fresh(transformer)
+    transformer.pack()
+    for model in (transformer, plain):
         model(TOKENS).last_hidden_state.square().sum().backward()
     for (name, packed), (_, other) in zip(
-        net.named_parameters(), plain.named_parameters(), strict=True
+        transformer.named_parameters(), plain.named_parameters(), strict=True
     ):
         assert packed.grad is None or torch.equal(packed.grad, other.grad), name
-    assert net.encoder.blocks[0].attention.qkv.weight.grad.abs().sum() > 0
+    assert transformer.encoder.blocks[0].attention.qkv.weight.grad.abs().sum() > 0
 
 
-@pytest.mark.parametrize("net", ["shared", "separate"], indirect=True)
-def test_the_table_is_projected_once(net, monkeypatch):
+@pytest.mark.parametrize("transformer", ["shared", "separate"], indirect=True)
+def test_the_table_is_projected_once(transformer, monkeypatch):
     """After packing no pass projects it, until a weight changes."""
-    module, calls = net.encoder.positions[0], []
+    module, calls = transformer.encoder.positions[0], []
     project = module.project
     monkeypatch.setattr(module, "project", lambda *args: calls.append(1) or project(*args))
-    net.pack()
+    transformer.pack()
     calls.clear()
-    hidden(net)
+    hidden(transformer)
     assert not calls
     with torch.no_grad():
         module.weight.add_(1.0)
-    hidden(net)
+    hidden(transformer)
     assert len(calls) == 4  # keys and queries of two layers

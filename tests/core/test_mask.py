@@ -26,12 +26,12 @@ BLOCKS = {
 }
 
 
-def seen_by(net, length: int, **given) -> torch.Tensor:
+def seen_by(model, length: int, **given) -> torch.Tensor:
     """Which keys get weight, [batch, query, key]."""
     rows = next((len(v) for v in given.values()), 1)
     capture = ActivationCapture("*.blocks.0.pattern")
     with torch.no_grad():
-        net(tiny.tokens(rows, length), tap=capture, **given)
+        model(tiny.tokens(rows, length), tap=capture, **given)
     (pattern,) = capture.seen.values()
     return (pattern > 0).all(1)
 
@@ -40,7 +40,7 @@ def seen_by(net, length: int, **given) -> torch.Tensor:
 @pytest.mark.parametrize("padded", [False, True])
 def test_pattern(name, padded):
     pattern, rule = PATTERNS[name]
-    net = tiny.net(tiny.encoder(1, pattern=pattern))
+    model = tiny.transformer(tiny.encoder(1, pattern=pattern))
     length = 9
     mask = torch.ones(2, length, dtype=torch.bool)
     given = {}
@@ -48,7 +48,7 @@ def test_pattern(name, padded):
         mask[0, :3] = False
         mask[1, 7:] = False
         given = {"attention_mask": mask}
-    seen = seen_by(net, length, **given)
+    seen = seen_by(model, length, **given)
     for row in range(len(seen)):
         for q in range(length):
             for k in range(length):
@@ -59,13 +59,13 @@ def test_pattern(name, padded):
 @pytest.mark.parametrize("padded", [False, True])
 def test_blocks_are_counted_in_the_texts_own_tokens(name, padded):
     pattern, rule = BLOCKS[name]
-    net = tiny.net(tiny.encoder(1, pattern=pattern))
+    model = tiny.transformer(tiny.encoder(1, pattern=pattern))
     length, before = 11, 0
     given = {}
     if padded:
         before = 2
         given = {"attention_mask": (torch.arange(length) >= before)[None]}
-    seen = seen_by(net, length, **given)
+    seen = seen_by(model, length, **given)
     for q in range(before, length):
         for k in range(length):
             expected = k >= before and rule(q - before, k - before)
@@ -75,28 +75,28 @@ def test_blocks_are_counted_in_the_texts_own_tokens(name, padded):
 @pytest.mark.parametrize("length", [3, 8, 10])
 def test_blocks_side_by_side_as_one_with_a_mask(length):
     """Without padding every block is computed as a text of its own."""
-    net = tiny.net(tiny.decoder(2, pattern=AttentionPattern(right=0, block=4)))
+    model = tiny.transformer(tiny.decoder(2, pattern=AttentionPattern(right=0, block=4)))
     tokens = tiny.tokens(2, length)
     with torch.no_grad():
-        folded, masked = net(tokens), net(tokens, attention_mask=torch.ones_like(tokens))
-        plain = net(tokens, attn_implementation="eager")
+        folded, masked = model(tokens), model(tokens, attention_mask=torch.ones_like(tokens))
+        plain = model(tokens, attn_implementation="eager")
     assert torch.allclose(folded.logits, masked.logits, atol=1e-6)
     assert torch.allclose(folded.logits, plain.logits, atol=1e-6)
 
 
 def test_blocks_of_packed_documents_start_with_the_document():
-    net = tiny.net(tiny.decoder(2, pattern=AttentionPattern(right=0, block=3)))
+    model = tiny.transformer(tiny.decoder(2, pattern=AttentionPattern(right=0, block=3)))
     long = tiny.tokens(1, 12)
     documents = torch.tensor([[0] * 5 + [1] * 3 + [2] * 4])
     with torch.no_grad():
-        packed = net(long, document_ids=documents).logits
-        alone = torch.cat([net(part).logits for part in long.split([5, 3, 4], -1)], 1)
+        packed = model(long, document_ids=documents).logits
+        alone = torch.cat([model(part).logits for part in long.split([5, 3, 4], -1)], 1)
     assert torch.allclose(packed, alone, atol=1e-6)
 
 
 def test_prefix_is_seen_by_all_and_the_rest_is_causal():
-    net = tiny.net(tiny.decoder(1))
-    seen = seen_by(net, 7, prefix_length=torch.tensor([3, 0]))
+    model = tiny.transformer(tiny.decoder(1))
+    seen = seen_by(model, 7, prefix_length=torch.tensor([3, 0]))
     for row, prefix in enumerate((3, 0)):
         for q in range(7):
             for k in range(7):
@@ -104,12 +104,12 @@ def test_prefix_is_seen_by_all_and_the_rest_is_causal():
 
 
 def test_packed_documents_are_read_as_if_alone():
-    net = tiny.net(tiny.decoder(2, position=None))
+    model = tiny.transformer(tiny.decoder(2, position=None))
     long = tiny.tokens(1, 12)
     documents = torch.tensor([[0] * 5 + [1] * 3 + [2] * 4])
     with torch.no_grad():
-        packed = net(long, document_ids=documents).logits
-        alone = torch.cat([net(part).logits for part in long.split([5, 3, 4], -1)], 1)
+        packed = model(long, document_ids=documents).logits
+        alone = torch.cat([model(part).logits for part in long.split([5, 3, 4], -1)], 1)
     assert torch.allclose(packed, alone, atol=1e-6)
 
 
@@ -117,12 +117,12 @@ def test_positions_start_anew_in_every_packed_document():
     from glassformer import spec
 
     model = tiny.decoder(2, position=spec.RotarySpec(dim=8))
-    net = tiny.net(model)
+    transformer = tiny.transformer(model)
     long = tiny.tokens(1, 12)
     documents = torch.tensor([[7] * 5 + [3] * 3 + [9] * 4])
     with torch.no_grad():
-        packed = net(long, document_ids=documents).logits
-        alone = torch.cat([net(part).logits for part in long.split([5, 3, 4], -1)], 1)
+        packed = transformer(long, document_ids=documents).logits
+        alone = torch.cat([transformer(part).logits for part in long.split([5, 3, 4], -1)], 1)
     assert torch.allclose(packed, alone, atol=1e-5)
 
 
@@ -131,10 +131,12 @@ def test_positions_start_anew_in_every_packed_document():
 def test_a_row_with_nothing_to_see_gives_zeros_and_finite_gradients(eager, position):
     from glassformer import spec
 
-    net = tiny.net(tiny.encoder(1, position=spec.AlibiSpec() if position == "alibi" else None))
+    model = tiny.transformer(
+        tiny.encoder(1, position=spec.AlibiSpec() if position == "alibi" else None)
+    )
     mask = torch.tensor([[True] * 5, [False] * 5])
     capture = ActivationCapture("*.z")
-    out = net(
+    out = model(
         tiny.tokens(2, 5),
         attention_mask=mask,
         tap=capture,
@@ -143,14 +145,14 @@ def test_a_row_with_nothing_to_see_gives_zeros_and_finite_gradients(eager, posit
     assert torch.all(capture["encoder.blocks.0.z"][1] == 0)
     assert torch.isfinite(out.logits).all()
     out.logits[0].sum().backward()
-    assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
 
 
 def test_the_score_of_a_masked_key_is_very_negative_not_zero():
-    net = tiny.net(tiny.decoder(1))
+    model = tiny.transformer(tiny.decoder(1))
     capture = ActivationCapture("*.scores")
     with torch.no_grad():
-        net(tiny.tokens(1, 4), tap=capture)
+        model(tiny.tokens(1, 4), tap=capture)
     scores = capture["decoder.blocks.0.scores"][0, 0]
     assert torch.all(scores.triu(1)[torch.ones(4, 4).triu(1).bool()] < -1e30)
 
@@ -171,18 +173,18 @@ def counted(text: int, size: int, random: int) -> list[list[int]]:
 @pytest.mark.parametrize(("size", "random"), [(2, 1), (3, 0), (1, 2)])
 def test_blocks_count_from_each_texts_first_token(size, random):
     """Uniform scores show how often a key counts; padding, and which document, change nothing."""
-    net = tiny.net(
+    model = tiny.transformer(
         tiny.encoder(1, pattern=BlockSparsePattern(block_size=size, num_random_blocks=random))
     )
-    net.encoder.blocks[0].attention.qkv.weight.data[:64] = 0
-    net.encoder.blocks[0].attention.qkv.bias.data[:64] = 0
+    model.encoder.blocks[0].attention.qkv.weight.data[:64] = 0
+    model.encoder.blocks[0].attention.qkv.bias.data[:64] = 0
     mask = torch.zeros(3, 40, dtype=torch.bool)
     mask[0, :33], mask[1, 4:38], mask[2, 11:] = True, True, True
     documents = torch.zeros(3, 40, dtype=torch.long)
     for given, texts in (({}, [33, 34, 29]), ({"document_ids": documents}, [33, 34, 29])):
         seen = ActivationCapture("*.pattern")
         with torch.no_grad():
-            net(tiny.tokens(3, 40), attention_mask=mask, tap=seen, **given)
+            model(tiny.tokens(3, 40), attention_mask=mask, tap=seen, **given)
         for row, text in enumerate(texts):
             pattern = seen["encoder.blocks.0.pattern"][row, 0][mask[row]][:, mask[row]]
             expected = torch.tensor(counted(text, size, random)).float()
@@ -190,21 +192,21 @@ def test_blocks_count_from_each_texts_first_token(size, random):
 
 
 def test_blocks_in_packed_documents_are_those_of_each_text_alone():
-    net = tiny.net(
+    model = tiny.transformer(
         tiny.encoder(2, pattern=BlockSparsePattern(block_size=2, num_random_blocks=1), embed={})
     )
     tokens, documents = tiny.tokens(1, 50), torch.tensor([[0] * 21 + [1] * 5 + [2] * 24])
     with torch.no_grad():
-        packed = net(tokens, document_ids=documents).logits
-        alone = [net(part).logits for part in tokens.split((21, 5, 24), 1)]
+        packed = model(tokens, document_ids=documents).logits
+        alone = [model(part).logits for part in tokens.split((21, 5, 24), 1)]
     assert torch.allclose(packed, torch.cat(alone, 1), atol=1e-5)
 
 
 def test_global_tokens_see_all_and_are_seen_by_all():
-    net = tiny.net(tiny.encoder(1, pattern=AttentionPattern(left=1, right=1)))
+    model = tiny.transformer(tiny.encoder(1, pattern=AttentionPattern(left=1, right=1)))
     flags = torch.zeros(1, 9, dtype=torch.bool)
     flags[0, 4] = True
-    seen = seen_by(net, 9, global_attention_mask=flags)[0]
+    seen = seen_by(model, 9, global_attention_mask=flags)[0]
     for q in range(9):
         for k in range(9):
             assert bool(seen[q, k]) == (abs(q - k) <= 1 or q == 4 or k == 4)
@@ -214,9 +216,9 @@ def test_global_tokens_and_a_cache_do_not_go_together():
     from glassformer import GlassformerError
     from glassformer.core import Cache
 
-    net = tiny.net(tiny.decoder(1))
+    model = tiny.transformer(tiny.decoder(1))
     with pytest.raises(GlassformerError, match="leave one of the two out"):
-        net(
+        model(
             tiny.tokens(1, 3),
             global_attention_mask=torch.tensor([[True, False, False]]),
             past_key_values=Cache(),

@@ -101,11 +101,11 @@ def test_rotary_frequencies_as_the_reference(scaling):
 
 
 def test_rotary_scores_depend_on_the_distance_alone():
-    net = tiny.net(tiny.decoder(1, position=spec.RotarySpec(dim=8)))
+    model = tiny.transformer(tiny.decoder(1, position=spec.RotarySpec(dim=8)))
     tokens = tiny.tokens(1, 6)
     with torch.no_grad():
-        here = net(tokens).logits
-        there = net(tokens, position_ids=torch.arange(100, 106)[None]).logits
+        here = model(tokens).logits
+        there = model(tokens, position_ids=torch.arange(100, 106)[None]).logits
     assert torch.allclose(here, there, atol=1e-5)
 
 
@@ -130,12 +130,12 @@ def test_alibi_slopes_are_the_papers():
 
 
 def test_alibi_lowers_the_score_with_the_distance():
-    net = tiny.net(tiny.decoder(1, position=spec.AlibiSpec()))
-    plain = tiny.net(tiny.decoder(1))
-    plain.load_state_dict(net.state_dict())
+    model = tiny.transformer(tiny.decoder(1, position=spec.AlibiSpec()))
+    plain = tiny.transformer(tiny.decoder(1))
+    plain.load_state_dict(model.state_dict())
     seen, without = ActivationCapture("*.scores"), ActivationCapture("*.scores")
     with torch.no_grad():
-        net(tiny.tokens(1, 5), tap=seen)
+        model(tiny.tokens(1, 5), tap=seen)
         plain(tiny.tokens(1, 5), tap=without)
     for head, slope in enumerate(alibi_slopes(4)):
         for q in range(5):
@@ -149,13 +149,13 @@ def test_alibi_lowers_the_score_with_the_distance():
 @pytest.mark.parametrize("backward", [False, True])
 def test_shaw_adds_a_vector_per_clipped_distance(values, per_head, backward):
     position = spec.ShawSpec(max_distance=2, values=values, per_head=per_head, backward=backward)
-    net = tiny.net((tiny.decoder if backward else tiny.encoder)(2, position=position))
+    model = tiny.transformer((tiny.decoder if backward else tiny.encoder)(2, position=position))
     seen = ActivationCapture("*.q", "*.k", "*.v", "*.z", "*.pattern")
     with torch.no_grad():
-        net(tiny.tokens(1, 6), tap=seen)
+        model(tiny.tokens(1, 6), tap=seen)
     stack = "decoder" if backward else "encoder"
     for layer in range(2):
-        module = getattr(net, stack).positions[layer]
+        module = getattr(model, stack).positions[layer]
         assert module.keys.shape[-2] == (3 if backward else 5)
         q, k, v, z = (seen[f"{stack}.blocks.{layer}.{part}"][0] for part in "qkvz")
         for head in range(4):
@@ -193,12 +193,12 @@ def test_skew_moves_every_distance_to_its_key(queries, past, ahead):
 def test_a_prefix_that_lies_ahead_shares_the_nearest_vector():
     """Only backward distances have vectors; a prefix lets a query see ahead all the same."""
     position = spec.ShawSpec(max_distance=3, backward=True, values=False)
-    net, tokens = tiny.net(tiny.decoder(1, position=position)), tiny.tokens(1, 6)
+    model, tokens = tiny.transformer(tiny.decoder(1, position=position)), tiny.tokens(1, 6)
     seen = ActivationCapture("*.q", "*.k", "*.scores")
     with torch.no_grad():
-        net(tokens, prefix_length=torch.tensor([4]), tap=seen)
+        model(tokens, prefix_length=torch.tensor([4]), tap=seen)
     q, k, scores = (seen[f"decoder.blocks.0.{part}"][0] for part in ("q", "k", "scores"))
-    nearest = net.decoder.positions[0].keys[3]
+    nearest = model.decoder.positions[0].keys[3]
     for query, key in ((0, 0), (0, 1), (1, 3)):
         expected = torch.einsum("hd,hd->h", q[:, query], k[:, key] + nearest) / math.sqrt(8)
         assert torch.allclose(scores[:, query, key], expected, atol=1e-5)
@@ -225,8 +225,8 @@ def test_skewing_repeats_no_vector_for_a_pair():
 
 
 def test_layers_share_a_position_module_only_where_it_may_be_shared():
-    shared = tiny.net(tiny.encoder(3, position=spec.T5BiasSpec()))
-    own = tiny.net(tiny.encoder(3, position=spec.ShawSpec(max_distance=2)))
+    shared = tiny.transformer(tiny.encoder(3, position=spec.T5BiasSpec()))
+    own = tiny.transformer(tiny.encoder(3, position=spec.ShawSpec(max_distance=2)))
     assert len(shared.encoder.positions) == 1 and len(own.encoder.positions) == 3
     mixed = replace(
         tiny.encoder(2),
@@ -238,7 +238,7 @@ def test_layers_share_a_position_module_only_where_it_may_be_shared():
             ),
         ),
     )
-    assert len(tiny.net(mixed).encoder.positions) == 2
+    assert len(tiny.transformer(mixed).encoder.positions) == 2
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -254,12 +254,12 @@ def test_disentangled_scores_by_hand(shared, terms, max_distance):
         shared_projections=shared,
         norm=spec.NormSpec(),
     )
-    net = tiny.net(tiny.encoder(1, position=position))
+    model = tiny.transformer(tiny.encoder(1, position=position))
     seen = ActivationCapture("*.q", "*.k", "*.scores")
     with torch.no_grad():
-        net(tiny.tokens(1, 9), tap=seen)
-        attention = net.encoder.blocks[0].attention
-        module = net.encoder.positions[0]
+        model(tiny.tokens(1, 9), tap=seen)
+        attention = model.encoder.blocks[0].attention
+        module = model.encoder.positions[0]
         table = module.norm(module.weight)
         if shared:
             query_table, key_table, _ = attention.qkv(table).split(32, -1)

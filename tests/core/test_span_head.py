@@ -17,9 +17,9 @@ MASK = torch.tensor(
 def run(starts: int, ends: int, mask):
     beam = spec.SpanBeamSpec(starts=starts, ends=ends, norm=spec.NormSpec(eps=1e-3))
     head = spec.HeadSpec(name="answer", num_outputs=1, scalar=True, beam=beam)
-    net = tiny.net(replace(tiny.encoder(1), heads=(head,)))
+    model = tiny.transformer(replace(tiny.encoder(1), heads=(head,)))
     with torch.no_grad():
-        return net.heads["answer"], net(tiny.tokens(2, 6), attention_mask=mask)
+        return model.heads["answer"], model(tiny.tokens(2, 6), attention_mask=mask)
 
 
 def test_the_search_by_hand():

@@ -154,7 +154,7 @@ class Largest(TorchDispatchMode):
 def test_memory_grows_with_the_length_not_with_its_square(pattern, own, padded):
     if own and isinstance(pattern, BlockSparsePattern):
         return
-    net = tiny.net(
+    model = tiny.transformer(
         tiny.encoder(
             1, pattern=pattern, attention=replace(tiny.ATTENTION, separate_global_projections=own)
         )
@@ -165,7 +165,7 @@ def test_memory_grows_with_the_length_not_with_its_square(pattern, own, padded):
         if padded:
             given["attention_mask"] = torch.arange(length)[None] >= 100
         with torch.no_grad(), Largest() as largest:
-            net(tiny.tokens(1, length), **given)
+            model(tiny.tokens(1, length), **given)
         sizes.append(largest.size)
     assert sizes[1] <= 2.1 * sizes[0]
     assert sizes[1] < 4096 * 4096  # bytes: not even a mask of one per pair
@@ -173,14 +173,14 @@ def test_memory_grows_with_the_length_not_with_its_square(pattern, own, padded):
 
 @pytest.mark.parametrize("pattern", LINEAR, ids=str)
 def test_looking_at_the_pattern_changes_nothing_and_shows_the_dense_one(pattern):
-    net, tokens = tiny.net(tiny.encoder(2, pattern=pattern)), tiny.tokens(2, 700)
+    model, tokens = tiny.transformer(tiny.encoder(2, pattern=pattern)), tiny.tokens(2, 700)
     mask = torch.arange(700) < torch.tensor([[700], [450]])
     seen = ActivationCapture("*.pattern", "*.z", "*.v")
     with torch.no_grad():
-        plain = net(tokens, attention_mask=mask).logits
-        assert torch.equal(net(tokens, attention_mask=mask, tap=seen).logits, plain)
+        plain = model(tokens, attention_mask=mask).logits
+        assert torch.equal(model(tokens, attention_mask=mask, tap=seen).logits, plain)
         assert torch.allclose(
-            net(tokens, attention_mask=mask, attn_implementation="eager").logits[mask],
+            model(tokens, attention_mask=mask, attn_implementation="eager").logits[mask],
             plain[mask],
             atol=1e-5,
         )
@@ -191,12 +191,14 @@ def test_looking_at_the_pattern_changes_nothing_and_shows_the_dense_one(pattern)
 
 @pytest.mark.parametrize("pattern", LINEAR[1:], ids=str)
 def test_compiled_in_one_graph(pattern):
-    net, tokens = tiny.net(tiny.encoder(1, pattern=pattern)), tiny.tokens(2, 700)
+    model, tokens = tiny.transformer(tiny.encoder(1, pattern=pattern)), tiny.tokens(2, 700)
     mask = torch.arange(700) < torch.tensor([[700], [450]])
     torch._dynamo.reset()
     with torch.no_grad():
-        fast = torch.compile(net, fullgraph=True, backend="eager")(tokens, mask).logits
-        assert torch.allclose(fast[mask], net(tokens, attention_mask=mask).logits[mask], atol=1e-5)
+        fast = torch.compile(model, fullgraph=True, backend="eager")(tokens, mask).logits
+        assert torch.allclose(
+            fast[mask], model(tokens, attention_mask=mask).logits[mask], atol=1e-5
+        )
 
 
 def test_short_texts_prefixes_and_caches_are_left_to_the_dense_mask():

@@ -41,19 +41,19 @@ def test_every_row_is_moved_one_place_further():
     ids=str,
 )
 def test_scores_pair_by_pair(position, pattern, past):
-    net = tiny.net(tiny.encoder(1, position=position, pattern=pattern, placement="post"))
+    model = tiny.transformer(tiny.encoder(1, position=position, pattern=pattern, placement="post"))
     tokens = tiny.tokens(1, past + 6)
     segments = torch.arange(past + 6)[None] // 4 if position.segments else None
     cache, seen = Cache(), ActivationCapture(*SOME)
     with torch.no_grad():
         if past:
             known = None if segments is None else segments[:, :past]
-            net(tokens[:, :past], token_type_ids=known, past_key_values=cache)
+            model(tokens[:, :past], token_type_ids=known, past_key_values=cache)
         new = None if segments is None else segments[:, past:]
-        net(tokens[:, past:], token_type_ids=new, past_key_values=cache, tap=seen)
+        model(tokens[:, past:], token_type_ids=new, past_key_values=cache, tap=seen)
         everything = ActivationCapture(*SOME)
-        net(tokens, token_type_ids=segments, tap=everything)
-    part, block = net.encoder.positions[0], net.encoder.blocks[0].attention
+        model(tokens, token_type_ids=segments, tap=everything)
+    part, block = model.encoder.positions[0], model.encoder.blocks[0].attention
     x = everything["encoder.blocks.0.resid_pre"][0]
     q, k, _ = (h[0] for h in block.project(x[None], None))
     for query in range(past, past + 6):
@@ -93,13 +93,13 @@ def test_scores_pair_by_pair(position, pattern, past):
 )
 def test_blocks_of_queries_as_all_at_once(position, pattern):
     length = 2 * BLOCK + 9
-    net = tiny.net(tiny.encoder(1, position=position, pattern=pattern))
+    model = tiny.transformer(tiny.encoder(1, position=position, pattern=pattern))
     tokens = tiny.tokens(2, length)
     mask = torch.arange(length) >= torch.tensor([[0], [BLOCK + 3]])
     with torch.no_grad():
         for real in (None, mask):
             fused, eager = (
-                net(tokens, real, attn_implementation="eager" if e else None).logits
+                model(tokens, real, attn_implementation="eager" if e else None).logits
                 for e in (False, True)
             )
             assert torch.allclose(fused, eager, atol=1e-5)
@@ -107,20 +107,20 @@ def test_blocks_of_queries_as_all_at_once(position, pattern):
 
 def test_gradients_are_those_of_the_plain_computation():
     position = spec.RelativePositionSpec(bidirectional=True, segments=True)
-    net = tiny.net(tiny.encoder(2, embed={"has_query_stream": True}, position=position))
+    model = tiny.transformer(tiny.encoder(2, embed={"has_query_stream": True}, position=position))
     tokens, segments = tiny.tokens(2, 9), torch.arange(9)[None].expand(2, -1) // 5
     asked = Permutation.from_order(torch.randperm(9).expand(2, -1), torch.tensor([[1, 4], [0, 8]]))
     found = []
     for eager in (False, True):
-        net.zero_grad()
-        out = net(
+        model.zero_grad()
+        out = model(
             tokens,
             token_type_ids=segments,
             permutation=asked,
             attn_implementation="eager" if eager else None,
         )
         out.logits.square().sum().backward()
-        found.append({name: p.grad.clone() for name, p in net.named_parameters()})
+        found.append({name: p.grad.clone() for name, p in model.named_parameters()})
     for name, value in found[0].items():
         assert torch.any(value != 0), name
         assert torch.allclose(value, found[1][name], rtol=1e-4, atol=1e-4), name
@@ -133,16 +133,16 @@ def test_what_cannot_be_is_said():
         replace(tiny.stack(1), memory=spec.MemorySpec(length=3, zero_initialized=True))
     with pytest.raises(GlassformerError, match="query stream"):
         tiny.stack(1, embed={"has_query_stream": True})
-    net = tiny.net(tiny.decoder(1, position=spec.RelativePositionSpec()))
+    model = tiny.transformer(tiny.decoder(1, position=spec.RelativePositionSpec()))
     with pytest.raises(GlassformerError, match="prefix"):
-        net(tiny.tokens(1, 4), prefix_length=torch.tensor([2]))
+        model(tiny.tokens(1, 4), prefix_length=torch.tensor([2]))
     order = Permutation.from_order(torch.arange(4)[None])
     for other in (
         {"document_ids": torch.tensor([[0, 0, 1, 1]])},
         {"prefix_length": torch.tensor([2])},
     ):
         with pytest.raises(GlassformerError, match="order of reading"):
-            net(tiny.tokens(1, 4), permutation=order, **other)
+            model(tiny.tokens(1, 4), permutation=order, **other)
 
 
 @pytest.mark.parametrize("residual", ["serial", "parallel"])
@@ -151,15 +151,15 @@ def test_a_blank_memory_stands_before_padding_too(residual, side):
     """Where the norm comes first, zeros are read as its bias: blank, and not nothing."""
     model = tiny.decoder(2, position=spec.RelativePositionSpec(), residual=residual)
     stack = replace(model.decoder, memory=spec.MemorySpec(length=5, zero_initialized=True))
-    net = tiny.net(replace(model, decoder=stack))
+    transformer = tiny.transformer(replace(model, decoder=stack))
     with torch.no_grad():
-        for block in net.decoder.blocks:
+        for block in transformer.decoder.blocks:
             block.attention_norm.bias.fill_(0.3)
         text, padding = tiny.tokens(1, 4), torch.zeros(1, 7, dtype=torch.long)
         parts = (padding, text) if side == "left" else (text, padding)
         mask = torch.cat([torch.full_like(p, int(p is text)).bool() for p in parts], -1)
-        padded = net(torch.cat(parts, -1), mask).logits[mask]
-        assert torch.allclose(padded, net(text).logits[0], atol=1e-5)
+        padded = transformer(torch.cat(parts, -1), mask).logits[mask]
+        assert torch.allclose(padded, transformer(text).logits[0], atol=1e-5)
 
 
 def test_a_blank_memory_is_seen_and_weighs_nothing():
@@ -169,10 +169,10 @@ def test_a_blank_memory_is_seen_and_weighs_nothing():
     stack = replace(
         model.decoder, blocks=(block,), memory=spec.MemorySpec(length=5, zero_initialized=True)
     )
-    net = tiny.net(replace(model, decoder=stack))
+    transformer = tiny.transformer(replace(model, decoder=stack))
     tokens, seen = tiny.tokens(1, 3), ActivationCapture("*.pattern", "*.v", "*.z")
     with torch.no_grad():
-        net(tokens, tap=seen)
+        transformer(tokens, tap=seen)
     pattern, v = seen["decoder.blocks.0.pattern"], seen["decoder.blocks.0.v"]
     assert pattern.shape[-1] == 8 and torch.all(pattern[..., :5] > 0)
     assert torch.all(v[:, :, :5] == 0)

@@ -48,7 +48,7 @@ def encoder(layers: int = 2, **block: Any) -> spec.ModelSpec:
     return spec.ModelSpec(encoder=stack(layers, **block), heads=(LM,), init=spec.InitSpec(std=0.2))
 
 
-def net(model: spec.ModelSpec, seed: int = 0) -> Transformer:
+def transformer(model: spec.ModelSpec, seed: int = 0) -> Transformer:
     return gf.create(model, seed=seed)
 
 

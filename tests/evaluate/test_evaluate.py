@@ -16,7 +16,7 @@ import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.metrics.ner import report
 from glassformer.metrics.squad import squad_scores
-from glassformer.metrics.translation import summary_figures, translation_figures
+from glassformer.metrics.translation import summary_scores, translation_scores
 
 WORDS = " ".join(UNSEEN) + " one two three four Where was born in who?"
 ROWS = [{"text": text, "label": label} for text, label in UNSEEN.items()]
@@ -40,11 +40,11 @@ def test_labels_of_a_model_that_learned_them(classifier):
     found = gf.evaluate(classifier, wrong, n_resamples=200)
     hits = len(ROWS) - 1
     assert found["accuracy"] == found["micro_f1"] == pytest.approx(hits / len(ROWS))
-    assert found.figures["accuracy"].low < found["accuracy"] < found.figures["accuracy"].high
+    assert found.metrics["accuracy"].low < found["accuracy"] < found.metrics["accuracy"].high
     assert found.classes.classes["bad"].support == 4
     assert found.classes.classes["good"].precision == pytest.approx(2 / 3)
     again = gf.evaluate(classifier, wrong, n_resamples=200)
-    assert again == found and found.record()["figures"]["accuracy"]["low"] is not None
+    assert again == found and found.record()["metrics"]["accuracy"]["low"] is not None
 
 
 def wilson(hits, records):
@@ -52,10 +52,10 @@ def wilson(hits, records):
 
 
 def test_few_records_that_are_all_right_leave_room_for_doubt(classifier):
-    figures = gf.evaluate(classifier, ROWS[:3]).figures
-    assert (figures["accuracy"].low, figures["accuracy"].high) == pytest.approx(wilson(3, 3))
-    assert figures["macro_f1"].value == 1.0 and figures["macro_f1"].low is None
-    assert gf.evaluate(classifier, ROWS[:3], n_resamples=0).figures["accuracy"].low is None
+    metrics = gf.evaluate(classifier, ROWS[:3]).metrics
+    assert (metrics["accuracy"].low, metrics["accuracy"].high) == pytest.approx(wilson(3, 3))
+    assert metrics["macro_f1"].value == 1.0 and metrics["macro_f1"].low is None
+    assert gf.evaluate(classifier, ROWS[:3], n_resamples=0).metrics["accuracy"].low is None
 
 
 def test_of_several_heads_one_is_meant():
@@ -105,7 +105,7 @@ def test_several_labels_a_text(tokenizer):
     assert gf.evaluate(model, rows)["accuracy"] == 1.0
     rows[0]["labels"] = [] if found[0] else ["a"]
     judged = gf.evaluate(model, rows)
-    assert judged["accuracy"] == pytest.approx(5 / 6) and "matthews" not in judged.figures
+    assert judged["accuracy"] == pytest.approx(5 / 6) and "matthews" not in judged.metrics
 
 
 def test_examples_come_from_their_own_file(tmp_path):
@@ -114,7 +114,7 @@ def test_examples_come_from_their_own_file(tmp_path):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows[6:]))
     one = gf.evaluate(model, rows[:6], "piqa", num_fewshot=2, examples=path)
     bounds = wilson(round(6 * one["acc"]), 6)
-    assert (one.figures["acc"].low, one.figures["acc"].high) == pytest.approx(bounds)
+    assert (one.metrics["acc"].low, one.metrics["acc"].high) == pytest.approx(bounds)
     assert one == gf.evaluate(model, rows[:6], "piqa", num_fewshot=2, examples=rows[6:])
     with pytest.raises(GlassformerError, match="99 examples cannot be drawn from 18 records"):
         gf.evaluate(model, rows[:6], "piqa", num_fewshot=99, examples=path)
@@ -148,7 +148,7 @@ def test_answers_are_judged_as_squad_judges_them(tmp_path):
     wanted = squad_scores(texts, right)
     assert found.task == "span" and found.records == wanted["total"]
     assert found["exact"] == pytest.approx(wanted["exact"])
-    exact, hits = found.figures["exact"], round(wanted["exact"] * wanted["total"] / 100)
+    exact, hits = found.metrics["exact"], round(wanted["exact"] * wanted["total"] / 100)
     bounds = [100 * bound for bound in wilson(hits, wanted["total"])]
     assert [exact.low, exact.high] == pytest.approx(bounds)
     assert found["f1"] == pytest.approx(wanted["f1"])
@@ -158,14 +158,14 @@ def test_numbers_and_choices(tokenizer):
     rated = bert(tokenizer, labels=("value",), problem_type="regression")
     rows = [{"text": text, "value": len(text)} for text in UNSEEN]
     found = gf.evaluate(rated, rows, n_resamples=50)
-    assert found.task == "regression" and {*found.figures} == {"pearson", "spearman", "error"}
+    assert found.task == "regression" and {*found.metrics} == {"pearson", "spearman", "error"}
     chooser = bert(tokenizer, "MultipleChoice")
     rows = [
         {"question": "Where?", "choices": ["one two", "three"], "label": i % 2} for i in range(4)
     ]
     found = gf.evaluate(chooser, rows)
     assert (found.task, found["accuracy"]) == ("multiple-choice", 0.5)  # the same answer each time
-    assert found.figures["accuracy"].low == pytest.approx(wilson(2, 4).low)
+    assert found.metrics["accuracy"].low == pytest.approx(wilson(2, 4).low)
 
 
 def test_perplexity_is_that_of_all_tokens(tmp_path):
@@ -228,12 +228,12 @@ def test_translations_and_summaries_beside_references(tmp_path):
     found = gf.evaluate(model, rows, "translation", n_resamples=100)
     texts = [one.text for one in model.translate(GERMAN)]
     several = [r["target"] if isinstance(r["target"], list) else [r["target"]] for r in rows]
-    wanted = translation_figures(texts, several)
+    wanted = translation_scores(texts, several)
     assert [found["bleu"], found["chrf"]] == pytest.approx([one.value for one in wanted])
-    assert found.figures["bleu"].low < found["bleu"] < found.figures["bleu"].high
+    assert found.metrics["bleu"].low < found["bleu"] < found.metrics["bleu"].high
     found = gf.evaluate(model, rows, "summarization", n_resamples=100)
-    wanted = summary_figures([one.text for one in model.summarize(GERMAN)], several)
-    assert list(found.figures) == [one.name.replace("ROUGE-", "rouge") for one in wanted]
-    assert [f.value for f in found.figures.values()] == pytest.approx([w.value for w in wanted])
+    wanted = summary_scores([one.text for one in model.summarize(GERMAN)], several)
+    assert list(found.metrics) == [one.name.replace("ROUGE-", "rouge") for one in wanted]
+    assert [f.value for f in found.metrics.values()] == pytest.approx([w.value for w in wanted])
     with pytest.raises(GlassformerError, match="a model to summarize or translate with"):
         gf.evaluate(model, rows)

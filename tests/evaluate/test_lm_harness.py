@@ -50,12 +50,12 @@ def test_requests_likelihoods_and_figures(model, records, which):
             [total for total, _ in right], abs=2e-4
         )
         assert [greedy for _, greedy in one.likelihoods] == [greedy for _, greedy in right]
-    figures = judge.figures(questions, found, Resamples())
+    metrics = judge.compute_metrics(questions, found, Resamples())
     for name, value in wanted["figures"].items():
         if not name.endswith("_stderr"):
-            assert figures[name].value == pytest.approx(value, rel=1e-5), name
+            assert metrics[name].value == pytest.approx(value, rel=1e-5), name
         elif name != "perplexity_stderr":
-            assert figures[name.removesuffix("_stderr")].error == pytest.approx(value, rel=1e-6)
+            assert metrics[name.removesuffix("_stderr")].error == pytest.approx(value, rel=1e-6)
 
 
 def test_the_harness_saw_truncated_contexts_greedy_words_and_right_answers(model, records):
@@ -67,9 +67,9 @@ def test_the_harness_saw_truncated_contexts_greedy_words_and_right_answers(model
             requests = requests_of(model, question)
             cut += any(len(one.context) + len(one.target) > tiny.POSITIONS for one in requests)
     assert cut > 20
-    figures = [one["figures"] for one in EXPECTED.values()]
-    assert any(0 < one["acc"] < 1 for one in figures)
-    assert any(one["acc"] != one["acc_norm"] for one in figures if "acc_norm" in one)
+    metrics = [one["figures"] for one in EXPECTED.values()]
+    assert any(0 < one["acc"] < 1 for one in metrics)
+    assert any(one["acc"] != one["acc_norm"] for one in metrics if "acc_norm" in one)
 
 
 def test_a_shared_context_is_read_once_and_changes_nothing(model, records, monkeypatch):
@@ -78,14 +78,16 @@ def test_a_shared_context_is_read_once_and_changes_nothing(model, records, monke
     read = []
     forward = type(model).forward
 
-    def counted(net, tokens, *others, **named):
+    def counted(transformer, tokens, *others, **named):
         read.append(tokens.numel())
-        return forward(net, tokens, *others, **named)
+        return forward(transformer, tokens, *others, **named)
 
     monkeypatch.setattr(type(model), "forward", counted)
     shared = list(likelihoods(model, groups))
     together, read[:] = sum(read), []
-    monkeypatch.setattr("glassformer.evaluate.lm_harness.likelihood.can_share", lambda net: False)
+    monkeypatch.setattr(
+        "glassformer.evaluate.lm_harness.likelihood.can_share", lambda transformer: False
+    )
     apart = list(likelihoods(model, groups))
     assert together < 0.75 * sum(read)
     for one, other in zip(shared, apart, strict=True):

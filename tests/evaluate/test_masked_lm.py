@@ -33,11 +33,11 @@ def model():
 
 def pieces(model) -> list[list[int]]:
     """[CLS] ... [SEP] of every line, as much as there is room for."""
-    special, room, found = model.tokenizer.special, CONTEXT - 2, []
+    special, capacity, found = model.tokenizer.special, CONTEXT - 2, []
     for line in filter(None, LINES):
         ids = model.tokenizer.ids(line)
-        for start in range(0, len(ids), room):
-            found.append([special["cls"], *ids[start : start + room], special["sep"]])
+        for start in range(0, len(ids), capacity):
+            found.append([special["cls"], *ids[start : start + capacity], special["sep"]])
     return found
 
 
@@ -79,8 +79,8 @@ def test_figures(model, tmp_path):
         "word_accuracy": whole / words,
     }
     assert {name: found[name] for name in wanted} == pytest.approx(wanted, rel=1e-4)
-    figure = found.figures["perplexity"]
-    assert figure.low < figure.value < figure.high
+    metric = found.metrics["perplexity"]
+    assert metric.low < metric.value < metric.high
 
 
 def test_the_same_words_each_time_whatever_the_order(model):

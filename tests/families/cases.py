@@ -230,8 +230,8 @@ class Case:
         return {name: value for name, value in named.items() if value is not None}
 
     @torch.no_grad()
-    def ours(self, batch: Batch, net: Any = None, **options: Any) -> Results:
-        out = (self.model if net is None else net)(**self.inputs(batch), **options)
+    def ours(self, batch: Batch, model: Any = None, **options: Any) -> Results:
+        out = (self.model if model is None else model)(**self.inputs(batch), **options)
         named = {**out.head_outputs, "hidden": out.last_hidden_state}
         if out.logits is not None:
             named["logits"] = out.logits

@@ -57,9 +57,9 @@ def test_its_body_becomes_a_classifiers(written):
 
 
 def test_a_fresh_one_starts_as_fastais():
-    net = gf.create("awd-lstm", vocab_size=200)
-    assert net.spec.last_stack.widths == (400, 1152, 1152, 400)
-    table, states = net.decoder.embed.token.weight, net.decoder.blocks[0].ahead.weight_state
+    model = gf.create("awd-lstm", vocab_size=200)
+    assert model.spec.last_stack.widths == (400, 1152, 1152, 400)
+    table, states = model.decoder.embed.token.weight, model.decoder.blocks[0].ahead.weight_state
     assert 0.099 < table.abs().max() <= 0.1
     assert 0.99 < states.abs().max() * 1152**0.5 <= 1.0
-    assert net.heads["lm"].out.weight is table and not net.heads["lm"].out.bias.any()
+    assert model.heads["lm"].out.weight is table and not model.heads["lm"].out.bias.any()

@@ -34,10 +34,10 @@ def test_auxiliary_classifiers_as_the_reference(case):
 def test_the_papers_numbers_of_weights(preset, millions, without):
     """44 and 235 million with all classifiers; 131,328 less for each that only helps to train."""
     config = find_preset(preset)
-    net = build_transformer(spec_from_config(config, "CharTransformerForCausalLM"))
+    model = build_transformer(spec_from_config(config, "CharTransformerForCausalLM"))
     alone = {**config, "num_targets": 1, "intermediate_predictions": False}
     bare = build_transformer(spec_from_config(alone, "CharTransformerForCausalLM"))
-    assert count_parameters(net) // 10**6 == millions
+    assert count_parameters(model) // 10**6 == millions
     assert round(count_parameters(bare) / 1e6) == without
     helpers = 2 * config["num_hidden_layers"] - 1
-    assert count_parameters(net) - count_parameters(bare) == helpers * 256 * 513
+    assert count_parameters(model) - count_parameters(bare) == helpers * 256 * 513

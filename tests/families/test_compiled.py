@@ -23,4 +23,4 @@ def test_compiled_as_eager(case, backend):
     batch = case.batch((9, 12, 5, 12), "left")
     torch._dynamo.reset()
     compiled = torch.compile(case.model, fullgraph=True, backend=backend)
-    assert difference(case.ours(batch, net=compiled), case.ours(batch)) <= TOLERANCE
+    assert difference(case.ours(batch, model=compiled), case.ours(batch)) <= TOLERANCE

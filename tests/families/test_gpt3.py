@@ -24,10 +24,10 @@ def test_with_a_wide_band_it_is_gpt2():
 
 
 def test_every_other_layer_sees_a_band():
-    net = gf.create("gpt3-small", **SMALL, head_dim=8, window=5)
+    model = gf.create("gpt3-small", **SMALL, head_dim=8, window=5)
     seen = ActivationCapture("*.pattern")
     with torch.no_grad():
-        net(torch.randint(60, (1, 12)), tap=seen)
+        model(torch.randint(60, (1, 12)), tap=seen)
     for depth in range(4):
         pattern = seen[f"decoder.blocks.{depth}.pattern"][0, 0]
         reach = 5 if depth % 2 else 12
@@ -44,6 +44,6 @@ PAPER = (0.125, 0.350, 0.760, 1.3, 2.7, 6.7, 13.0, 175.0)  # table 2.1, in billi
 def test_the_sizes_of_the_papers_table(name, billions):
     """Within 2% of the paper, but for XL: 24 heads of 128, as the table has them, are wider than
     its 2,048, and make 1.52 billion of the 1.3 that it names."""
-    net = build_transformer(spec_from_config(find_preset(name), "GPT3LMHeadModel"))
+    model = build_transformer(spec_from_config(find_preset(name), "GPT3LMHeadModel"))
     expected = 1.52 if name == "gpt3-xl" else billions
-    assert count_parameters(net) / 1e9 == pytest.approx(expected, rel=0.02)
+    assert count_parameters(model) / 1e9 == pytest.approx(expected, rel=0.02)

@@ -54,7 +54,7 @@ def test_packed_as_plain(case):
     batch = case.batch(LENGTHS, "right")
     plain = case.ours(batch)
     packed = copy.deepcopy(case.model).pack()
-    assert difference(case.ours(batch, net=packed), plain) <= TOLERANCE
+    assert difference(case.ours(batch, model=packed), plain) <= TOLERANCE
 
 
 @pytest.mark.over(which=is_sparse)
@@ -108,18 +108,18 @@ def test_greedy_and_beam_write_the_same_tokens_with_and_without_the_cache(case):
         assert torch.equal(cached, uncached)
 
 
-def encoded(net, batch: Batch) -> torch.Tensor | None:
-    return None if batch.source is None else net.encode(batch.source, batch.source_mask)
+def encoded(model, batch: Batch) -> torch.Tensor | None:
+    return None if batch.source is None else model.encode(batch.source, batch.source_mask)
 
 
 @torch.no_grad()
-def greedy(net, batch: Batch, steps: int, keep: bool) -> torch.Tensor:
+def greedy(model, batch: Batch, steps: int, keep: bool) -> torch.Tensor:
     tokens, mask = batch.tokens, batch.mask
     cache = Cache() if keep else None
     new, new_mask = tokens, mask
     for step in range(steps):
-        memory = encoded(net, batch) if step == 0 or not keep else None
-        out = net.decode(
+        memory = encoded(model, batch) if step == 0 or not keep else None
+        out = model.decode(
             new, new_mask, memory=memory, memory_mask=batch.source_mask, cache=cache
         ).logits
         new = out[:, -1].argmax(-1, keepdim=True)
@@ -131,7 +131,7 @@ def greedy(net, batch: Batch, steps: int, keep: bool) -> torch.Tensor:
 
 
 @torch.no_grad()
-def beam(net, batch: Batch, steps: int, keep: bool, width: int = 3) -> torch.Tensor:
+def beam(model, batch: Batch, steps: int, keep: bool, width: int = 3) -> torch.Tensor:
     count = len(batch.tokens)
     batch = Batch(
         **{k: None if v is None else v.repeat_interleave(width, 0) for k, v in vars(batch).items()}
@@ -141,8 +141,8 @@ def beam(net, batch: Batch, steps: int, keep: bool, width: int = 3) -> torch.Ten
     cache = Cache() if keep else None
     new, new_mask = tokens, mask
     for step in range(steps):
-        memory = encoded(net, batch) if step == 0 or not keep else None
-        out = net.decode(
+        memory = encoded(model, batch) if step == 0 or not keep else None
+        out = model.decode(
             new, new_mask, memory=memory, memory_mask=batch.source_mask, cache=cache
         ).logits
         every = scores[:, None] + out[:, -1].log_softmax(-1)

@@ -44,16 +44,16 @@ def questions(separator: int, lengths: tuple[int, ...], length: int) -> torch.Te
 def test_without_being_told(architecture, length, tmp_path):
     """Which tokens are global, where a question ends, and where no answer is looked for."""
     model_type = "longformer" if architecture.startswith("Long") else "big_bird"
-    theirs, net = both(model_type, architecture, tmp_path)
+    theirs, model = both(model_type, architecture, tmp_path)
     tokens = questions(SEPARATOR[model_type], (4, 9), length)
     if "Choice" in architecture:
         tokens = tokens[None]
     expected = reference.run(theirs, {"input_ids": tokens})
     with torch.no_grad():
-        out = net(tokens)
-        padded = torch.nn.functional.pad(tokens, (3, 0), value=net.spec.tokens.pad)
+        out = model(tokens)
+        padded = torch.nn.functional.pad(tokens, (3, 0), value=model.spec.tokens.pad)
         mask = torch.nn.functional.pad(torch.ones_like(tokens), (3, 0)).bool()
-        left = net(padded, attention_mask=mask).logits
+        left = model(padded, attention_mask=mask).logits
     if "Question" in architecture:
         left = left[:, 3:]
     for value in expected.values():
@@ -65,9 +65,9 @@ def test_without_being_told(architecture, length, tmp_path):
 
 
 def test_a_question_without_an_end_is_refused(tmp_path):
-    _, net = both("longformer", "LongformerForQuestionAnswering", tmp_path)
+    _, model = both("longformer", "LongformerForQuestionAnswering", tmp_path)
     with pytest.raises(GlassformerError, match="a text has none"):
-        net(torch.tensor([[5, 6, 7, 8]]))
+        model(torch.tensor([[5, 6, 7, 8]]))
 
 
 @pytest.mark.parametrize(

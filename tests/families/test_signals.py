@@ -32,32 +32,32 @@ def largest(ours, theirs):
 @torch.no_grad()
 @pytest.mark.parametrize("size", [(28, 28), (12, 12), (16, 40), (27, 21)])
 def test_positions_are_interpolated_for_images_of_another_size(size, tmp_path):
-    theirs, net = both(IMAGE, "ViTForImageClassification", tmp_path)
+    theirs, model = both(IMAGE, "ViTForImageClassification", tmp_path)
     image = random(2, 3, *size)
     expected = theirs(pixel_values=image, interpolate_pos_encoding=True).logits
-    assert largest(net(pixel_values=image).logits, expected) <= TOLERANCE
+    assert largest(model(pixel_values=image).logits, expected) <= TOLERANCE
 
 
 @torch.no_grad()
 def test_images_need_not_be_square(tmp_path):
     config = {**IMAGE, "image_size": [12, 32], "patch_size": [4, 8]}
-    theirs, net = both(config, "ViTModel", tmp_path)
+    theirs, model = both(config, "ViTModel", tmp_path)
     image = random(2, 3, 12, 32)
     expected = theirs(pixel_values=image)
-    found = net(pixel_values=image)
+    found = model(pixel_values=image)
     assert largest(found.last_hidden_state, expected.last_hidden_state) <= TOLERANCE
     assert largest(found.head_outputs["pooler"], expected.pooler_output) <= TOLERANCE
 
 
 @torch.no_grad()
 def test_hidden_patches_are_painted(tmp_path):
-    theirs, net = both(IMAGE, "ViTForMaskedImageModeling", tmp_path)
+    theirs, model = both(IMAGE, "ViTForMaskedImageModeling", tmp_path)
     image = random(2, 3, 20, 20)
     hide = random(2, 25) > 0
     expected = theirs(pixel_values=image, bool_masked_pos=hide).reconstruction
-    found = net(pixel_values=image, bool_masked_pos=hide).logits
+    found = model(pixel_values=image, bool_masked_pos=hide).logits
     assert found.shape == image.shape and largest(found, expected) <= TOLERANCE
-    assert not torch.equal(found, net(pixel_values=image).logits)
+    assert not torch.equal(found, model(pixel_values=image).logits)
 
 
 @torch.no_grad()
@@ -78,18 +78,18 @@ def test_a_painted_image_has_the_grid_of_the_one_that_was_read():
 
 @torch.no_grad()
 def test_a_mask_speaks_of_patches(tmp_path):
-    theirs, net = both(IMAGE, "ViTForImageClassification", tmp_path)
+    theirs, model = both(IMAGE, "ViTForImageClassification", tmp_path)
     image, mask = random(2, 3, 20, 20), random(2, 26) > 0
     mask[:, 0] = True
     expected = theirs(pixel_values=image, attention_mask=mask.long()).logits
-    assert largest(net(pixel_values=image, attention_mask=mask).logits, expected) <= TOLERANCE
+    assert largest(model(pixel_values=image, attention_mask=mask).logits, expected) <= TOLERANCE
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("frames", [48, 30, 2])
 def test_a_shorter_sound_is_read_as_by_a_model_made_for_it(frames, tmp_path):
     """The published class insists on its full length; one with fewer positions does not."""
-    _, net = both(SOUND, "WhisperForConditionalGeneration", tmp_path)
+    _, model = both(SOUND, "WhisperForConditionalGeneration", tmp_path)
     short, _ = reference.load(tmp_path, "WhisperForConditionalGeneration")
     encoder = short.model.encoder
     encoder.config.max_source_positions = frames // 2
@@ -99,13 +99,13 @@ def test_a_shorter_sound_is_read_as_by_a_model_made_for_it(frames, tmp_path):
     sound, tokens = random(2, 8, frames), torch.arange(10).view(2, 5) + 5
     expected = short(input_features=sound, decoder_input_ids=tokens, use_cache=False).logits
     assert (
-        largest(net(decoder_input_ids=tokens, input_features=sound).logits, expected) <= TOLERANCE
+        largest(model(decoder_input_ids=tokens, input_features=sound).logits, expected) <= TOLERANCE
     )
-    memory = net.encode(sound)
+    memory = model.encode(sound)
     assert memory.shape == (2, frames // 2, 32)
     assert torch.equal(
-        net(decoder_input_ids=tokens, encoder_hidden_states=memory).logits,
-        net(decoder_input_ids=tokens, input_features=sound).logits,
+        model(decoder_input_ids=tokens, encoder_hidden_states=memory).logits,
+        model(decoder_input_ids=tokens, input_features=sound).logits,
     )
 
 
@@ -117,22 +117,24 @@ def test_a_new_model_has_the_published_sinusoids():
 
 @pytest.mark.parametrize("shape", [(2, 7, 48), (2, 8, 50), (2, 8, 0), (8, 48), (2, 5)])
 def test_what_is_no_spectrogram_is_named(shape):
-    net = gf.create("whisper-tiny", **SOUND)
+    model = gf.create("whisper-tiny", **SOUND)
     with pytest.raises(gf.GlassformerError, match=r"spectrograms of \[batch, 8 bands, up to 48"):
-        net(decoder_input_ids=torch.ones(2, 3, dtype=torch.long), input_features=torch.zeros(shape))
+        model(
+            decoder_input_ids=torch.ones(2, 3, dtype=torch.long), input_features=torch.zeros(shape)
+        )
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 20, 20), (2, 3, 3, 20), (3, 20), (2, 5)])
 def test_what_is_no_image_is_named(shape):
-    net = gf.create("vit-base-patch16-224", **IMAGE)
+    model = gf.create("vit-base-patch16-224", **IMAGE)
     with pytest.raises(gf.GlassformerError, match=r"images of \[batch, 3 channels, height, width"):
-        net(pixel_values=torch.zeros(shape))
+        model(pixel_values=torch.zeros(shape))
 
 
 def test_only_text_has_segments():
-    net = gf.create("vit-base-patch16-224", **IMAGE)
+    model = gf.create("vit-base-patch16-224", **IMAGE)
     with pytest.raises(gf.GlassformerError, match="Only text has segments"):
-        net(
+        model(
             pixel_values=torch.zeros(1, 3, 20, 20),
             token_type_ids=torch.zeros(1, 26, dtype=torch.long),
         )

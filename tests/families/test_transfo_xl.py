@@ -29,13 +29,13 @@ def largest(ours: torch.Tensor, theirs: torch.Tensor) -> float:
 
 @torch.no_grad()
 def test_whole_and_in_segments_as_the_last_release(folder):
-    expected, net = load_file(folder / "expected.safetensors"), gf.load(folder)
+    expected, model = load_file(folder / "expected.safetensors"), gf.load(folder)
     tokens = expected["tokens"]
-    passes = {"": net(tokens)}
-    memory = net.new_cache()
+    passes = {"": model(tokens)}
+    memory = model.new_cache()
     for i, (start, stop) in enumerate(pairwise(EDGES)):
-        passes[f".{i}"] = net(tokens[:, start:stop], past_key_values=memory)
-        assert memory.length == net.spec.decoder.memory.length
+        passes[f".{i}"] = model(tokens[:, start:stop], past_key_values=memory)
+        assert memory.length == model.spec.decoder.memory.length
     for at, out in passes.items():
         assert largest(out.last_hidden_state, expected[f"hidden{at}"]) <= TOLERANCE
         if out.logits is not None:
@@ -67,15 +67,17 @@ def test_the_plain_reference_is_the_last_release(folder):
 @torch.no_grad()
 def test_rows_that_join_see_their_own_blanks(folder):
     """Texts of different lengths are read apart and then go on together, as when serving."""
-    net = gf.load(folder)
+    model = gf.load(folder)
     tokens = load_file(folder / "expected.safetensors")["tokens"]
     texts, new = (tokens[:1, :9], tokens[1:, :4]), torch.tensor([[5, 6], [7, 8]])
     caches = []
     for text in texts:
         caches.append(Cache())
-        net(text, past_key_values=caches[-1])
+        model(text, past_key_values=caches[-1])
     caches[0].join(caches[1])
-    steps = [net(new[:, i : i + 1], past_key_values=caches[0]).last_hidden_state for i in range(2)]
+    steps = [
+        model(new[:, i : i + 1], past_key_values=caches[0]).last_hidden_state for i in range(2)
+    ]
     for row, text in enumerate(texts):
-        whole = net(torch.cat((text, new[row : row + 1]), -1)).last_hidden_state[:, -2:]
+        whole = model(torch.cat((text, new[row : row + 1]), -1)).last_hidden_state[:, -2:]
         assert largest(torch.cat(steps, 1)[row : row + 1], whole) <= TOLERANCE

@@ -158,10 +158,10 @@ def test_memory_over_segments_as_the_reference_keeps_it(case):
 
 
 def test_a_model_without_queries_says_so():
-    net = gf.create("gpt2", n_embd=8, n_layer=1, n_head=2, vocab_size=20, n_positions=9)
+    model = gf.create("gpt2", n_embd=8, n_layer=1, n_head=2, vocab_size=20, n_positions=9)
     asked = Permutation.from_order(torch.arange(4)[None], torch.tensor([[1]]))
     with pytest.raises(GlassformerError, match="targets"):
-        net(torch.tensor([[1, 2, 3, 4]]), permutation=asked)
+        model(torch.tensor([[1, 2, 3, 4]]), permutation=asked)
 
 
 @pytest.mark.parametrize(
@@ -169,5 +169,5 @@ def test_a_model_without_queries_says_so():
 )
 def test_the_published_sizes(preset, count):
     """Parameters of the bodies of xlnet-base-cased and xlnet-large-cased."""
-    net = build_transformer(spec_from_config(find_preset(preset), "XLNetModel"))
-    assert count_parameters(net) == count
+    model = build_transformer(spec_from_config(find_preset(preset), "XLNetModel"))
+    assert count_parameters(model) == count

@@ -13,7 +13,7 @@ from glassformer.generate.branches import branches_fit
 from glassformer.generate.processors import make_processors
 from glassformer.generate.search import top
 
-KNOBS = {
+OPTIONS = {
     "plain": {"num_beams": 4, "num_return_sequences": 3},
     "shorter": {"num_beams": 3, "length_penalty": -1.0},
     "longer": {"num_beams": 3, "length_penalty": 2.0, "early_stopping": "never"},
@@ -35,20 +35,20 @@ def model(request, tmp_path_factory):
     return Case(FIRST[request.param], tmp_path_factory.mktemp("reference"))
 
 
-@pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
-def test_the_same_texts(model, knobs):
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_the_same_texts(model, options):
     case = model
     assert branches_fit(case.model)
-    writer, prompts = case.model.generator, case.prompts((4, 9, 6, 2, 7), seed=5)
-    given = {"max_new_tokens": 11, "batch_size": 20, **knobs}
+    generator, prompts = case.model.generator, case.prompts((4, 9, 6, 2, 7), seed=5)
+    given = {"max_new_tokens": 11, "batch_size": 20, **options}
     expected = case.model.generate(prompts, **given)
-    made = writer.resolve_config(given)
+    made = generator.resolve_config(given)
     assert bursts_fit(made)
     rows = made.batch_size // made.num_beams
     runner = BeamRunner(case.model, made, make_processors(made), rows=rows)
     for _ in range(2):  # the second time in storage that is there already
         found = {n: [] for n in range(len(prompts))}
-        for news in run_beams(runner, writer.requests(prompts, made)):
+        for news in run_beams(runner, generator.requests(prompts, made)):
             for one in news.finished:
                 found[one.request].append(one)
         for whole, parts in zip(expected, found.values(), strict=True):
@@ -63,31 +63,31 @@ def test_sources_of_other_lengths_are_read_in_the_same_place(model, monkeypatch)
     """The longest first, as texts to write of are sorted; much shorter ones get their own."""
     monkeypatch.setattr(slots, "SOURCE", 4)
     monkeypatch.setattr(beam_burst, "PAGE", 4)
-    knobs = {"num_beams": 3, "max_new_tokens": 6, "batch_size": 6}
+    options = {"num_beams": 3, "max_new_tokens": 6, "batch_size": 6}
     prompts = model.prompts((12, 11, 9, 8, 8, 4, 3, 2), seed=5)
-    expected = [one.tokens for one in model.model.generate(prompts, **knobs)]
-    made, writer = model.model.generator.resolve_config(knobs), model.model.generator
+    expected = [one.tokens for one in model.model.generate(prompts, **options)]
+    made, generator = model.model.generator.resolve_config(options), model.model.generator
     runner = BeamRunner(model.model, made, make_processors(made), rows=2)
     places, found = [], {}
-    for news in run_beams(runner, writer.requests(prompts, made)):
+    for news in run_beams(runner, generator.requests(prompts, made)):
         places.append(id(runner.slots))
         found |= {one.request: one.tokens for one in news.finished}
     assert [found[n] for n in range(len(prompts))] == expected
     assert len({*places}) == 1
     if model.model.encoder is not None:
         monkeypatch.setattr(slots, "LONGER", 1)
-        (one,) = run_beams(runner, writer.requests(prompts[-1:], made))
+        (one,) = run_beams(runner, generator.requests(prompts[-1:], made))
         assert one.finished[0].tokens == expected[-1] and id(runner.slots) != places[0]
 
 
 def test_words_that_are_forbidden(model):
     """One alone, and one behind another that is written: of the prompt, and of the new text."""
-    prompts, knobs = model.prompts((4, 9, 6), seed=5), {"num_beams": 3, "max_new_tokens": 8}
-    free = model.model.generate(prompts, **knobs)
+    prompts, options = model.prompts((4, 9, 6), seed=5), {"num_beams": 3, "max_new_tokens": 8}
+    free = model.model.generate(prompts, **options)
     first, second, third, *_ = free[1].tokens
     bad = [(first,), (free[0].tokens[0], free[0].tokens[1]), (second, third)]
-    expected = [one.tokens for one in model.model.generate(prompts, bad_words_ids=bad, **knobs)]
-    made = model.model.generator.resolve_config({**knobs, "bad_words_ids": bad})
+    expected = [one.tokens for one in model.model.generate(prompts, bad_words_ids=bad, **options)]
+    made = model.model.generator.resolve_config({**options, "bad_words_ids": bad})
     runner = BeamRunner(model.model, made, make_processors(made), rows=3)
     news = run_beams(runner, model.model.generator.requests(prompts, made))
     found = {one.request: one.tokens for each in news for one in each.finished}

@@ -125,10 +125,10 @@ def test_contradictions(given, said):
     ],
 )
 def test_a_knob_that_shapes_sampling_asks_for_it(saved, given, sampled):
-    knobs = make_generation_config(saved, given)
-    assert knobs.do_sample is (saved.get("do_sample", False) if sampled is None else sampled)
+    options = make_generation_config(saved, given)
+    assert options.do_sample is (saved.get("do_sample", False) if sampled is None else sampled)
     if sampled is False:
-        assert (knobs.temperature, knobs.top_p) == (1.0, 1.0)
+        assert (options.temperature, options.top_p) == (1.0, 1.0)
 
 
 def test_contrastive_search_is_not_sampled():
@@ -147,8 +147,8 @@ def test_an_unknown_name_gets_the_nearest():
 
 def test_a_file_may_hold_what_others_use_and_what_is_idle():
     saved = {"transformers_version": "4.2", "temperature": 0.6, "top_k": 50, "max_length": None}
-    knobs = make_generation_config(saved, {})
-    assert (knobs.temperature, knobs.do_sample) == (1.0, False)
+    options = make_generation_config(saved, {})
+    assert (options.temperature, options.do_sample) == (1.0, False)
     assert make_generation_config(saved, {"do_sample": True}).temperature == 0.6
     assert make_generation_config({**saved, "penalty_alpha": 0.6}, {}).top_k == 50
 
@@ -172,12 +172,12 @@ def test_the_users_word_on_length_is_the_last():
 def test_none_sets_a_knob_back_to_its_default():
     saved = {"num_beams": 4, "eos_token_id": 7}
     assert make_generation_config(saved, {}).num_beams == 4
-    knobs = make_generation_config(saved, {"num_beams": None, "eos_token_id": None})
-    assert (knobs.num_beams, knobs.eos_token_id) == (1, ())
+    options = make_generation_config(saved, {"num_beams": None, "eos_token_id": None})
+    assert (options.num_beams, options.eos_token_id) == (1, ())
 
 
 def test_values_of_numpy_and_single_tokens_are_as_good():
-    knobs = make_generation_config(
+    options = make_generation_config(
         {},
         {
             "max_new_tokens": np.int64(3),
@@ -188,13 +188,15 @@ def test_values_of_numpy_and_single_tokens_are_as_good():
             "force_words_ids": None,
         },
     )
-    assert (knobs.max_new_tokens, knobs.temperature) == (3, 0.5)
-    assert (knobs.eos_token_id, knobs.stop_strings) == ((4,), ("x",))
+    assert (options.max_new_tokens, options.temperature) == (3, 0.5)
+    assert (options.eos_token_id, options.stop_strings) == ((4,), ("x",))
 
 
 def test_phrases_are_single_or_of_several_ways():
-    knobs = make_generation_config({}, {"num_beams": 2, "force_words_ids": [[1, 2], [[3], [4, 5]]]})
-    assert knobs.force_words_ids == (((1, 2),), ((3,), (4, 5)))
+    options = make_generation_config(
+        {}, {"num_beams": 2, "force_words_ids": [[1, 2], [[3], [4, 5]]]}
+    )
+    assert options.force_words_ids == (((1, 2),), ((3,), (4, 5)))
 
 
 def test_generation_config_is_read_kept_and_turned(tmp_path):
@@ -231,13 +233,13 @@ def test_a_broken_value_in_generation_config_is_named(tmp_path):
 def test_an_old_folder_has_its_knobs_in_its_config(tmp_path):
     sizes = {"d_model": 16, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "vocab_size": 60}
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    knobs = {"num_beams": 3, "max_length": 9, "forced_bos_token_id": 7, "no_repeat_ngram_size": 2}
+    options = {"num_beams": 3, "max_length": 9, "forced_bos_token_id": 7, "no_repeat_ngram_size": 2}
     tokens = {"decoder_start_token_id": 2, "eos_token_id": 2, "bos_token_id": 0}
     gf.create("bart-base", seed=3, encoder_layers=1, decoder_layers=1, **sizes, **heads).save(
         tmp_path / "bart"
     )
     path = tmp_path / "bart" / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **knobs, **tokens}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **options, **tokens}))
     theirs = transformers.BartForConditionalGeneration.from_pretrained(tmp_path / "bart")
     wanted = theirs.generate(torch.tensor([[5, 6, 8, 2]]), pad_token_id=1)[0, 1:].tolist()
     found = gf.load(tmp_path / "bart").generate([5, 6, 8, 2])

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
 ]
 PROMPTS = ["To be, or", "ROMEO:\n", "Is the day so young?", "A", "My lord, the king", "Once"]
-KNOBS = {
+OPTIONS = {
     "greedy": {},
     "sampled": {"do_sample": True, "seed": 3, "top_p": 0.9, "num_return_sequences": 2},
     "processed": {"repetition_penalty": 1.3, "no_repeat_ngram_size": 3},
@@ -40,29 +40,29 @@ def texts(results):
     return [[one.tokens for one in (result, *result.alternatives)] for result in results]
 
 
-@pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("graph", [True, False])
-def test_the_same_tokens_as_on_the_cpu(both, knobs, graph):
+def test_the_same_tokens_as_on_the_cpu(both, options, graph):
     cpu, gpu = both
-    expected = texts(cpu.generate(PROMPTS, max_new_tokens=40, **knobs))
-    assert texts(gpu.generate(PROMPTS, max_new_tokens=40, graph=graph, **knobs)) == expected
-    assert texts(gpu.generate(PROMPTS, max_new_tokens=40, graph=graph, **knobs)) == expected
+    expected = texts(cpu.generate(PROMPTS, max_new_tokens=40, **options))
+    assert texts(gpu.generate(PROMPTS, max_new_tokens=40, graph=graph, **options)) == expected
+    assert texts(gpu.generate(PROMPTS, max_new_tokens=40, graph=graph, **options)) == expected
 
 
 def test_streamed_the_same(both):
     cpu, gpu = both
-    for knobs in ({}, {"stop_strings": ["\n"]}):
-        pieces = list(gpu.stream(PROMPTS[1], max_new_tokens=40, **knobs))
-        whole = cpu.generate(PROMPTS[1], max_new_tokens=40, **knobs)
+    for options in ({}, {"stop_strings": ["\n"]}):
+        pieces = list(gpu.stream(PROMPTS[1], max_new_tokens=40, **options))
+        whole = cpu.generate(PROMPTS[1], max_new_tokens=40, **options)
         assert "".join(piece.text for piece in pieces) == whole.text
         assert [piece.token for piece in pieces] == whole.tokens
 
 
 def test_compiled_the_same(both):
     cpu, gpu = both
-    for knobs in ({}, {"num_beams": 3}):
-        expected = texts(cpu.generate(PROMPTS, max_new_tokens=20, **knobs))
-        assert texts(gpu.generate(PROMPTS, max_new_tokens=20, compile=True, **knobs)) == expected
+    for options in ({}, {"num_beams": 3}):
+        expected = texts(cpu.generate(PROMPTS, max_new_tokens=20, **options))
+        assert texts(gpu.generate(PROMPTS, max_new_tokens=20, compile=True, **options)) == expected
 
 
 def test_two_streams_at_once_do_not_disturb_each_other(both):
@@ -95,26 +95,26 @@ def test_the_fused_step_computes_what_the_net_computes(name, dtype, rows):
     from glassformer.generate.fused import FusedStep, knows
     from glassformer.generate.slots import PrefillCache, StaticCache
 
-    net = gf.create(name, seed=3, **SIZES[name]).to("cuda", dtype).eval()
-    assert knows(net)
-    exact = copy.deepcopy(net).float()
+    model = gf.create(name, seed=3, **SIZES[name]).to("cuda", dtype).eval()
+    assert knows(model)
+    exact = copy.deepcopy(model).float()
     tokens = torch.randint(0, 1001, (rows, 9), device="cuda")
     mask = torch.arange(9, device="cuda") >= torch.arange(rows, device="cuda")[:, None] % 5
-    slots = StaticCache.empty(net, rows, 64)
+    slots = StaticCache.empty(model, rows, 64)
     filling, cache, plain = PrefillCache(slots), gf.Cache(), gf.Cache()
-    net(tokens, attention_mask=mask, past_key_values=filling)
+    model(tokens, attention_mask=mask, past_key_values=filling)
     filling.settle()
     exact(tokens, mask=mask, cache=cache)
-    net(tokens, attention_mask=mask, past_key_values=plain)
-    step = FusedStep(net, slots)
+    model(tokens, attention_mask=mask, past_key_values=plain)
+    step = FusedStep(model, slots)
     for _ in range(3):
         token = torch.randint(0, 1001, (rows, 1), device="cuda")
         ours = step(token).float()
         wanted = exact(token, cache=cache).logits[:, -1]
-        others = net(token, past_key_values=plain).logits[:, -1].float()
+        others = model(token, past_key_values=plain).logits[:, -1].float()
         if dtype == torch.float32:
             assert (ours - wanted).abs().max() < 1e-4 * wanted.abs().max()
-        else:  # as near to the exact logits as the net in the same precision, or nearer
+        else:  # as near to the exact logits as the model in the same precision, or nearer
             assert (ours - wanted).abs().mean() < 1.2 * (others - wanted).abs().mean()
 
 
@@ -147,34 +147,34 @@ BEAMS = {
 }
 
 
-@pytest.mark.parametrize("knobs", BEAMS.values(), ids=BEAMS)
+@pytest.mark.parametrize("options", BEAMS.values(), ids=BEAMS)
 @pytest.mark.parametrize("type_", ["marian", "m2m_100", "t5", "gpt2", "llama"])
-def test_beams_in_bursts(type_, knobs, tmp_path):
+def test_beams_in_bursts(type_, options, tmp_path):
     """Twice, and for sources of other lengths: a recording is played again where it fits."""
     case = Case(FIRST[type_], tmp_path)
     gpu = gf.load(case.folder, device="cuda")
     for lengths in ((4, 9, 6, 2, 7), (5, 3, 8), (4, 9, 6, 2, 7)):
         prompts = case.prompts(lengths, seed=5)
-        expected = texts(case.model.generate(prompts, max_new_tokens=12, **knobs))
-        assert texts(gpu.generate(prompts, max_new_tokens=12, **knobs)) == expected
+        expected = texts(case.model.generate(prompts, max_new_tokens=12, **options))
+        assert texts(gpu.generate(prompts, max_new_tokens=12, **options)) == expected
 
 
 def test_compiled_beams_in_bursts(tmp_path):
     case = Case(FIRST["marian"], tmp_path)
-    prompts, knobs = case.prompts((4, 9, 6), seed=5), {"num_beams": 3, "max_new_tokens": 12}
-    expected = texts(case.model.generate(prompts, **knobs))
+    prompts, options = case.prompts((4, 9, 6), seed=5), {"num_beams": 3, "max_new_tokens": 12}
+    expected = texts(case.model.generate(prompts, **options))
     gpu = gf.load(case.folder, device="cuda")
-    assert texts(gpu.generate(prompts, compile=True, **knobs)) == expected
+    assert texts(gpu.generate(prompts, compile=True, **options)) == expected
 
 
 @pytest.mark.parametrize("name", FIRST.values(), ids=FIRST)
 def test_every_family_that_writes(name, tmp_path):
     case = Case(name, tmp_path)
     prompts = case.prompts((4, 9, 6, 2, 7), seed=5)
-    knobs = [{}, {"num_beams": 3}, {"repetition_penalty": 1.5}]
-    expected = [texts(case.model.generate(prompts, max_new_tokens=12, **k)) for k in knobs]
+    options = [{}, {"num_beams": 3}, {"repetition_penalty": 1.5}]
+    expected = [texts(case.model.generate(prompts, max_new_tokens=12, **k)) for k in options]
     gpu = gf.load(case.folder, device="cuda")
-    for k, wanted in zip(knobs, expected, strict=True):
+    for k, wanted in zip(options, expected, strict=True):
         assert texts(gpu.generate(prompts, max_new_tokens=12, **k)) == wanted
 
 

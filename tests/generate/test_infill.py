@@ -131,12 +131,12 @@ def test_as_the_model_itself_would_have_it(name, request):
     model = request.getfixturevalue(name)
     mark = ("<extra_id_0>", "<extra_id_1>") if name == "t5" else ("<mask>", "<mask>")
     source = f"The {mark[0]} walks in {mark[1]} park ."
-    knobs = {"num_beams": 3, "num_return_sequences": 3, "max_new_tokens": 8}
-    result = infill(model, GAPS, **knobs)
+    options = {"num_beams": 3, "num_return_sequences": 3, "max_new_tokens": 8}
+    result = infill(model, GAPS, **options)
     ends = [model.tokenizer.special["eos"]]
     if name == "t5":
         ends.append(model.tokenizer.id("<extra_id_2>"))
-    plain = model.generate(source, eos_token_id=ends, **knobs)
+    plain = model.generate(source, eos_token_id=ends, **options)
     assert result.tokens == plain.tokens
     assert [o.tokens for o in result.alternatives] == [o.tokens for o in plain.alternatives]
     assert torch.isfinite(torch.tensor(result.logprobs)).all()

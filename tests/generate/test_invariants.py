@@ -26,17 +26,17 @@ def together(case, prompts):
     return tokens(case, prompts, batch_size=64)
 
 
-def tokens(case, prompts, **knobs):
-    knobs = PLAIN | knobs
-    return [one.tokens for one in case.model.generate(prompts, max_new_tokens=NEW, **knobs)]
+def tokens(case, prompts, **options):
+    options = PLAIN | options
+    return [one.tokens for one in case.model.generate(prompts, max_new_tokens=NEW, **options)]
 
 
 @torch.no_grad()
 def test_with_the_cache_as_without(case, prompts, together):
     """Written out: the whole text is read anew at every step."""
-    eos, writer = case.spec.tokens.eos, case.model.generator
+    eos, generator = case.spec.tokens.eos, case.model.generator
     for prompt, found in zip(prompts, together, strict=True):
-        text = [writer.start(writer.resolve_config({}))] if case.both else list(prompt)
+        text = [generator.start(generator.resolve_config({}))] if case.both else list(prompt)
         source = torch.as_tensor(prompt)[None] if case.both else None
         new = []
         while len(new) < NEW and eos not in new:
@@ -69,18 +69,18 @@ def test_guessed_as_plain(case, prompts, together):
 
 def test_beams_in_a_batch_as_alone(case, prompts):
     part = prompts[:12]
-    knobs = {"num_beams": 3, "num_return_sequences": 2}
-    found = case.model.generate(part, max_new_tokens=NEW, batch_size=36, **knobs)
+    options = {"num_beams": 3, "num_return_sequences": 2}
+    found = case.model.generate(part, max_new_tokens=NEW, batch_size=36, **options)
     for prompt, together in zip(part, found, strict=True):
-        alone = case.model.generate(prompt, max_new_tokens=NEW, **knobs)
+        alone = case.model.generate(prompt, max_new_tokens=NEW, **options)
         assert together.tokens == alone.tokens
         assert [a.tokens for a in together.alternatives] == [a.tokens for a in alone.alternatives]
 
 
 def test_a_seed_fixes_a_request_whatever_else_is_in_the_batch(case, prompts):
-    knobs = {"do_sample": True, "seed": 7, "temperature": 1.5, "num_return_sequences": 2}
-    found = case.model.generate(prompts[:20], max_new_tokens=NEW, batch_size=16, **knobs)
+    options = {"do_sample": True, "seed": 7, "temperature": 1.5, "num_return_sequences": 2}
+    found = case.model.generate(prompts[:20], max_new_tokens=NEW, batch_size=16, **options)
     for prompt, together in zip(prompts[:20], found, strict=True):
-        alone = case.model.generate(prompt, max_new_tokens=NEW, **knobs)
+        alone = case.model.generate(prompt, max_new_tokens=NEW, **options)
         assert alone.tokens == together.tokens
         assert alone.alternatives[0].tokens == together.alternatives[0].tokens

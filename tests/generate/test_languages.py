@@ -42,8 +42,8 @@ def test_the_language_is_the_first_token(m2m):
     source = theirs("Hallo Welt")["input_ids"]
     forced = theirs.get_lang_id("en")
     wanted = model.generate(source, forced_bos_token_id=forced, max_new_tokens=6)
-    knobs = {"source_language": "de", "target_language": "en", "max_new_tokens": 6}
-    found = model.generate("Hallo Welt", **knobs)
+    options = {"source_language": "de", "target_language": "en", "max_new_tokens": 6}
+    found = model.generate("Hallo Welt", **options)
     assert found.tokens[0] == forced
     assert found == wanted
     assert "__en__" not in found.text
@@ -51,10 +51,15 @@ def test_the_language_is_the_first_token(m2m):
 
 def test_the_verb_tells_languages_the_same_way(m2m):
     model, _ = m2m
-    knobs = {"source_language": "de", "target_language": "en", "max_new_tokens": 6, "num_beams": 2}
+    options = {
+        "source_language": "de",
+        "target_language": "en",
+        "max_new_tokens": 6,
+        "num_beams": 2,
+    }
     assert (
-        model.translate("Hallo Welt", **knobs).parts[0].score
-        == model.generate("Hallo Welt", **knobs).score
+        model.translate("Hallo Welt", **options).parts[0].score
+        == model.generate("Hallo Welt", **options).score
     )
     with pytest.raises(GlassformerError, match="Say which language to translate into"):
         model.translate("Hallo Welt", source_language="de")
@@ -82,19 +87,21 @@ def test_both_mbarts(kind, tmp_path):
     pieces_in(tmp_path / "words", "mbart", tokenizer_class=kind)
     words = Tokenizer.load(tmp_path / "words")
     model = gf.create("mbart-large-50", seed=1, tokenizer=words, vocab_size=words.size, **SEQ2SEQ)
-    knobs = model.generator.resolve_config({"source_language": "de_DE", "target_language": "en_XX"})
+    options = model.generator.resolve_config(
+        {"source_language": "de_DE", "target_language": "en_XX"}
+    )
     code = words.id("en_XX")
     read = words.with_languages("de_DE").encode("Hallo").ids
-    assert model.generator.ids("Hallo", knobs) == read and words.id("de_DE") in read
+    assert model.generator.ids("Hallo", options) == read and words.id("de_DE") in read
     if kind == "MBart50Tokenizer":
-        assert knobs.forced_bos_token_id == code
+        assert options.forced_bos_token_id == code
     else:  # the target is shifted, so that its last token, the language, begins it
-        assert knobs.decoder_start_token_id == code and knobs.forced_bos_token_id is None
+        assert options.decoder_start_token_id == code and options.forced_bos_token_id is None
 
 
 @pytest.fixture(scope="module")
 def nllb(tmp_path_factory):
-    """M2M-100's net with a tokenizer that has the codes of NLLB; the reference, and ours."""
+    """M2M-100's model with a tokenizer that has the codes of NLLB; the reference, and ours."""
     letters = sorted(set("".join(TEXTS).replace(" ", "\N{LOWER ONE EIGHTH BLOCK}")))
     words = ["<s>", "<pad>", "</s>", "<unk>", *letters]
     vocabulary = {token: id for id, token in enumerate(words)}
@@ -104,23 +111,25 @@ def nllb(tmp_path_factory):
     ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
     torch.manual_seed(1)
     config = transformers.M2M100Config(vocab_size=len(theirs), **ids, **SEQ2SEQ)
-    net = transformers.M2M100ForConditionalGeneration(config).eval()
-    for parameter in net.parameters():
+    model = transformers.M2M100ForConditionalGeneration(config).eval()
+    for parameter in model.parameters():
         parameter.data.mul_(8)
-    net.save_pretrained(folder)
-    return theirs, net, gf.load(folder)
+    model.save_pretrained(folder)
+    return theirs, model, gf.load(folder)
 
 
 @pytest.mark.parametrize("goal", ["eng_Latn", "zho_Hans"])
 def test_nllb_as_the_reference(nllb, goal):
-    theirs, net, model = nllb
+    theirs, transformer, model = nllb
     theirs.src_lang = "deu_Latn"
     for text in TEXTS:
         inputs = theirs(text, return_tensors="pt")
         forced = theirs.convert_tokens_to_ids(goal)
-        knobs = {"max_new_tokens": 8, "num_beams": 2}
-        wanted = net.generate(**inputs, forced_bos_token_id=forced, **knobs)[0, 1:].tolist()
-        found = model.generate(text, source_language="deu_Latn", target_language=goal, **knobs)
+        options = {"max_new_tokens": 8, "num_beams": 2}
+        wanted = transformer.generate(**inputs, forced_bos_token_id=forced, **options)[
+            0, 1:
+        ].tolist()
+        found = model.generate(text, source_language="deu_Latn", target_language=goal, **options)
         assert found.tokens == wanted and wanted[0] == forced
 
 
@@ -128,16 +137,16 @@ def test_nllb_as_the_reference(nllb, goal):
 def test_m2m_as_the_reference(m2m, tmp_path, goal, beams):
     model, theirs = m2m
     model.save(tmp_path / "model")
-    net = transformers.M2M100ForConditionalGeneration.from_pretrained(tmp_path / "model")
+    transformer = transformers.M2M100ForConditionalGeneration.from_pretrained(tmp_path / "model")
     theirs.src_lang = "de"
     for text in TEXTS:
         inputs = theirs(text, return_tensors="pt")
         forced = theirs.get_lang_id(goal)
-        knobs = {"max_new_tokens": 8, "num_beams": beams}
+        options = {"max_new_tokens": 8, "num_beams": beams}
         ids = {"decoder_start_token_id": 2, "eos_token_id": 2, "pad_token_id": 1}
-        out = net.generate(**inputs, forced_bos_token_id=forced, **knobs, **ids)
+        out = transformer.generate(**inputs, forced_bos_token_id=forced, **options, **ids)
         wanted = out[0, 1:].tolist()
-        found = model.generate(text, source_language="de", target_language=goal, **knobs)
+        found = model.generate(text, source_language="de", target_language=goal, **options)
         assert found.tokens == wanted
 
 
@@ -145,8 +154,8 @@ def test_nllb_is_saved_and_says_what_it_cannot_read(nllb, tmp_path):
     model = nllb[2]
     model.save(tmp_path / "again")
     again = gf.load(tmp_path / "again")
-    knobs = {"source_language": "deu_Latn", "target_language": "fra_Latn", "max_new_tokens": 4}
-    assert again.generate("Hallo", **knobs) == model.generate("Hallo", **knobs)
+    options = {"source_language": "deu_Latn", "target_language": "fra_Latn", "max_new_tokens": 4}
+    assert again.generate("Hallo", **options) == model.generate("Hallo", **options)
     config = tmp_path / "again" / "tokenizer_config.json"
     settings = {**json.loads(config.read_text()), "tokenizer_class": "NllbTokenizer"}
     config.write_text(json.dumps({**settings, "legacy_behaviour": True}))

@@ -40,10 +40,10 @@ class Counted:
     def __exit__(self, *_) -> None:
         self.handle.remove()
 
-    def generate(self, prompts, **knobs):
+    def generate(self, prompts, **options):
         """The tokens of all sequences, and how many were read for them."""
         before = self.tokens
-        found = self.model.generate(prompts, **knobs)
+        found = self.model.generate(prompts, **options)
         several = found if isinstance(found, list) else [found]
         texts = [[one.tokens for one in (result, *result.alternatives)] for result in several]
         return texts, self.tokens - before
@@ -56,7 +56,7 @@ def tree(case) -> list[list[int]]:
     return [head + tail for tail in tails] + [head + second + tail for tail in tails] + [other]
 
 
-KNOBS = {
+OPTIONS = {
     "greedy": {},
     "beam": {"num_beams": 3, "num_return_sequences": 2},
     "sampled": {"do_sample": True, "num_return_sequences": 2, "seed": 3},
@@ -66,19 +66,19 @@ KNOBS = {
 }
 
 
-@pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
-def test_the_same_texts_in_one_call_and_in_the_next(case, knobs):
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_the_same_texts_in_one_call_and_in_the_next(case, options):
     if case.both:
         assert not can_share(case.model)
         return
-    knobs, prompts = PLAIN | knobs, tree(case)
+    options, prompts = PLAIN | options, tree(case)
     with Counted(case.model) as counted:
-        wanted, plainly = counted.generate(prompts, **knobs, **WITHOUT)
-        first, once = counted.generate(prompts, **knobs)
-        again, less = counted.generate(prompts, **knobs)
-        longer, _ = counted.generate([[*p, p[0]] for p in prompts], **knobs)
+        wanted, plainly = counted.generate(prompts, **options, **WITHOUT)
+        first, once = counted.generate(prompts, **options)
+        again, less = counted.generate(prompts, **options)
+        longer, _ = counted.generate([[*p, p[0]] for p in prompts], **options)
         assert first == again == wanted
-        assert longer == counted.generate([[*p, p[0]] for p in prompts], **knobs, **WITHOUT)[0]
+        assert longer == counted.generate([[*p, p[0]] for p in prompts], **options, **WITHOUT)[0]
         assert less <= once < plainly if can_share(case.model) else once == plainly
 
 

@@ -29,22 +29,22 @@ def whole_texts(request, monkeypatch):
         monkeypatch.setattr(case.reference, "prepare_inputs_for_generation", prepare)
 
 
-def theirs(case, prompt: list[int], **knobs) -> list[list[int]]:
+def theirs(case, prompt: list[int], **options) -> list[list[int]]:
     """The new tokens of every returned sequence, for a prompt by itself."""
     inputs = torch.as_tensor(prompt)[None]
     special = case.spec.tokens
     saved = case.model.generation_config or {}
     start = saved.get("decoder_start_token_id", special.start)
-    options = {"decoder_start_token_id": start} if case.both else {}
+    more = {"decoder_start_token_id": start} if case.both else {}
     if not inputs.is_floating_point():
-        options["attention_mask"] = torch.ones_like(inputs)
+        more["attention_mask"] = torch.ones_like(inputs)
     out = transformers.GenerationMixin.generate(  # Whisper's own cuts sound up before and calls it
         case.reference,
         inputs,
         pad_token_id=0 if special.pad is None else special.pad,
-        top_k=knobs.pop("top_k", 0),
+        top_k=options.pop("top_k", 0),
+        **more,
         **options,
-        **knobs,
     )
     first = 1 if case.both else len(prompt)
     return [cut(row[first:].tolist(), special.eos) for row in out]
@@ -55,12 +55,12 @@ def cut(tokens: list[int], eos) -> list[int]:
     return tokens[: tokens.index(eos) + 1] if eos in tokens else tokens
 
 
-def ours(case, prompts, **knobs) -> list[list[list[int]]]:
-    found = case.model.generate(prompts, **knobs)
+def ours(case, prompts, **options) -> list[list[list[int]]]:
+    found = case.model.generate(prompts, **options)
     return [[one.tokens for one in (result, *result.alternatives)] for result in found]
 
 
-KNOBS = {
+OPTIONS = {
     "greedy": {},
     "repetition": {"repetition_penalty": 1.7},
     "ngrams": {"no_repeat_ngram_size": 2},
@@ -77,20 +77,20 @@ KNOBS = {
 OF_EVERY_FAMILY = ("greedy", "beam")
 
 
-def options():
+def option_sets():
     """Processors and lengths do not depend on the family."""
-    for name, knobs in KNOBS.items():
+    for name, options in OPTIONS.items():
         marks = () if name in OF_EVERY_FAMILY else pytest.mark.over(once_per="kind")
-        yield pytest.param(knobs, marks=marks, id=name)
+        yield pytest.param(options, marks=marks, id=name)
 
 
-@pytest.mark.parametrize("knobs", list(options()))
-def test_tokens_equal_the_references(case, knobs):
+@pytest.mark.parametrize("options", list(option_sets()))
+def test_tokens_equal_the_references(case, options):
     prompts = case.prompts(LENGTHS, seed=5)
-    knobs = {"max_new_tokens": 12, **knobs}
-    found = ours(case, prompts, **knobs)
+    options = {"max_new_tokens": 12, **options}
+    found = ours(case, prompts, **options)
     for prompt, mine in zip(prompts, found, strict=True):
-        assert mine == theirs(case, prompt, **knobs)
+        assert mine == theirs(case, prompt, **options)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,6 @@ def test_banned_and_forced_tokens(case, make, beams):
     plain = ours(case, prompts, max_new_tokens=8)
     some = list(dict.fromkeys(t for (row,) in plain for t in row if t != case.spec.tokens.eos))
     some += [t for t in range(10, 30) if t not in some]
-    knobs = {"max_new_tokens": 8, "num_beams": beams, **make(case.spec.tokens.eos, some)}
-    for prompt, mine in zip(prompts, ours(case, prompts, **knobs), strict=True):
-        assert mine == theirs(case, prompt, **knobs)
+    options = {"max_new_tokens": 8, "num_beams": beams, **make(case.spec.tokens.eos, some)}
+    for prompt, mine in zip(prompts, ours(case, prompts, **options), strict=True):
+        assert mine == theirs(case, prompt, **options)

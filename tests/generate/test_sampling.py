@@ -23,29 +23,29 @@ def chi_square(counts: torch.Tensor, expected: torch.Tensor) -> float:
     return (statistic - free) / math.sqrt(2 * free)
 
 
-def exact(knobs: GenerationConfig) -> torch.Tensor:
+def exact(options: GenerationConfig) -> torch.Tensor:
     """The definition of each option, written out."""
-    p = (SCORES[0] / knobs.temperature).double().softmax(-1)
+    p = (SCORES[0] / options.temperature).double().softmax(-1)
     order = p.argsort(descending=True).tolist()
     keep = set(order)
-    if knobs.top_k:
-        keep &= set(order[: knobs.top_k])
-    if knobs.top_p < 1:
+    if options.top_k:
+        keep &= set(order[: options.top_k])
+    if options.top_p < 1:
         mass, nucleus = 0.0, set()
         for token in order:
-            if mass >= knobs.top_p:
+            if mass >= options.top_p:
                 break
             nucleus.add(token)
             mass += float(p[token])
         keep &= nucleus
-    if knobs.min_p:
-        keep &= {t for t in order if p[t] >= knobs.min_p * p.max()}
-    if knobs.typical_p < 1:
+    if options.min_p:
+        keep &= {t for t in order if p[t] >= options.min_p * p.max()}
+    if options.typical_p < 1:
         entropy = float(-(p * p.log()).sum())
         near = sorted(order, key=lambda t: abs(-math.log(p[t]) - entropy))
         mass, typical = 0.0, set()
         for token in near:
-            if mass >= knobs.typical_p:
+            if mass >= options.typical_p:
                 break
             typical.add(token)
             mass += float(p[token])
@@ -55,7 +55,7 @@ def exact(knobs: GenerationConfig) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "knobs",
+    "options",
     [
         {},
         {"temperature": 0.7},
@@ -67,12 +67,12 @@ def exact(knobs: GenerationConfig) -> torch.Tensor:
     ],
     ids=str,
 )
-def test_draws_are_from_the_exact_distribution(knobs):
-    knobs = GenerationConfig(do_sample=True, **knobs)
+def test_draws_are_from_the_exact_distribution(options):
+    options = GenerationConfig(do_sample=True, **options)
     chance = chances(3, 0, COUNT)
-    drawn = draw(shaped(SCORES, knobs).expand(COUNT, -1), chance)
+    drawn = draw(shaped(SCORES, options).expand(COUNT, -1), chance)
     counts = torch.bincount(drawn, minlength=SCORES.shape[1]).double()
-    assert chi_square(counts, exact(knobs) * COUNT) < 4
+    assert chi_square(counts, exact(options) * COUNT) < 4
 
 
 def test_a_biased_draw_would_be_noticed():

@@ -20,7 +20,7 @@ def bard():
 
 
 @torch.no_grad()
-def plain(net, ids, window, stride):
+def plain(model, ids, window, stride):
     """Every token after the first by a pass of its own over what its window shows of the text."""
     found = []
     for place in range(1, len(ids)):
@@ -29,7 +29,7 @@ def plain(net, ids, window, stride):
             end += stride
         end = min(end, len(ids) - 1)
         seen = ids[max(0, end - window) : place]
-        found.append(float(net(torch.tensor([seen])).logits[0, -1].log_softmax(-1)[ids[place]]))
+        found.append(float(model(torch.tensor([seen])).logits[0, -1].log_softmax(-1)[ids[place]]))
     return found
 
 

@@ -29,11 +29,11 @@ def test_one_sound_or_several(model):
 
 
 def test_every_strategy_reads_sound(model):
-    heard, knobs = sound(8, 48), {"max_new_tokens": 5}
-    greedy = model.generate(heard, **knobs).tokens
-    assert model.generate(heard, **knobs, prompt_lookup_num_tokens=2).tokens == greedy
-    assert model.generate(heard, **knobs, assistant_model=model).tokens == greedy
-    assert model.generate(heard, **knobs, penalty_alpha=1e-9, top_k=4).tokens == greedy
+    heard, options = sound(8, 48), {"max_new_tokens": 5}
+    greedy = model.generate(heard, **options).tokens
+    assert model.generate(heard, **options, prompt_lookup_num_tokens=2).tokens == greedy
+    assert model.generate(heard, **options, assistant_model=model).tokens == greedy
+    assert model.generate(heard, **options, penalty_alpha=1e-9, top_k=4).tokens == greedy
 
 
 def test_sounds_of_different_lengths_one_after_the_other(model):
@@ -98,12 +98,12 @@ SPOKEN = {
 }
 
 
-@pytest.mark.parametrize("knobs", SPOKEN.values(), ids=SPOKEN)
-def test_the_decoder_is_told_language_and_task_as_by_the_reference(both, knobs):
+@pytest.mark.parametrize("options", SPOKEN.values(), ids=SPOKEN)
+def test_the_decoder_is_told_language_and_task_as_by_the_reference(both, options):
     theirs, model = both
     for heard in sound(3, 8, 48):
-        wanted = theirs.generate(heard[None], max_new_tokens=8, **knobs)[0].tolist()
-        found = model.generate(heard, max_new_tokens=8, **knobs).tokens
+        wanted = theirs.generate(heard[None], max_new_tokens=8, **options)[0].tolist()
+        found = model.generate(heard, max_new_tokens=8, **options).tokens
         assert found == wanted
 
 
@@ -128,10 +128,10 @@ def test_tokens_that_older_files_force(both, forced, monkeypatch):
 
 def test_the_first_tokens(both):
     _, model = both
-    writer, heard = model.generator, sound(8, 48)
+    generator, heard = model.generator, sound(8, 48)
 
     def begun(**given):
-        return list(writer.request(0, heard, writer.resolve_config(given)).prompt)
+        return list(generator.request(0, heard, generator.resolve_config(given)).prompt)
 
     assert begun(language="de", task="translate") == [3, 41, 45, 97]
     assert begun(language="<|yue|>") == begun(target_language="yue") == [3, 42, 46, 97]

@@ -34,10 +34,10 @@ def test_contrastive_search_is_its_formula(bard):
 
 
 def test_guessing_changes_nothing_when_sampling_either(bard):
-    knobs = {"do_sample": True, "seed": 5, "top_p": 0.9, "max_new_tokens": 40}
-    plain = bard.generate("ROMEO:\n", **knobs)
+    options = {"do_sample": True, "seed": 5, "top_p": 0.9, "max_new_tokens": 40}
+    plain = bard.generate("ROMEO:\n", **options)
     for extra in ({"prompt_lookup_num_tokens": 4}, {"assistant_model": bard}):
-        assert bard.generate("ROMEO:\n", **knobs, **extra).tokens == plain.tokens
+        assert bard.generate("ROMEO:\n", **options, **extra).tokens == plain.tokens
 
 
 def test_a_draft_saves_passes(bard):
@@ -52,9 +52,9 @@ def test_a_draft_saves_passes(bard):
 
 def test_groups_of_beams_differ(bard):
     prompt = "ROMEO:\n"
-    knobs = {"num_beams": 6, "num_return_sequences": 6, "max_new_tokens": 10}
+    options = {"num_beams": 6, "num_return_sequences": 6, "max_new_tokens": 10}
     plain, diverse = (
-        bard.generate(prompt, **knobs, **more)
+        bard.generate(prompt, **options, **more)
         for more in ({}, {"num_beam_groups": 3, "diversity_penalty": 5.0})
     )
 
@@ -100,8 +100,8 @@ def test_phrases_that_do_not_fit(bard):
 
 @pytest.mark.parametrize("pattern", [r"[A-Z]+: [a-z ]{5,12}\.", r"(yes|no), (sir|madam)!"])
 def test_a_regular_expression_is_matched_as_a_whole(bard, pattern):
-    for knobs in ({}, {"do_sample": True, "seed": 2}, {"num_beams": 3}):
-        result = bard.generate("The king says", regex=pattern, max_new_tokens=40, **knobs)
+    for options in ({}, {"do_sample": True, "seed": 2}, {"num_beams": 3}):
+        result = bard.generate("The king says", regex=pattern, max_new_tokens=40, **options)
         assert re.fullmatch(pattern, result.text), result.text
         assert result.stop == "eos"
 
@@ -122,8 +122,8 @@ def test_a_tree_shows_what_was_kept_and_pruned(bard):
 
 
 def test_logprobs_are_the_models_own(bard):
-    for knobs in ({}, {"num_beams": 3}, {"do_sample": True, "temperature": 2.0}):
-        result = bard.generate("ROMEO:\n", max_new_tokens=8, **knobs)
+    for options in ({}, {"num_beams": 3}, {"do_sample": True, "temperature": 2.0}):
+        result = bard.generate("ROMEO:\n", max_new_tokens=8, **options)
         prompt = bard.tokenizer.encode("ROMEO:\n").ids
         score = bard.score([*prompt, *result.tokens])
         assert result.logprobs == pytest.approx(score.logprobs[-8:], abs=1e-4)

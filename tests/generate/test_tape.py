@@ -24,7 +24,7 @@ TAPED = [
     *("ctrl", "gemma", "gemma2", "gemma3_text", "openai-gpt", "gpt2", "gpt_neo", "gpt_neox"),
     *("gptj", "llama", "mistral", "opt", "phi", "qwen2", "qwen3", "xlm"),
 ]
-KNOBS = {
+OPTIONS = {
     "greedy": {},
     "sampled": {"do_sample": True, "seed": 3, "top_p": 0.9, "num_return_sequences": 2},
     "processed": {"repetition_penalty": 1.3, "min_new_tokens": 5, "eos_token_id": 7},
@@ -40,10 +40,10 @@ def texts(results):
     return [[one.tokens for one in (result, *result.alternatives)] for result in results]
 
 
-def together(net, prompts):
+def together(model, prompts):
     """Logits of both runners, all along: rows leave, join, change places and are copied."""
     requests = [GenerationRequest(i, tuple(prompt), 12) for i, prompt in enumerate(prompts)]
-    pair = Runner(net), TapeRunner(net, rows=6)
+    pair = Runner(model), TapeRunner(model, rows=6)
     logits = [runner.read(requests[:3], 1) for runner in pair]
     for parents in ((0, 1, 2), (0, 2), "join", (1, 0, 2, 3, 4, 5), (0, 0, 2, 5, 5, 5), range(6)):
         if parents == "join":
@@ -67,17 +67,17 @@ def test_the_same_logits(kind, tmp_path):
                 assert torch.allclose(plain, played, atol=1e-5)
 
 
-@pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
-def test_the_same_tokens(knobs):
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_the_same_tokens(options):
     model = gf.create("gpt2", seed=3, **SMALL)
     prompts = [[1, 2, 3], [4], list(range(50)), [9, 8, 7, 6], [5] * 20]
-    plain = model.generate(prompts, max_new_tokens=15, graph=False, **knobs)
-    assert texts(model.generate(prompts, max_new_tokens=15, **knobs)) == texts(plain)
+    plain = model.generate(prompts, max_new_tokens=15, graph=False, **options)
+    assert texts(model.generate(prompts, max_new_tokens=15, **options)) == texts(plain)
 
 
 def test_a_longer_text_gets_a_longer_store():
-    net = gf.create("gpt2", seed=3, **SMALL)
-    plain, played = Runner(net), TapeRunner(net, rows=2)
+    model = gf.create("gpt2", seed=3, **SMALL)
+    plain, played = Runner(model), TapeRunner(model, rows=2)
     with torch.inference_mode():
         for request in (
             GenerationRequest(0, (1, 2, 3), 9),
@@ -109,8 +109,8 @@ LLAMA = {
 }
 
 
-def play(net, tokens=3):
-    runner = TapeRunner(net, rows=1)
+def play(model, tokens=3):
+    runner = TapeRunner(model, rows=1)
     return runner.read([GenerationRequest(0, tuple(range(tokens)), 5)], 1)
 
 
@@ -244,12 +244,12 @@ def test_without_a_compiler_the_modules_are_walked(compiler, monkeypatch, tmp_pa
 
 
 def test_what_is_listened_to_or_trained_is_not_taped():
-    net = gf.create("gpt2", **SMALL)
-    assert knows(net)
-    hook = net.decoder.blocks[0].ffn.register_forward_hook(lambda *_: None)
-    assert not knows(net)
+    model = gf.create("gpt2", **SMALL)
+    assert knows(model)
+    hook = model.decoder.blocks[0].ffn.register_forward_hook(lambda *_: None)
+    assert not knows(model)
     hook.remove()
-    assert knows(net) and not knows(net.train())
+    assert knows(model) and not knows(model.train())
 
 
 def test_a_model_that_has_written_learns_as_before(tmp_path):

@@ -1,4 +1,4 @@
-"""The desk of the room: prompts of every kind, stops, streams, lengths, and what is wrong."""
+"""Generating from every kind of prompt: stops, streams, lengths and errors."""
 
 from __future__ import annotations
 
@@ -141,13 +141,13 @@ def test_the_text_is_joined_to_the_prompt(kind):
     ids, spaced = tokenizer.encode("the cat", special=False).ids, 0
     prompt = tokenizer.decode(ids)
     for seed in range(20):
-        knobs = {"temperature": 2.0, "seed": seed, "max_new_tokens": 6, "eos_token_id": None}
-        found = model.generate(ids, **knobs)
+        options = {"temperature": 2.0, "seed": seed, "max_new_tokens": 6, "eos_token_id": None}
+        found = model.generate(ids, **options)
         assert prompt + found.text == tokenizer.decode([*ids, *found.tokens])
-        assert "".join(piece.text for piece in model.stream(ids, **knobs)) == found.text
+        assert "".join(piece.text for piece in model.stream(ids, **options)) == found.text
         spaced += found.text.startswith(" ")
         word = found.text.strip().split(" ")[0]
-        ended = model.generate(ids, **knobs, stop_strings=[" " + word])
+        ended = model.generate(ids, **options, stop_strings=[" " + word])
         if found.text.startswith(" " + word):
             assert (ended.text, ended.stop) == ("", "string")
     assert spaced > 1
@@ -210,11 +210,11 @@ def test_time_runs_for_each_text_from_its_own_beginning(bard, monkeypatch):
     """Texts that wait for their turn do not lose their time."""
     clock = itertools.count()  # a second every time that somebody looks
     monkeypatch.setattr("glassformer.generate.stops.time.monotonic", lambda: next(clock))
-    knobs = {"batch_size": 1, "eos_token_id": None}
-    results = bard.generate([PROMPT] * 12, max_time=8, max_new_tokens=3, **knobs)
+    options = {"batch_size": 1, "eos_token_id": None}
+    results = bard.generate([PROMPT] * 12, max_time=8, max_new_tokens=3, **options)
     assert {one.stop for one in results} == {"length"}
     assert next(clock) > 30
-    late = bard.generate([PROMPT] * 2, max_time=8, max_new_tokens=20, **knobs)
+    late = bard.generate([PROMPT] * 2, max_time=8, max_new_tokens=20, **options)
     assert [(one.stop, len(one.tokens)) for one in late] == [("time", 8)] * 2
 
 
@@ -260,8 +260,8 @@ def test_the_beginning_of_a_stop_string_comes_in_the_end(bard):
 def test_stop_strings_of_beams_and_samples(bard):
     beams = {"num_beams": 3, "num_return_sequences": 3, "early_stopping": True}
     samples = {"do_sample": True, "seed": 4, "num_return_sequences": 3}
-    for knobs in (beams, samples):
-        result = bard.generate(PROMPT, max_new_tokens=60, stop_strings=",", **knobs)
+    for options in (beams, samples):
+        result = bard.generate(PROMPT, max_new_tokens=60, stop_strings=",", **options)
         for one in (result, *result.alternatives):
             assert one.stop == "string" and "," not in one.text
 
@@ -270,28 +270,28 @@ def test_stop_strings_of_beams_and_samples(bard):
 
 
 def test_a_stream_is_the_text(bard):
-    for knobs in (
+    for options in (
         {},
         {"do_sample": True, "seed": 9},
         {"prompt_lookup_num_tokens": 3},
         {"penalty_alpha": 0.6, "top_k": 4},
     ):
-        whole = bard.generate(PROMPT, max_new_tokens=20, **knobs)
-        pieces = list(bard.stream(PROMPT, max_new_tokens=20, **knobs))
+        whole = bard.generate(PROMPT, max_new_tokens=20, **options)
+        pieces = list(bard.stream(PROMPT, max_new_tokens=20, **options))
         assert "".join(piece.text for piece in pieces) == whole.text
         assert [piece.token for piece in pieces] == whole.tokens
         assert [piece.logprob for piece in pieces] == pytest.approx(whole.logprobs)
 
 
 def test_what_cannot_be_streamed(bard):
-    for knobs in ({"num_beams": 2}, {"do_sample": True, "num_return_sequences": 2}):
+    for options in ({"num_beams": 2}, {"do_sample": True, "num_return_sequences": 2}):
         with pytest.raises(GlassformerError, match="A stream is one text"):
-            next(bard.stream(PROMPT, **knobs))
+            next(bard.stream(PROMPT, **options))
 
 
 def test_several_sequences(bard):
-    knobs = {"do_sample": True, "max_new_tokens": 12, "num_return_sequences": 3}
-    result = bard.generate(PROMPT, **knobs)
+    options = {"do_sample": True, "max_new_tokens": 12, "num_return_sequences": 3}
+    result = bard.generate(PROMPT, **options)
     texts = [result.text, *(other.text for other in result.alternatives)]
     assert len(set(texts)) == 3
     alone = bard.generate(PROMPT, do_sample=True, max_new_tokens=12)
@@ -299,8 +299,8 @@ def test_several_sequences(bard):
 
 
 def test_a_result_as_json(bard):
-    knobs = {"num_beams": 2, "num_return_sequences": 2, "max_new_tokens": 3, "tree": True}
-    result = bard.generate(PROMPT, **knobs)
+    options = {"num_beams": 2, "num_return_sequences": 2, "max_new_tokens": 3, "tree": True}
+    result = bard.generate(PROMPT, **options)
     said = result.record()
     assert list(said) == ["text", "tokens", "logprobs", "stop", "score", "alternatives", "tree"]
     assert said["alternatives"][0]["text"] == result.alternatives[0].text
@@ -314,7 +314,7 @@ def test_a_result_as_json(bard):
 
 
 @pytest.mark.parametrize(
-    ("knobs", "said"),
+    ("options", "said"),
     [
         ({"bad_words_ids": [[9999]]}, "names the token 9999, and the model's 1024 end at 1023"),
         ({"suppress_tokens": [9999]}, "names the token 9999"),
@@ -327,9 +327,9 @@ def test_a_result_as_json(bard):
         ({"prompt_lookup_num_tokens": 2, "num_beams": 2}, "Guessing ahead is for one text"),
     ],
 )
-def test_what_cannot_be_met(bard, knobs, said):
+def test_what_cannot_be_met(bard, options, said):
     with pytest.raises(GlassformerError) as caught:
-        bard.generate([5], max_new_tokens=4, **knobs)
+        bard.generate([5], max_new_tokens=4, **options)
     assert said in str(caught.value)
 
 
@@ -354,14 +354,16 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("knobs", NOTHING_LEFT.values(), ids=NOTHING_LEFT)
-def test_where_no_token_is_left_a_sentence_says_so(bard, knobs, way):
-    knobs = {"max_new_tokens": 20, **knobs, **way}
+@pytest.mark.parametrize("options", NOTHING_LEFT.values(), ids=NOTHING_LEFT)
+def test_where_no_token_is_left_a_sentence_says_so(bard, options, way):
+    options = {"max_new_tokens": 20, **options, **way}
     with pytest.raises(GlassformerError, match=r"^No token is left (at|after)") as caught:
-        bard.generate([5], **knobs)
-    assert next(iter(knobs.keys() - {"max_new_tokens", "eos_token_id", *way})) in str(caught.value)
+        bard.generate([5], **options)
+    assert next(iter(options.keys() - {"max_new_tokens", "eos_token_id", *way})) in str(
+        caught.value
+    )
     with pytest.raises(GlassformerError, match=r"^Prompt \d: No token is left"):
-        bard.generate([[5], [6]], **knobs)
+        bard.generate([[5], [6]], **options)
 
 
 def test_a_stream_without_a_token_left(bard):
@@ -377,14 +379,14 @@ def test_a_beam_without_a_token_left_leaves_the_search_to_the_others(bard):
     def allowed(row, ids):
         return [7, 8] if len(ids) == 1 else [[9], []][int(ids[1]) == 7]
 
-    knobs = {"max_new_tokens": 4, "num_beams": 2, "eos_token_id": []}
-    found = bard.generate([5], prefix_allowed_tokens_fn=allowed, **knobs)
+    options = {"max_new_tokens": 4, "num_beams": 2, "eos_token_id": []}
+    found = bard.generate([5], prefix_allowed_tokens_fn=allowed, **options)
     assert found.tokens == [8, 9, 9, 9] and all(p > -50 for p in found.logprobs)
 
 
 def test_contrastive_search_takes_no_forbidden_token(bard):
-    knobs = {"penalty_alpha": 0.9, "top_k": 6, "max_new_tokens": 8, "eos_token_id": []}
-    found = bard.generate([5], prefix_allowed_tokens_fn=lambda row, ids: [7, 8], **knobs)
+    options = {"penalty_alpha": 0.9, "top_k": 6, "max_new_tokens": 8, "eos_token_id": []}
+    found = bard.generate([5], prefix_allowed_tokens_fn=lambda row, ids: [7, 8], **options)
     assert set(found.tokens) <= {7, 8}
 
 
@@ -400,9 +402,9 @@ def test_ctrl_c_keeps_what_was_finished(bard):
             raise KeyboardInterrupt
         return range(1024)
 
-    knobs = {"prefix_allowed_tokens_fn": press, "batch_size": 1, "max_new_tokens": 3}
+    options = {"prefix_allowed_tokens_fn": press, "batch_size": 1, "max_new_tokens": 3}
     with pytest.raises(GenerationInterrupted) as caught:
-        bard.generate([PROMPT, "KING:\n", "All:\n"], **knobs)
+        bard.generate([PROMPT, "KING:\n", "All:\n"], **options)
     finished = caught.value.finished
     assert sorted(finished) == [0, 1]
     assert finished[1] == bard.generate("KING:\n", max_new_tokens=3)

@@ -25,12 +25,12 @@ def planted() -> tuple[gf.Model, torch.Tensor]:
     mean = torch.ones(32, 1)  # which the norm takes away
     directions = torch.linalg.qr(torch.cat((mean, drawn), 1))[0].T[1:]
     with torch.no_grad():
-        net = model
-        net.decoder.final_norm.weight.fill_(1.0)
-        net.decoder.final_norm.bias.zero_()
+        transformer = model
+        transformer.decoder.final_norm.weight.fill_(1.0)
+        transformer.decoder.final_norm.bias.zero_()
         said = torch.randn(model.tokenizer.size, 3, generator=generator)
         said = torch.linalg.qr(said)[0] * torch.tensor([4.0, 2.0, 1.0])
-        net.heads["lm"].out.weight = torch.nn.Parameter(said @ directions)
+        transformer.heads["lm"].out.weight = torch.nn.Parameter(said @ directions)
     return model, directions
 
 

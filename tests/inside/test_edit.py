@@ -1,4 +1,4 @@
-"""Edits equal what is computed without them: changed weights, a hook, a net with fewer layers."""
+"""Edits equal what is computed without them: changed weights, a hook, a model with fewer layers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_steering_is_a_hook_on_the_reference(positions):
     width = one.spec.decoder.width
     vector = torch.randn(width, generator=torch.Generator().manual_seed(3))
     view = look(one, edits=[inside.steer(0, vector, factor=2.5, positions=positions)])
-    tokens = text_ids(view.reading.inputs)
+    tokens = text_ids(view.model_inputs.inputs)
 
     def change(x):
         x = x.clone()
@@ -91,7 +91,7 @@ def test_patching_an_activation_is_a_hook_on_the_reference():
     """Places 1 and 4 of BERT's first layer hear what another text has at 3 and 0."""
     one = case("BertForMaskedLM")
     other = look(one, seed=1)
-    text = text_ids(other.reading.inputs)[0].tolist()
+    text = text_ids(other.model_inputs.inputs)[0].tolist()
     layer = one.reference.bert.encoder.layer[0]
     kept = {}
     with torch.no_grad():
@@ -109,7 +109,7 @@ def test_patching_an_activation_is_a_hook_on_the_reference():
         x.view(-1, x.shape[-1])[[1, 4]] = there[[3, 0]]
         return x
 
-    tokens = text_ids(view.reading.inputs)
+    tokens = text_ids(view.model_inputs.inputs)
     want = hooked(layer, change, lambda: one.reference(tokens).logits)
     assert float((view.output.logits - want).abs().max()) <= 1e-5
 

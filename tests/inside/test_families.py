@@ -26,7 +26,7 @@ def attends(name):
 
 
 def reference(case, view):
-    inputs = view.reading.inputs
+    inputs = view.model_inputs.inputs
     if case.both and not case.spec.shift_right:
         first = inputs[input_name(case.spec)]
         read = {**given(first), "decoder_input_ids": inputs["decoder_input_ids"]}
@@ -136,9 +136,9 @@ def test_the_lens_ends_in_what_is_said(name):
             view.lens()
         return
     lens = view.lens(top=3)
-    chances = view.logits.array.softmax(-1)
-    assert torch.equal(lens.best.array[-1], chances.topk(3).indices)
-    assert near(lens.best_probability.array[-1], chances.topk(3).values) <= 1e-6
+    probs = view.logits.array.softmax(-1)
+    assert torch.equal(lens.best.array[-1], probs.topk(3).indices)
+    assert near(lens.best_probability.array[-1], probs.topk(3).values) <= 1e-6
     assert float(lens.divergence.array[-1].abs().max()) <= 1e-5
     assert torch.equal(lens.rank.array[-1], torch.zeros_like(lens.rank.array[-1]))
 

@@ -1,4 +1,4 @@
-"""While generating, an edit writes what a net with changed weights writes, off the fast paths."""
+"""While generating, an edit writes what a model with changed weights writes, off the fast paths."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def without_columns(model, layer, head):
 @pytest.mark.parametrize("make", [small.decoder, small.both], ids=["decoder", "both"])
 def test_a_head_off_writes_what_a_net_without_it_writes(make, way):
     model, changed = make(), without_columns(make(), 1, 2)
-    knobs = {"max_new_tokens": 10, **WAYS[way]}
+    options = {"max_new_tokens": 10, **WAYS[way]}
     prompts = [PROMPT, "a robot must obey orders"]
     with model.edit(inside.ablate_heads(1, [2])):
-        edited = model.generate(prompts, **knobs)
-    want, plain = changed.generate(prompts, **knobs), model.generate(prompts, **knobs)
+        edited = model.generate(prompts, **options)
+    want, plain = changed.generate(prompts, **options), model.generate(prompts, **options)
     assert [g.tokens for g in edited] == [g.tokens for g in want]
     for one, other in zip(edited, want, strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
@@ -55,14 +55,14 @@ def test_a_stream_and_scores_hear_edits_too():
     assert score.logprobs == pytest.approx(changed.score(PROMPT).logprobs, abs=1e-5)
 
 
-@pytest.mark.parametrize("knobs", [{}, {"num_beams": 3}, {"prefill_chunk": 2}], ids=str)
-def test_positions_count_through_the_whole_sequence(knobs):
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"prefill_chunk": 2}], ids=str)
+def test_positions_count_through_the_whole_sequence(options):
     """A vector at places of the prompt and of what is written, for rows of different lengths."""
     model = small.decoder()
     prompts = [PROMPT, "fruit flies"]
     edit = inside.steer(0, torch.linspace(-2, 2, 32), positions=[1, 3, 6])
     with model.edit(edit):
-        written = model.generate(prompts, max_new_tokens=5, eos_token_id=None, **knobs)
+        written = model.generate(prompts, max_new_tokens=5, eos_token_id=None, **options)
     for prompt, one in zip(prompts, written, strict=True):
         ids = [*model.tokenizer.encode(prompt).ids, *one.tokens]
         logits = model.look(ids[:-1], edits=[edit]).logits.array.log_softmax(-1)
@@ -117,10 +117,10 @@ def test_with_the_cache_an_edit_is_what_it_is_without(model, name):
     both = model.spec.encoder is not None
     if both and edit["kind"] == "patch":
         edit = {**edit, "from_target": "fruit flies like a banana"}
-    knobs = {"max_new_tokens": 6, "eos_token_id": None}
+    options = {"max_new_tokens": 6, "eos_token_id": None}
     with model.edit(edit):
-        one = model.generate(PROMPT, **knobs)
-        assert [piece.token for piece in model.stream(PROMPT, **knobs)] == one.tokens
+        one = model.generate(PROMPT, **options)
+        assert [piece.token for piece in model.stream(PROMPT, **options)] == one.tokens
     if both:
         view = model.look(PROMPT, one.tokens[:-1], edits=[edit])
     else:
@@ -129,7 +129,7 @@ def test_with_the_cache_an_edit_is_what_it_is_without(model, name):
     assert one.logprobs == pytest.approx(
         [float(r[t]) for r, t in zip(said, one.tokens, strict=True)], abs=1e-4
     )
-    assert one.logprobs != pytest.approx(model.generate(PROMPT, **knobs).logprobs, abs=1e-4)
+    assert one.logprobs != pytest.approx(model.generate(PROMPT, **options).logprobs, abs=1e-4)
 
 
 def test_fast_paths_are_left_for_the_time_of_the_edit(monkeypatch):

@@ -32,18 +32,18 @@ def test_a_gpu_shows_what_a_cpu_shows(make):
 
 def test_recorded_steps_are_left_for_the_time_of_an_edit():
     model, plain = on_gpu(small.decoder()), small.decoder()
-    for knobs in ({}, {"num_beams": 3}, {"do_sample": True, "seed": 3}):
-        before = model.generate(TEXT, max_new_tokens=8, **knobs).tokens
+    for options in ({}, {"num_beams": 3}, {"do_sample": True, "seed": 3}):
+        before = model.generate(TEXT, max_new_tokens=8, **options).tokens
         edits = [
             inside.ablate_heads(1, [2]),
             inside.steer(0, torch.linspace(-2, 2, 32), positions=[6]),
         ]
         with model.edit(*edits), plain.edit(*edits):
-            edited = model.generate(TEXT, max_new_tokens=8, **knobs)
-            want = plain.generate(TEXT, max_new_tokens=8, **knobs)
+            edited = model.generate(TEXT, max_new_tokens=8, **options)
+            want = plain.generate(TEXT, max_new_tokens=8, **options)
         assert edited.tokens == want.tokens
         assert edited.logprobs == pytest.approx(want.logprobs, abs=1e-3)
-        assert model.generate(TEXT, max_new_tokens=8, **knobs).tokens == before
+        assert model.generate(TEXT, max_new_tokens=8, **options).tokens == before
 
 
 def on_gpu(model):

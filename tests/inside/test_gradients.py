@@ -22,7 +22,7 @@ def test_gradient_x_input_is_the_references():
     """Through the embeddings that transformers takes as inputs_embeds."""
     one = case("LlamaForCausalLM")
     view = look(one)
-    embeds = one.reference.model.embed_tokens(text_ids(view.reading.inputs)).detach()
+    embeds = one.reference.model.embed_tokens(text_ids(view.model_inputs.inputs)).detach()
     embeds.requires_grad_()
     one.reference(inputs_embeds=embeds).logits[0, -1, 7].backward()
     want = (embeds * embeds.grad)[0].sum(-1)

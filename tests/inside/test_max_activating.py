@@ -16,7 +16,7 @@ def by_hand(model, name, neuron, targets=None):
     found = []
     for number, text in enumerate(TEXTS):
         view = model.look(text, None if targets is None else targets[number])
-        tokens = view.reading.encoder if name.startswith("encoder") else view.reading.last
+        tokens = view.model_inputs.encoder if name.startswith("encoder") else view.model_inputs.last
         values = view.tap(name).array[:, neuron].tolist()
         found.append((values, [token.text for token in tokens]))
     return found

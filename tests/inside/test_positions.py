@@ -1,4 +1,4 @@
-"""Positions and parameters as data, beside what the net computes with them."""
+"""Positions and parameters as data, beside what the model computes with them."""
 
 from __future__ import annotations
 

@@ -86,7 +86,9 @@ def test_text_is_never_markup():
     tokens = tuple(
         gf.inside.capture.model_inputs.InputToken(1, "</script><b>") for _ in view.tokens
     )
-    view.reading = gf.inside.capture.model_inputs.ModelInputs(view.reading.inputs, (), tokens)
+    view.model_inputs = gf.inside.capture.model_inputs.ModelInputs(
+        view.model_inputs.inputs, (), tokens
+    )
     assert "</script><b>" not in view._repr_html_()
 
 

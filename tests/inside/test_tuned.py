@@ -13,7 +13,7 @@ from torch import nn
 from glassformer import GlassformerError, inside
 from glassformer.inside.capture.corpus import batches, captured, pieces
 from glassformer.inside.lens.stages import language_head, stage_names
-from glassformer.inside.lens.tuned_lens import BEGUN, CONFIG, beside
+from glassformer.inside.lens.tuned_lens import BEGUN, CONFIG, load_lens_of
 
 WORDS = small.WORDS.split()
 LEARN = [" ".join(WORDS[i : i + 9 - i % 4]) for i in range(12)]
@@ -75,7 +75,7 @@ def test_it_is_nearer_to_the_end_than_the_logit_lens_on_texts_it_has_not_seen(ki
 def test_a_view_reads_through_it_and_says_so(tmp_path):
     model = small.decoder()
     inside.tune_lens(model, LEARN, folder=tmp_path / "tuned_lens", **SETTINGS)
-    lens, view = beside(tmp_path), model.look(HELD[0])
+    lens, view = load_lens_of(tmp_path), model.look(HELD[0])
     found, plain = view.lens(tuned=lens), view.lens()
     stream = view.residual[0].array
     by_hand = stream + stream @ lens.weight[2].T + lens.bias[2]

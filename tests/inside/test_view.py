@@ -65,10 +65,10 @@ def test_what_is_asked_for_costs_one_pass_and_is_kept(monkeypatch):
 
 def test_predictions_are_the_most_probable_tokens():
     view = small.decoder().look(TEXT)
-    chances = view.logits.array[-1].softmax(-1)
+    probs = view.logits.array[-1].softmax(-1)
     best = view.predictions(top=3)
-    assert [one.id for one in best] == chances.topk(3).indices.tolist()
-    assert best[0].probability == pytest.approx(float(chances.max()))
+    assert [one.id for one in best] == probs.topk(3).indices.tolist()
+    assert best[0].probability == pytest.approx(float(probs.max()))
     masked = small.encoder().look("time [MASK] like")
     assert masked.predictions()[0].logit == float(masked.logits.array[2].max())
 
@@ -156,13 +156,11 @@ def test_the_lens_follows_a_token_within_bounds(monkeypatch):
     some = view.lens(positions=[-1])
     assert torch.equal(some.best.array[:, 0], view.lens().best.array[:, -1])
     middle = view.cache["decoder.blocks.1.resid_mid"]
-    chances = view.model.readout(middle)[0, 3].softmax(-1)
+    probs = view.model.readout(middle)[0, 3].softmax(-1)
     stage = whole.names.index("1 attention")
     arrow = int(whole.chosen[0])
-    assert float(whole.probability.array[stage, 3]) == pytest.approx(
-        float(chances[arrow]), rel=1e-4
-    )
-    assert int(whole.rank.array[stage, 3]) == int((chances > chances[arrow]).sum())
+    assert float(whole.probability.array[stage, 3]) == pytest.approx(float(probs[arrow]), rel=1e-4)
+    assert int(whole.rank.array[stage, 3]) == int((probs > probs[arrow]).sum())
 
 
 def test_the_lens_through_the_last_layers_leaves_out_those_between():
@@ -202,7 +200,7 @@ def test_lenses_of_two_runs_side_by_side():
 
 
 def test_neurons_are_told_of_the_layers_that_are_named():
-    """In a net whose last norm is frozen a neuron counts with what it writes."""
+    """In a model whose last norm is frozen a neuron counts with what it writes."""
     view = small.decoder().look(TEXT)
     found = view.contributions("arrow", neurons=[-1])
     block = view.model.decoder.blocks[2]

@@ -54,8 +54,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say(confidence):
     held = 0
     for trial in range(400):
         sample = rng.normal(0.3, size=80)
-        figure = bootstrap_means({"rate": sample}, Resamples(300, trial, confidence))["rate"]
-        held += figure.low <= 0.3 <= figure.high
+        metric = bootstrap_means({"rate": sample}, Resamples(300, trial, confidence))["rate"]
+        held += metric.low <= 0.3 <= metric.high
     assert held / 400 == pytest.approx(confidence, abs=0.05)
 
 
@@ -75,10 +75,10 @@ def test_errors_are_those_of_the_mean():
     ("hits", "records"), [(3, 3), (0, 3), (1, 1), (0, 1), (7, 10), (999, 1000)]
 )
 def test_a_proportion_has_wilsons_interval(hits, records, confidence):
-    figure = Resamples(confidence=confidence).proportion([1] * hits + [0] * (records - hits))
+    metric = Resamples(confidence=confidence).proportion([1] * hits + [0] * (records - hits))
     theirs = stats.binomtest(hits, records).proportion_ci(confidence, "wilson")
-    assert (figure.low, figure.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
-    assert 0 <= figure.low <= figure.value <= figure.high <= 1
+    assert (metric.low, metric.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+    assert 0 <= metric.low <= metric.value <= metric.high <= 1
     percent = (
         Resamples(confidence=confidence).proportion([True] * hits, scale=100) if hits else None
     )
@@ -107,9 +107,9 @@ def test_other_metrics_have_the_bca_interval(seed, size):
     wanted = theirs.confidence_interval.low, theirs.confidence_interval.high
     sums = bootstrap_sums(table, {"r": lambda s: s[:, 0] / s[:, 1]}, draws)["r"]
     lists = bootstrap(list(table), {"r": lambda some: ratio(*np.array(some).T)}, draws)["r"]
-    for figure in (sums, lists):
-        assert (figure.low, figure.high) == pytest.approx(wanted, rel=1e-9)
-        assert figure.error == pytest.approx(theirs.standard_error, rel=1e-9)
+    for metric in (sums, lists):
+        assert (metric.low, metric.high) == pytest.approx(wanted, rel=1e-9)
+        assert metric.error == pytest.approx(theirs.standard_error, rel=1e-9)
 
 
 def test_many_records_are_left_out_in_groups():
@@ -134,9 +134,9 @@ def test_wilsons_interval_holds_the_truth_as_often_as_it_says(records, p):
     held = sum(
         stats.binom.pmf(hits, records, p)
         for hits in range(records + 1)
-        if (figure := Resamples().proportion([1] * hits + [0] * (records - hits))).low
+        if (metric := Resamples().proportion([1] * hits + [0] * (records - hits))).low
         <= p
-        <= figure.high
+        <= metric.high
     )
     assert held > 0.9
 
@@ -151,8 +151,8 @@ def test_the_bca_interval_of_a_biased_metric_holds_the_truth_more_often_than_qua
         sample = rng.normal(size=30)
         table = np.stack((sample, sample**2, np.ones(30)), 1)
         draws = Resamples(400, trial)
-        figure = bootstrap_sums(table, {"variance": variance}, draws)["variance"]
-        held += figure.low <= 1 <= figure.high
+        metric = bootstrap_sums(table, {"variance": variance}, draws)["variance"]
+        held += metric.low <= 1 <= metric.high
         (places,) = draws.places(30)
         low, high = np.quantile(variance(table[places].sum(1)), (0.025, 0.975))
         plain += low <= 1 <= high
@@ -166,15 +166,15 @@ def test_the_bca_interval_of_a_biased_metric_holds_the_truth_more_often_than_qua
 def test_records_that_are_all_alike_give_no_interval(values):
     means = bootstrap_means({"a": values})["a"]
     lists = bootstrap(values, {"a": lambda some: sum(some) / len(some)})["a"]
-    for figure in (means, lists):
-        assert figure.value == pytest.approx(values[0])
-        assert figure.low is figure.high is None
+    for metric in (means, lists):
+        assert metric.value == pytest.approx(values[0])
+        assert metric.low is metric.high is None
 
 
 def test_an_extreme_confidence_stays_within_the_draws():
     sample = np.array([0.0] * 30 + [100.0])
-    figure = bootstrap_means({"a": sample}, Resamples(200, confidence=0.999999))["a"]
-    assert 0 <= figure.low <= figure.value <= figure.high
+    metric = bootstrap_means({"a": sample}, Resamples(200, confidence=0.999999))["a"]
+    assert 0 <= metric.low <= metric.value <= metric.high
 
 
 def test_draws_without_a_value_are_left_out():
@@ -184,8 +184,8 @@ def test_draws_without_a_value_are_left_out():
         x, y = np.array(some).T
         return math.nan if x.std() == 0 or y.std() == 0 else float(np.corrcoef(x, y)[0, 1])
 
-    figure = bootstrap(pairs, {"r": correlation}, Resamples(200))["r"]
-    assert not math.isnan(figure.low) and figure.low <= figure.high <= 1.0
+    metric = bootstrap(pairs, {"r": correlation}, Resamples(200))["r"]
+    assert not math.isnan(metric.low) and metric.low <= metric.high <= 1.0
 
 
 def test_no_draws_and_bad_ones():

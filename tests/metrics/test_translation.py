@@ -18,7 +18,7 @@ from glassformer.metrics.rouge import (
     rouge_means,
     stemmed_words,
 )
-from glassformer.metrics.translation import summary_figures, translation_figures
+from glassformer.metrics.translation import summary_scores, translation_scores
 
 ROOT = Path(__file__).parent.parent.parent
 REAL = (ROOT / "docs" / "train.md").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
@@ -75,7 +75,7 @@ def test_of_several_references_the_nearest_counts_for_each_kind():
 
 def test_words_of_other_scripts():
     assert all_words("猫坐在 the_mat, 3只!") == ["猫", "坐", "在", "the", "mat", "3", "只"]
-    one, *_ = summary_figures(["猫坐在垫子上"], [["猫在垫子上"]])
+    one, *_ = summary_scores(["猫坐在垫子上"], [["猫在垫子上"]])
     assert one.value == pytest.approx(100 * 2 * 5 / 11) and "any script" in one.signature
 
 
@@ -86,7 +86,7 @@ def test_bleu_and_chrf_are_sacrebleus(options):
     draw = random.Random(4)
     right = [" ".join(block.split()[:20]) for block in PARAGRAPHS]
     said = [" ".join(w for w in text.split() if draw.random() < 0.8) for text in right]
-    found = translation_figures(said, [[text] for text in right], **options)
+    found = translation_scores(said, [[text] for text in right], **options)
     bleu = sacrebleu.corpus_bleu(said, [right], **options)
     lower = options.get("lowercase", False)
     chrf = sacrebleu.CHRF(lowercase=lower).corpus_score(said, [right])
@@ -96,21 +96,21 @@ def test_bleu_and_chrf_are_sacrebleus(options):
 
 
 def test_chinese_is_split_as_sacrebleu_does_it_for_chinese():
-    found = translation_figures(["猫坐在垫子上面"], [["猫坐在垫子上"]])
+    found = translation_scores(["猫坐在垫子上面"], [["猫坐在垫子上"]])
     assert "tok:zh" in found[0].signature
 
 
 def test_what_is_missing_is_named(monkeypatch):
     with pytest.raises(GlassformerError, match="2 texts and 1 references"):
-        translation_figures(["a", "b"], [["a"]])
+        translation_scores(["a", "b"], [["a"]])
     with pytest.raises(GlassformerError, match="no texts"):
-        summary_figures([], [])
+        summary_scores([], [])
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(GlassformerError, match=r"pip install 'glassformer\[tasks\]'"):
-        translation_figures(["a"], [["a"]])
+        translation_scores(["a"], [["a"]])
     monkeypatch.setitem(sys.modules, "nltk.stem.porter", None)
     porter_stemmer.cache_clear()
     with pytest.raises(UnsupportedError, match=r"pip install 'glassformer\[tasks\]', or .* words"):
-        summary_figures(["a"], [["a"]])
-    assert summary_figures(["a"], [["a"]], stemmer=False)[0].value == 100
-    assert summary_figures(["猫"], [["猫"]])[0].value == 100  # has no stems
+        summary_scores(["a"], [["a"]])
+    assert summary_scores(["a"], [["a"]], stemmer=False)[0].value == 100
+    assert summary_scores(["猫"], [["猫"]])[0].value == 100  # has no stems

@@ -1,4 +1,4 @@
-"""The CPU's attention without gradients: beside plain torch in float64, alone and in a net."""
+"""The CPU's attention without gradients: beside plain torch in float64, alone and in a model."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def test_with_a_gradient_torch_has_it():
 @pytest.mark.parametrize("preset", ["bert-base", "llama-7b"])
 def test_a_net_computes_what_it_does_by_torch_alone(preset):
     shape = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    net = gf.create(preset, vocab_size=50, intermediate_size=96, **shape).eval()
+    model = gf.create(preset, vocab_size=50, intermediate_size=96, **shape).eval()
     tokens = torch.randint(1, 50, (8, 40), generator=torch.Generator().manual_seed(2))
     mask = padding(8, 40, "right")
     with torch.inference_mode():
         found, plain = (
-            net(tokens, mask, attn_implementation="eager" if eager else None).last_hidden_state
+            model(tokens, mask, attn_implementation="eager" if eager else None).last_hidden_state
             for eager in (False, True)
         )
     torch.testing.assert_close(found[mask], plain[mask], atol=1e-5, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""What a model computes, without `inside` or `page`: the net itself, with a tap of our own."""
+"""What a model computes, without `inside` or `page`: the model itself, with a tap of our own."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def shares(text: str) -> list[float]:
     ]
 
 
-def figure(text: str) -> float:
+def number(text: str) -> float:
     """A number as the page writes it."""
     return float(text.replace(MINUS, "-").replace(",", ""))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bare import Reference, addressed, figure, settle, shares, visit
+from bare import Reference, addressed, number, settle, shares, visit
 
 TEXT = "time flies like an arrow"
 
@@ -59,7 +59,7 @@ def test_a_cell_of_the_matrix(decoder, folders, page):
         page.keyboard.press(key)
     shown = page.locator("output strong").inner_text()
     pattern = Reference(folders["decoder"], TEXT).seen("decoder.blocks.2.pattern")
-    assert figure(shown) == pytest.approx(pattern[3, 4, 2].item(), abs=1e-3)
+    assert number(shown) == pytest.approx(pattern[3, 4, 2].item(), abs=1e-3)
     page.keyboard.press("Enter")
     settle(page)
     assert addressed(page, "token=4")
@@ -94,7 +94,7 @@ def test_heads_at_work(decoder, folders, page):
     told = page.locator(".matrix [aria-live=polite]").inner_text()
     pattern = Reference(folders["decoder"], TEXT).seen("decoder.blocks.0.pattern")[1]
     mean = pattern.diagonal(-1).mean().item()
-    assert figure(told.rsplit(" ", 1)[1]) == pytest.approx(mean, abs=2e-3)
+    assert number(told.rsplit(" ", 1)[1]) == pytest.approx(mean, abs=2e-3)
 
 
 def test_query_times_key(decoder, folders, page):
@@ -114,7 +114,7 @@ def test_query_times_key(decoder, folders, page):
     model = Reference(folders["decoder"], TEXT)
     q, k = (model.seen(f"decoder.blocks.1.{name}")[1] for name in "qk")
     weight = model.seen("decoder.blocks.1.pattern")[1, 3, 1].item()
-    dot = figure(told.split("q · k ")[1].split(",")[0] if "," in told else "nan")
+    dot = number(told.split("q · k ")[1].split(",")[0] if "," in told else "nan")
     assert dot == pytest.approx((q[3] @ k[1]).item(), rel=1e-2, abs=6e-4)
     assert shares(told)[0] == pytest.approx(weight, abs=6e-3)
 

@@ -7,7 +7,7 @@ import re
 import page_models
 import pytest
 import torch
-from bare import Reference, addressed, figure, percent
+from bare import Reference, addressed, number, percent
 from serving import serve
 
 import glassformer as gf
@@ -80,7 +80,7 @@ def predicted(page, label: str):
 
 
 def wanted(folder) -> list[str]:
-    """The ten largest shares after the text, by the net itself."""
+    """The ten largest shares after the text, by the model itself."""
     logits = Reference(folder, "time flies like an arrow").run()[-1]
     return [percent(share) for share in logits.softmax(-1).sort(descending=True)[0][:10].tolist()]
 
@@ -102,7 +102,7 @@ def test_the_steps_of_a_training(page, run):
     change = (
         page.get_by_role("region", name="Weights with the largest change").locator(".number").first
     )
-    far = figure(change.inner_text())
+    far = number(change.inner_text())
     sliders.last.focus()
     page.keyboard.press("ArrowLeft")
     page.wait_for_url(re.compile("compare.b=run%404"))
@@ -110,7 +110,7 @@ def test_the_steps_of_a_training(page, run):
     expect(change).not_to_have_text(re.compile(f"^{far}$"))
     page.wait_for_load_state("networkidle")
     expect(predicted(page, "After")).to_have_text(wanted(folder / "steps" / "step-0000000004"))
-    assert figure(change.inner_text()) < far
+    assert number(change.inner_text()) < far
     page.keyboard.press("ArrowLeft")
     page.get_by_text("Both models are the same").wait_for()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import page_models
 import pytest
-from bare import figure, settle, shares, visit
+from bare import number, settle, shares, visit
 from serving import serve
 
 import glassformer as gf
@@ -66,10 +66,10 @@ def test_a_regression_says_a_number_and_no_probability(several, saved, page):
     visit(page, several, panel="next", model="regression", text=TEXT)
     main = page.get_by_role("main")
     assert "predicts a number" in main.inner_text() and "%" not in main.inner_text()
-    assert figure(page.locator(".bars .number").inner_text()) == pytest.approx(said, abs=6e-3)
+    assert number(page.locator(".bars .number").inner_text()) == pytest.approx(said, abs=6e-3)
     visit(page, several, panel="edit", model="regression", text=TEXT)
     shown = page.locator("ol li .number").first.inner_text()
-    before, after = (figure(text) for text in shown.split(" → "))
+    before, after = (number(text) for text in shown.split(" → "))
     assert before == after == pytest.approx(said, abs=6e-3)
     visit(page, several, panel="walk", model="regression", text=TEXT)
     found = [

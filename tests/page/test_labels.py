@@ -1,4 +1,4 @@
-"""Models that predict labels, tags or answers: what the server tells is what the net computes, and
+"""Models that predict labels, tags or answers: the server sends what the model computes, and
 every panel has something to show."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import page_models
 import pytest
 import torch
-from bare import CHANGED, MINUS, addressed, figure, percent, settle, visit
+from bare import CHANGED, MINUS, addressed, number, percent, settle, visit
 from bare import shares as shares_of
 from quick import quick
 from serving import Served, serve
@@ -56,17 +56,17 @@ class Told:
         return self.served.ask(question, **self.run, **more)
 
     def table(self, tap: Any = None) -> Tensor:
-        """[row, outcome]: logits of the net itself."""
+        """[row, outcome]: logits of the model itself."""
         read = self.model.tokenizer.encode(TEXT, self.run.get("pair"))
         segments = None
         if self.model.spec.last_stack.embed.segments:
             segments = torch.tensor([read.segments])
         with torch.no_grad():
-            net = self.model
-            logits = net(torch.tensor([read.ids]), token_type_ids=segments, tap=tap).logits[0]
+            model = self.model
+            logits = model(torch.tensor([read.ids]), token_type_ids=segments, tap=tap).logits[0]
         return {"classify": logits[None], "tag": logits, "span": logits.T}[self.what]
 
-    def chances(self, logits: Tensor) -> np.ndarray:
+    def probs(self, logits: Tensor) -> np.ndarray:
         found = logits.sigmoid() if self.name == "several" else logits.softmax(-1)
         return found.numpy()
 
@@ -287,10 +287,10 @@ def by_hand(name: str, labeling: Served, labeled: dict[str, Path]) -> Told:
     return Told(name, labeling, gf.load(labeled[name]))
 
 
-def outcomes(names: list[str], chances: np.ndarray) -> list[str]:
+def outcomes(names: list[str], probs: np.ndarray) -> list[str]:
     """As the page lists them."""
-    order = (-chances).argsort()[:10]
-    return [f"{names[i]} {percent(float(chances[i]))}" for i in order]
+    order = (-probs).argsort()[:10]
+    return [f"{names[i]} {percent(float(probs[i]))}" for i in order]
 
 
 def listed(page: Any, label: str) -> list[str]:
@@ -326,12 +326,12 @@ def test_the_prediction_is_the_net_s(labeling, labeled, page, name):
 
 def test_an_answer_s_start_and_end(labeling, labeled, page):
     told = by_hand("reader", labeling, labeled)
-    chances = told.chances(told.table())
+    probs = told.chances(told.table())
     visit(page, labeling, panel="next", model="reader", text=TEXT, pair=PAIR)
     for row, end in enumerate(("start", "end")):
         page.get_by_role("radiogroup", name="Answer's").get_by_role("radio", name=end).click()
         settle(page)
-        assert listed(page, "The most probable tokens") == outcomes(told.names(), chances[row])
+        assert listed(page, "The most probable tokens") == outcomes(told.names(), probs[row])
     assert addressed(page, "span.end=1")
 
 
@@ -345,12 +345,12 @@ def test_the_lens_opens_with_what_there_is(labeling, labeled, page, name):
     visit(page, labeling, panel="lens", lens_view="parts", **run)
     logits = told.table()[2 if name == "tagger" else 0]
     shown = page.locator("[data-logit]").inner_text()
-    assert figure(shown) == pytest.approx(float(logits.max()), rel=2e-3)
+    assert number(shown) == pytest.approx(float(logits.max()), rel=2e-3)
     if name != "reader":
         page.get_by_label("Logit of").select_option("good")
         settle(page)
         shown = page.locator("[data-logit]").inner_text()
-        assert figure(shown) == pytest.approx(float(logits[1]), rel=2e-3)
+        assert number(shown) == pytest.approx(float(logits[1]), rel=2e-3)
     visit(page, labeling, panel="lens", lens_view="mattered", **run)
     best = told.names()[int(logits.argmax())]
     assert f"For “{best}" in page.locator("#panel").inner_text()

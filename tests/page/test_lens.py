@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 import torch
-from bare import Reference, addressed, figure, settle, shares, visible, visit
+from bare import Reference, addressed, number, settle, shares, visible, visit
 
 TEXT = "time flies like an arrow"
 
 
 def stage(model: Reference, name: str) -> torch.Tensor:
     """Logits [position, token] of a stream, by the last norm and the head, written out."""
-    net = model.model
+    transformer = model.model
     with torch.no_grad():
         stream = model.seen(name)
         return (
-            net.readout(stream[None])[0]
-            if hasattr(net, "readout")
-            else net.heads["lm"](net.decoder.norm(stream))
+            transformer.readout(stream[None])[0]
+            if hasattr(transformer, "readout")
+            else transformer.heads["lm"](transformer.decoder.norm(stream))
         )
 
 
@@ -87,9 +87,9 @@ def test_attribution_adds_up_to_the_logit(decoder, folders, page):
     visit(page, decoder, panel="lens", text=TEXT, token=4, lens_view="parts")
     model = Reference(folders["decoder"], TEXT)
     logit = model.run()[4].max().item()
-    assert figure(page.locator("[data-logit]").inner_text()) == pytest.approx(logit, abs=2e-3)
+    assert number(page.locator("[data-logit]").inner_text()) == pytest.approx(logit, abs=2e-3)
     page.get_by_role("radio", name="by layer").click()
-    values = [figure(text) for text in page.locator(".bars .number").all_inner_texts()]
+    values = [number(text) for text in page.locator(".bars .number").all_inner_texts()]
     assert sum(values) == pytest.approx(logit, abs=0.01 * len(values))
 
 
@@ -109,7 +109,7 @@ def test_neurons_are_those_of_the_layer(decoder, folders, page):
     best = neurons.abs().argsort(descending=True)[:5].tolist()
     listed = page.locator("ol").first
     assert listed.locator(".name").all_inner_texts()[:5] == [f"neuron {index}" for index in best]
-    values = [figure(text) for text in listed.locator(".number").all_inner_texts()[:5]]
+    values = [number(text) for text in listed.locator(".number").all_inner_texts()[:5]]
     assert values == pytest.approx([neurons[index].item() for index in best], abs=6e-3, rel=2e-2)
 
 
@@ -120,7 +120,7 @@ def test_what_mattered(decoder, page, method):
     answer = decoder.ask("saliency", model=model, text=TEXT, position=4, method=method)
     most = max(answer["decoder"], key=abs)
     first = page.locator("ol li .number").first.inner_text()
-    assert figure(first) == pytest.approx(most, rel=1e-2, abs=1e-3)
+    assert number(first) == pytest.approx(most, rel=1e-2, abs=1e-3)
 
 
 def test_an_encoder_is_read_in_its_masked_head(encoder, folders, page):

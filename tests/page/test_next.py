@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from bare import Reference, addressed, figure, settle, shares, visible, visit
+from bare import Reference, addressed, number, settle, shares, visible, visit
 
 TEXT = "time flies like an arrow"
 
@@ -18,7 +18,7 @@ def rows(page) -> list[tuple[str, str, float]]:
         (
             row.locator(".token").inner_text(),
             row.locator(".share").inner_text(),
-            figure(row.locator(".logit").inner_text()),
+            number(row.locator(".logit").inner_text()),
         )
         for row in found
     ]
@@ -49,10 +49,10 @@ def test_the_ten_most_probable(decoder, folders, page):
 def test_the_selected_position_comes_into_sight(decoder, page, motion):
     page.emulate_media(reduced_motion=motion)
     visit(page, decoder, panel="next", text=" ".join([TEXT] * 6))
-    left, room, whole = page.get_by_role("application").evaluate(
+    left, width, whole = page.get_by_role("application").evaluate(
         "table => [table.scrollLeft, table.clientWidth, table.scrollWidth]"
     )
-    assert whole > room and left == pytest.approx(whole - room, abs=1)  # it is the last one
+    assert whole > width and left == pytest.approx(whole - width, abs=1)  # it is the last one
 
 
 def test_sampling_options_change_the_distribution(decoder, folders, page):

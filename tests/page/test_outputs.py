@@ -11,7 +11,7 @@ import numpy as np
 import page_models
 import pytest
 import torch
-from bare import CHANGED, addressed, figure, percent, settle, visit
+from bare import CHANGED, addressed, number, percent, settle, visit
 from quick import quick
 from serving import Served, serve
 from torch import Tensor
@@ -57,7 +57,7 @@ def run(head: str | None = None) -> dict[str, Any]:
 
 
 def logits(model: gf.Model, head: str, tap: Any = None) -> Tensor:
-    """The net's own: [label], or [position, label]."""
+    """The model's own: [label], or [position, label]."""
     read = model.tokenizer.encode(TEXT)
     with torch.no_grad():
         inputs = {"token_type_ids": torch.tensor([read.segments]), "tap": tap}
@@ -88,11 +88,11 @@ def test_what_there_is_to_ask_of_each_head(several):
 def test_every_question_about_an_output_is_of_that_head(several, model, head):
     table = np.atleast_2d(logits(model, head).numpy())
     row = len(table) - 1
-    chances = np.atleast_2d(logits(model, head).softmax(-1).numpy())
+    probs = np.atleast_2d(logits(model, head).softmax(-1).numpy())
     asked = {**run(head), "position": row}
     (one,) = several.ask("next", **asked)["positions"]
     found = {each["text"]: each["probability"] for each in one["candidates"]}
-    assert found == pytest.approx(dict(zip(labels(head), chances[row], strict=True)), abs=1e-5)
+    assert found == pytest.approx(dict(zip(labels(head), probs[row], strict=True)), abs=1e-5)
     _, arrays = several.ask("array", **run(head), name="logits", dtype="float32")
     np.testing.assert_allclose(arrays["array"], table, atol=1e-5)
     told = several.ask("cell", **run(head), name="logits", row=row, col=1)
@@ -114,10 +114,10 @@ def test_every_question_about_an_output_is_of_that_head(several, model, head):
 
 
 def test_the_lens_of_a_head_for_words(several, model):
-    chances = logits(model, "names").softmax(-1).numpy()
+    probs = logits(model, "names").softmax(-1).numpy()
     metadata, arrays = several.ask("lens", **run("names"))
     assert {*metadata["texts"].values()} <= {*labels("names")}
-    np.testing.assert_allclose(arrays["probability"][-1], chances.max(-1), atol=1e-5)
+    np.testing.assert_allclose(arrays["probability"][-1], probs.max(-1), atol=1e-5)
     assert several.ask("lens_cell", **run("names"), row=0, position=1, tuned=True)["candidates"]
     _, edited = several.ask("edit_lens", **run("names"), edits=[OFF])
     now = logits(model, "names", without_head).softmax(-1).numpy()
@@ -149,9 +149,9 @@ def chosen(page: Any, label: str = "Output") -> Any:
     return page.get_by_role("combobox", name=label, exact=True)
 
 
-def shown(head: str, chances: Tensor) -> list[str]:
-    order = chances.argsort(descending=True).tolist()
-    return [f"{labels(head)[i]} {percent(float(chances[i]))}" for i in order]
+def shown(head: str, probs: Tensor) -> list[str]:
+    order = probs.argsort(descending=True).tolist()
+    return [f"{labels(head)[i]} {percent(float(probs[i]))}" for i in order]
 
 
 def listed(page: Any, name: str) -> list[str]:
@@ -195,11 +195,11 @@ def test_lens_and_edits_follow(several, model, page):
     page.get_by_label("Logit of").select_option("good")
     settle(page)
     own = float(logits(model, "mood")[1])
-    assert figure(page.locator("[data-logit]").inner_text()) == pytest.approx(own, rel=2e-3)
+    assert number(page.locator("[data-logit]").inner_text()) == pytest.approx(own, rel=2e-3)
     chosen(page).select_option("names")  # whose labels are others: the most probable is meant again
     settle(page)
     best = float(logits(model, "names")[2].max())
-    assert figure(page.locator("[data-logit]").inner_text()) == pytest.approx(best, rel=2e-3)
+    assert number(page.locator("[data-logit]").inner_text()) == pytest.approx(best, rel=2e-3)
     assert "lens.of" not in page.url
     visit(page, several, panel="lens", **{**words, "output": "names"})
     assert page.get_by_role("radiogroup", name="Lens").count() == 1  # a lens was tuned for it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import page_models
 import pytest
-from bare import addressed, figure, settle, visit
+from bare import addressed, number, settle, visit
 from serving import serve
 
 import glassformer as gf
@@ -23,7 +23,7 @@ def test_a_learned_table_and_what_may_be_seen(decoder, folders, page):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     told = page.locator(".matrix [aria-live=polite]").first.inner_text()
-    assert figure(told.rsplit(" ", 1)[1]) == pytest.approx(table[1, 1].item(), rel=1e-2, abs=1e-4)
+    assert number(told.rsplit(" ", 1)[1]) == pytest.approx(table[1, 1].item(), rel=1e-2, abs=1e-4)
 
 
 def test_buckets_of_distances(encoder_decoder, folders, page):
@@ -35,7 +35,7 @@ def test_buckets_of_distances(encoder_decoder, folders, page):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
     told = page.locator(".matrix [aria-live=polite]").first.inner_text()
-    assert figure(told.rsplit(" ", 1)[1]) == pytest.approx(bias[0, 0].item(), rel=1e-2, abs=1e-3)
+    assert number(told.rsplit(" ", 1)[1]) == pytest.approx(bias[0, 0].item(), rel=1e-2, abs=1e-3)
 
 
 def test_what_both_stacks_have_is_shown_once(tmp_path, page):

@@ -1,4 +1,4 @@
-"""What the page is told, of a decoder, an encoder and an encoder-decoder, beside the net itself."""
+"""The responses of the page for a decoder, an encoder and an encoder-decoder equal the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EDIT = {"kind": "scale", "heads": [1], "factor": 0.0}
 
 
 class Told:
-    """A server, a run to ask about, and the same run in the net."""
+    """A server, a run to ask about, and the same run in the model."""
 
     def __init__(self, served, folders) -> None:
         self.served = served
@@ -48,8 +48,8 @@ class Told:
             )
         return given
 
-    def net(self, *names):
-        """The net's own logits, and its tensors by name."""
+    def forward(self, *names):
+        """The model's own logits, and its tensors by name."""
         seen = ActivationCapture(*names)
         return self.tapped(seen), seen
 
@@ -101,7 +101,7 @@ def test_texts_become_tokens(told):
 
 def test_any_array_in_any_piece(told):
     name = f"{told.last}.blocks.1.q"
-    wanted = told.net(name)[1][name][0].numpy()
+    wanted = told.forward(name)[1][name][0].numpy()
     metadata, arrays = told.ask("array", name=name, dtype="float32")
     assert metadata["axes"] == ["head", "position", "dim"] and metadata["shape"] == list(
         wanted.shape
@@ -122,7 +122,7 @@ def test_attention_in_all_its_views(told):
     for attention_type in told.served.ask("structure", model=told.name)["attention_types"]:
         stack, scope = ("decoder", "cross.") if attention_type == "cross" else (attention_type, "")
         names = [f"{stack}.blocks.{i}.{scope}pattern" for i in range(2)]
-        whole = np.stack([told.net(*names)[1][name][0].numpy() for name in names])
+        whole = np.stack([told.forward(*names)[1][name][0].numpy() for name in names])
         ask = {"attention_type": attention_type, "layer": 1}
         metadata, head = told.ask("attention", **ask, view="head", head=2)
         np.testing.assert_allclose(head["pattern"], whole[1, 2], atol=1e-3)
@@ -148,12 +148,12 @@ def test_attention_in_all_its_views(told):
 
 
 def test_candidates_with_and_without_sampling_options(told):
-    logits, _ = told.net()
+    logits, _ = told.forward()
     found = told.ask("next")["positions"]
     assert len(found) == len(told.tokens)
-    chances = logits.softmax(-1)
+    probs = logits.softmax(-1)
     for place, one in enumerate(found):
-        best = chances[place].topk(10)
+        best = probs[place].topk(10)
         assert [c["token"] for c in one["candidates"]] == best.indices.tolist()
         got = [c["probability"] for c in one["candidates"]]
         np.testing.assert_allclose(got, best.values, rtol=1e-4)
@@ -209,12 +209,12 @@ def test_beams_and_steps(told):
     count = len(told.tokens)
     assert [s["fresh"] for s in steps["steps"]] == [count, 1, 1, 1, 1][: len(steps["steps"])]
     assert [s["reused"] for s in steps["steps"]][:2] == [0, count]
-    assert steps["steps"][0]["chosen"]["token"] == int(told.net()[0][-1].argmax())
+    assert steps["steps"][0]["chosen"]["token"] == int(told.forward()[0][-1].argmax())
     assert (steps["cache"]["memory"] is None) == (told.name == "decoder")
 
 
 def test_the_lens_ends_in_what_is_said(told):
-    logits, seen = told.net("*.resid_post", "*.embed")
+    logits, seen = told.forward("*.resid_post", "*.embed")
     metadata, arrays = told.ask("lens", token="final")
     assert [row["after"] for row in metadata["rows"][:3]] == ["embed", "attention", "ffn"]
     assert arrays["best"][-1].tolist() == logits.argmax(-1).tolist()
@@ -246,10 +246,10 @@ def test_edits_before_and_after(told):
         value[:, 1] = 0
         return value
 
-    before, _ = told.net()
+    before, _ = told.forward()
     after = told.tapped(off)
-    chances = after.softmax(-1)[1].topk(10)
-    assert [c["token"] for c in metadata["after"]["candidates"]] == chances.indices.tolist()
+    probs = after.softmax(-1)[1].topk(10)
+    assert [c["token"] for c in metadata["after"]["candidates"]] == probs.indices.tolist()
     assert [c["token"] for c in metadata["before"]["candidates"]] == before[1].topk(
         10
     ).indices.tolist()

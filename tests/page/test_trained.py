@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 import torch
-from bare import Reference, addressed, figure, settle, shares, visit
+from bare import Reference, addressed, number, settle, shares, visit
 from page_models import TEXTS
 from serving import serve
 
@@ -73,7 +73,7 @@ def test_neurons_over_many_texts(served, folders, page, axe):
     wanted = inside.max_activating(model, TEXTS, 1, 7, targets=targets)[7]
     rows = page.get_by_role("list", name="Neuron 7 over many texts").locator("li")
     assert page.get_by_text(f"{len(TEXTS)} texts read").is_visible()
-    values = [figure(text) for text in rows.locator(".number").all_inner_texts()]
+    values = [number(text) for text in rows.locator(".number").all_inner_texts()]
     assert values == pytest.approx([one.value for one in wanted], rel=2e-2, abs=2e-3)
     said = f"open text {wanted[0].text + 1}"
     assert rows.first.get_by_role("button", name=said).is_visible()
@@ -100,16 +100,16 @@ def test_circuits_of_the_weights(served, folders, page, axe):
     model = gf.load(folders[name])
     wanted = inside.circuit(model, 1, 2)
     part = page.get_by_role("region", name="Circuits of head 2 of layer 1").first
-    strengths = [figure(text) for text in part.locator("td.number").all_inner_texts()]
+    strengths = [number(text) for text in part.locator("td.number").all_inner_texts()]
     assert strengths == pytest.approx(wanted.strengths.tolist(), rel=1e-2)
     pairs = page.get_by_role("list", name="Highest scores").locator("li")
-    scores = [figure(text) for text in pairs.locator(".number").all_inner_texts()]
+    scores = [number(text) for text in pairs.locator(".number").all_inner_texts()]
     top = inside.composition(model, "k").top(10)
     assert scores == pytest.approx([score for _, _, score in top], rel=1e-2)
     assert axe(page) == []
     page.get_by_role("radio", name="output of neurons").click()
     settle(page)
-    strengths = [figure(text) for text in page.locator("td.number").all_inner_texts()]
+    strengths = [number(text) for text in page.locator("td.number").all_inner_texts()]
     wanted = inside.circuit(model, 1, None, "out").strengths.tolist()
     assert strengths == pytest.approx(wanted, rel=1e-2)
 
@@ -124,7 +124,7 @@ def test_heads_of_cross_attention_have_circuits(encoder_decoder, folders, page):
         layer=1,
     )
     wanted = inside.circuit(gf.load(folders["encoder_decoder"]), 1, 0, cross=True)
-    shown = [figure(text) for text in page.locator("td.number").all_inner_texts()]
+    shown = [number(text) for text in page.locator("td.number").all_inner_texts()]
     assert shown == pytest.approx(wanted.strengths.tolist(), rel=1e-2)
 
 

@@ -155,7 +155,7 @@ def read_both(place: Path):
 
 
 @writer("adapter beside its model", partial(save, "old", "two"), read_both)
-def beside(place):
+def adapter_and_model(place):
     save_adapter(1, place)
 
 

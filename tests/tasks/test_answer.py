@@ -75,11 +75,11 @@ def brute(folder, question, context, longest=30):
     """Every span's score by the reference's logits, the best first, and that of no answer."""
     place = str(folder / "run" / "model")
     tokenizer = transformers.AutoTokenizer.from_pretrained(place)
-    net = transformers.AutoModelForQuestionAnswering.from_pretrained(place).eval()
+    model = transformers.AutoModelForQuestionAnswering.from_pretrained(place).eval()
     read = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True)
     offsets, sequence = read.pop("offset_mapping")[0].tolist(), read.sequence_ids()
     with torch.no_grad():
-        out = net(**read)
+        out = model(**read)
     starts, ends = out.start_logits[0].tolist(), out.end_logits[0].tolist()
     inside = [i for i, text in enumerate(sequence) if text == 1]
     spans = {

@@ -74,8 +74,8 @@ def test_pairs(folder, model):
     pair = ("A dull film.", "The score is wonderful, and we loved the cast.")
     wanted = pipeline(folder)([{"text": pair[0], "text_pair": pair[1]}])[0]
     assert model.classify(pair).probabilities == pytest.approx(by_label(wanted), abs=1e-5)
-    alone, beside = model.classify(pair), model.classify([pair, pair[0]])[0]
-    assert beside.probabilities == pytest.approx(alone.probabilities, abs=1e-5)
+    alone, in_batch = model.classify(pair), model.classify([pair, pair[0]])[0]
+    assert in_batch.probabilities == pytest.approx(alone.probabilities, abs=1e-5)
 
 
 def test_several_labels(several):
@@ -93,14 +93,14 @@ def test_several_labels(several):
 def test_thresholds_travel_with_the_model(several, tmp_path):
     model = gf.load(several)
     text = next(iter(TOPICS))
-    chances = model.classify(text).probabilities
+    probs = model.classify(text).probabilities
     keep(model, "classify", threshold={"building": 0.9999, "weather": 0.0})
     model.save(tmp_path / "kept")
     again = gf.load(tmp_path / "kept").classify(text)
-    assert again.labels == ("weather",) and again.probabilities == pytest.approx(chances)
-    assert set(gf.load(tmp_path / "kept").classify(text, threshold=0.0).labels) == set(chances)
+    assert again.labels == ("weather",) and again.probabilities == pytest.approx(probs)
+    assert set(gf.load(tmp_path / "kept").classify(text, threshold=0.0).labels) == set(probs)
     wanted = pipeline(tmp_path / "kept")([text])[0]  # the reference reads the folder all the same
-    assert by_label(wanted) == pytest.approx(chances, abs=1e-5)
+    assert by_label(wanted) == pytest.approx(probs, abs=1e-5)
 
 
 def test_one_label_that_is_not_sure_enough_is_none(model):

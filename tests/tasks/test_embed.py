@@ -33,10 +33,10 @@ def model(folder):
 def reference(folder, text: str, mode: str, length: int = 30) -> np.ndarray:
     """One text at a time, by transformers."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    net = AutoModel.from_pretrained(folder).eval()
+    model = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():
         read = tokenizer(text, truncation=True, max_length=length, return_tensors="pt")
-        states = net(**read).last_hidden_state[0].double().numpy()
+        states = model(**read).last_hidden_state[0].double().numpy()
     return {"mean": states.mean(0), "first": states[0], "last": states[-1], "max": states.max(0)}[
         mode
     ]

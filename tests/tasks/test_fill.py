@@ -37,8 +37,8 @@ def test_it_knows_the_word(model):
         (gap,) = found[0].gaps
         assert (gap.start, gap.end) == (8 + len(thing), 11 + len(thing))
         assert gap.candidates[0].text == color
-        chances = [one.probability for one in gap.candidates]
-        assert len(chances) == 5 and chances == sorted(chances, reverse=True)
+        probs = [one.probability for one in gap.candidates]
+        assert len(probs) == 5 and probs == sorted(probs, reverse=True)
 
 
 def test_the_same_probabilities_as_transformers(model, folder):
@@ -222,8 +222,8 @@ def test_an_encoder_decoder_writes_what_is_missing(tmp_path, command):  # noqa: 
         found = bart.fill(f"the {thing} is ___ today", top=2, max_new_tokens=12)
         assert found.text == f"the {thing} is {color} today"
         assert found.fillings[0].words == (color,) and len(found.fillings) == 2
-        chances = [filling.probability for filling in found.fillings]
-        assert chances[0] > chances[1]
+        probs = [filling.probability for filling in found.fillings]
+        assert probs[0] > probs[1]
     several = bart.fill(["the snow ___ again", "the coal ___ today"], max_new_tokens=12)
     assert [one.fillings[0].words for one in several] == [("is white",), ("is black",)]
     with pytest.raises(GlassformerError, match="writes what is missing, of any length"):

@@ -73,5 +73,5 @@ def test_fill(tmp_path):
     texts = ["the sky is ___ today", "the ___ is white again", "the ___ is ___ they say"]
     for one, two in zip(here.fill(texts), there.fill(texts), strict=True):
         assert one.text == two.text
-        chances = [found.fillings[0].probability for found in (one, two)]
-        assert chances[0] == pytest.approx(chances[1], abs=1e-3)
+        probs = [found.fillings[0].probability for found in (one, two)]
+        assert probs[0] == pytest.approx(probs[1], abs=1e-3)

@@ -57,13 +57,13 @@ def test_as_texts_in_rows(preset, size):
     config, architecture = MODELS[preset]
     torch.manual_seed(0)
     model = gf.create(preset, architectures=[architecture], num_labels=3, **config)
-    net = model.eval()
-    assert can_pack(net)
+    transformer = model.eval()
+    assert can_pack(transformer)
     inputs = inputs_of(model, *size)
     (name,) = (head.name for head in model.spec.heads if head.num_outputs)
     with torch.inference_mode():
-        wanted = net(**inputs, heads=(name,))
-        states, said = states_of_texts(net, inputs), head_logits(net, inputs, name)
+        wanted = transformer(**inputs, heads=(name,))
+        states, said = states_of_texts(transformer, inputs), head_logits(transformer, inputs, name)
     mask = inputs["attention_mask"]
     torch.testing.assert_close(states[mask], wanted.last_hidden_state[mask], atol=1e-5, rtol=1e-5)
     assert not states[~mask].any()
@@ -75,8 +75,8 @@ def test_as_texts_in_rows(preset, size):
 
 @pytest.mark.parametrize("preset", APART)
 def test_what_is_not_made_for_it(preset):
-    net = gf.create(preset, **APART[preset]).eval()
-    assert not can_pack(net)
+    model = gf.create(preset, **APART[preset]).eval()
+    assert not can_pack(model)
 
 
 def test_a_text_that_is_too_long_is_still_refused():

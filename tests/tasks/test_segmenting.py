@@ -22,8 +22,8 @@ def words(text: str) -> int:
     return len(text.split()) if text.isascii() else len(text)
 
 
-def cut(text: str, room: int, together: Together = "paragraph") -> list[str]:
-    return [text[a:b] for a, b in parts_of(text, words, room, together)]
+def cut(text: str, capacity: int, together: Together = "paragraph") -> list[str]:
+    return [text[a:b] for a, b in parts_of(text, words, capacity, together)]
 
 
 def test_sentences_of_a_paragraph_are_grouped_up_to_the_room():
@@ -58,17 +58,17 @@ def test_a_sentence_that_is_too_long_is_cut_between_clauses_or_words():
     assert cut("零" * 10, 4) == ["零" * 4, "零" * 4, "零" * 2]
 
 
-@pytest.mark.parametrize("room", [1, 2, 3, 7, 50])
-def test_parts_fit_and_nothing_is_lost(room):
-    draw = random.Random(room)
+@pytest.mark.parametrize("capacity", [1, 2, 3, 7, 50])
+def test_parts_fit_and_nothing_is_lost(capacity):
+    draw = random.Random(capacity)
     for _ in range(300):
         text = "".join(
             draw.choices(["word ", "a, ", "end. ", "\n", "\n\n", "Next ", "中。", "国"], k=20)
         )
-        spans = parts_of(text, words, room)
+        spans = parts_of(text, words, capacity)
         assert "".join(text[a:b] for a, b in spans).split() != [] or not text.strip()
         for a, b in spans:
-            assert words(text[a:b]) <= room or b - a == 1
+            assert words(text[a:b]) <= capacity or b - a == 1
         places = [(0, 0), *spans, (len(text), 0)]
         outside = "".join(text[a:b] for (_, a), (b, _) in pairwise(places))
         assert not outside.strip()

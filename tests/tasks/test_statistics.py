@@ -55,12 +55,12 @@ def stream(
     shares = Shares(rule, LABELS)
     usual = np.array([0.6, 0.3, 0.1])
     for day in range(days):
-        chances = jump[1] if jump is not None and day == jump[0] else usual
-        chances = chances if spread is None else rng.dirichlet(np.array(chances) * spread)
-        for label, count in zip(LABELS, rng.multinomial(rng.poisson(texts), chances), strict=True):
+        probs = jump[1] if jump is not None and day == jump[0] else usual
+        probs = probs if spread is None else rng.dirichlet(np.array(probs) * spread)
+        for label, count in zip(LABELS, rng.multinomial(rng.poisson(texts), probs), strict=True):
             for _ in range(count):
                 shares.add(day, str(day), label)
-    shares.judge()
+    shares.check_alerts()
     return shares
 
 
@@ -106,12 +106,12 @@ def test_too_few_texts_too_few_buckets_and_small_changes_raise_nothing():
         for day in range(days):
             add(shares, day, 25, 25)
         add(shares, days, *last)
-        assert [alert.label for alert in shares.judge()] == wanted
+        assert [alert.label for alert in shares.check_alerts()] == wanted
     many = Shares(AlertRule())
     for day in range(10):
         add(many, day, 2500, 2500)
     add(many, 10, 2700, 2300)  # as sure as anything, and of no interest
-    assert many.judge() == []
+    assert many.check_alerts() == []
 
 
 def test_one_text_of_a_label_never_seen_is_no_jump():
@@ -119,7 +119,7 @@ def test_one_text_of_a_label_never_seen_is_no_jump():
     for day in range(10):
         add(shares, day, 50, 0)
     add(shares, 10, 49, 1)
-    assert shares.judge() == []
+    assert shares.check_alerts() == []
 
 
 def test_what_goes_on_is_said_and_what_comes_late_is_counted():
@@ -127,11 +127,11 @@ def test_what_goes_on_is_said_and_what_comes_late_is_counted():
     for day in range(20):
         add(shares, day, 50, 50)
     add(shares, 20, 90, 10)
-    assert [alert.ongoing for alert in shares.judge(before=21)] == [False, False]
+    assert [alert.ongoing for alert in shares.check_alerts(before=21)] == [False, False]
     add(shares, 21, 90, 10)
     add(shares, 20, 1, 0)
     assert shares.late == 1
-    assert [alert.ongoing for alert in shares.judge()] == [True, True]
+    assert [alert.ongoing for alert in shares.check_alerts()] == [True, True]
     assert len(shares.alerts) == 4
 
 

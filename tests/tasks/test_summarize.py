@@ -65,8 +65,8 @@ def test_a_long_text_is_cut_as_in_training(reader, stream):
 
 
 def test_or_its_parts_are_summarized_and_then_their_summaries(reader):
-    room = reader.tokenizer.encode(f"summarize: {ENGLISH[2]}").ids
-    options = {"max_source_length": len(room), "long": "split"}  # for one of them at a time
+    tokens = reader.tokenizer.encode(f"summarize: {ENGLISH[2]}").ids
+    options = {"max_source_length": len(tokens), "long": "split"}  # for one of them at a time
     found = reader.summarize("\n\n".join(ENGLISH[:3]), **options)
     assert found.parts == 3 and found.unread == 0
     assert found.text == reader.summarize("\n".join(ABOUT[:3]), **options).text

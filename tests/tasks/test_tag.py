@@ -83,13 +83,13 @@ def test_tags_are_those_of_the_reference(model, folder):
     for one in [text for text in words if len(text) < 20][:10]:
         read = tokenizer(one, is_split_into_words=True, return_tensors="pt")
         with torch.no_grad():
-            chances = reference(**read).logits[0].softmax(-1)
+            probs = reference(**read).logits[0].softmax(-1)
         numbers = read.word_ids()
         first = [numbers.index(number) for number in range(len(one))]
         (found,) = model.tag([one])
-        assert found.tags == [reference.config.id2label[int(chances[i].argmax())] for i in first]
+        assert found.tags == [reference.config.id2label[int(probs[i].argmax())] for i in first]
         for word, slot in zip(found.words, first, strict=True):
-            assert word.probability == pytest.approx(float(chances[slot].max()), abs=1e-5)
+            assert word.probability == pytest.approx(float(probs[slot].max()), abs=1e-5)
 
 
 def test_the_report_is_seqevals(model, folder):
@@ -229,7 +229,7 @@ def test_a_long_text_is_never_held_in_tokens():
 
 def test_settings_travel_with_the_model(folder, model):
     assert model.config["task_specific_params"] == {"tag": {"length": 32, "split": "words"}}
-    assert Tagger(model).room == 30
+    assert Tagger(model).capacity == 30
     keep(model, "tag", split="characters")
     assert [w.text for w in model.tag("Ada").words] == [*"Ada"]
     keep(model, "tag", split="words")

@@ -58,7 +58,7 @@ def test_a_decoder_alone_knows_what_separates(stream):
     assert texts(stream.translate(GERMAN)) == ENGLISH
     assert texts(stream.translate(GERMAN, num_beams=1, batch_size=2)) == ENGLISH
     kept = stream.config["task_specific_params"]["text2text"]
-    assert kept["separator"] == [stream.tokenizer.id("<sep>")] and kept["both_ways"]
+    assert kept["separator"] == [stream.tokenizer.id("<sep>")] and kept["bidirectional_prefix"]
 
 
 def test_a_document_keeps_its_paragraphs_and_says_what_comes_from_where(polyglot):
@@ -155,7 +155,7 @@ def test_training_has_the_last_word_on_the_prefix():
     make_objective("sequence-to-sequence", t5, {"max_source_length": 32})
     translator = Translator(t5)
     assert translator.rewriter.ids("Recht") == t5.tokenizer.encode("Recht").ids
-    assert translator.rewriter.room == 32
+    assert translator.rewriter.capacity == 32
 
 
 def test_bad_input_is_named(polyglot, stream):
@@ -246,9 +246,9 @@ def test_json_lines_in_and_out(folder, tmp_path, monkeypatch, capsys):
     ]
     assert run(monkeypatch, *words, "--on-error", "skip") == 0
     said = capsys.readouterr()
-    *found, figures = map(json.loads, said.out.splitlines())
+    *found, scores = map(json.loads, said.out.splitlines())
     assert [(one["id"], one["translation"]) for one in found] == [(7, ENGLISH[1]), (11, ENGLISH[4])]
-    assert figures["figures"][0]["name"] == "BLEU" and figures["figures"][0]["value"] > 99
+    assert scores["metrics"][0]["name"] == "BLEU" and scores["metrics"][0]["value"] > 99
     assert [f"in.jsonl:{line}" in said.err for line in (1, 2, 3, 4, 5, 6)] == [
         False, True, True, True, True, False,
     ]  # fmt: skip

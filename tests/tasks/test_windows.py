@@ -66,12 +66,12 @@ def numbered(count: int) -> TextEncoding:
 @pytest.mark.parametrize("stride", [1, 3, 5, 7, 10])
 @pytest.mark.parametrize("block", [1, 4, 200])
 def test_each_token_is_read_where_it_has_most_around_it(count, stride, block):
-    room, whole = 10, numbered(count)
+    capacity, whole = 10, numbered(count)
     blocks = [whole.take(range(i, min(i + block, count))) for i in range(0, count, block)]
-    found = list(windows(blocks, room, stride))
+    found = list(windows(blocks, capacity, stride))
     for window in found:
         assert window.text.ids == [*range(window.start, window.start + len(window.text))]
-        assert len(window.text) == min(room, count)
+        assert len(window.text) == min(capacity, count)
     assert all(a.start < b.start <= a.start + stride for a, b in pairwise(found))
 
     def around(window, token):
@@ -107,6 +107,6 @@ def test_a_frame_is_what_the_tokenizer_puts_around(kind):
     assert frame.around(alone).segments == pair.segments
     short = WindowFrame.of(tokenizer, question, 3)
     assert len(frame) - len(short) == len(tokenizer.encode(question, special=False)) - 3
-    assert frame.room(len(frame) + 1) == 1
+    assert frame.capacity(len(frame) + 1) == 1
     with pytest.raises(GlassformerError, match="leaves no room for the text"):
-        frame.room(len(frame))
+        frame.capacity(len(frame))

@@ -13,10 +13,10 @@ from glassformer.text.encoding import shares
 
 
 def test_shares_fill_the_room_and_spare_the_shorter_text() -> None:
-    for first, second, room in product(range(9), range(9), range(12)):
-        a, b = shares(first, second, room)
+    for first, second, capacity in product(range(9), range(9), range(12)):
+        a, b = shares(first, second, capacity)
         assert 0 <= a <= first and 0 <= b <= second
-        assert a + b == min(first + second, room)
+        assert a + b == min(first + second, capacity)
         if a < first and b < second:
             assert abs(a - b) <= 1
 

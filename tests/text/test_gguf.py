@@ -10,12 +10,12 @@ from tokenizers.models import BPE
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
 from glassformer.text.loading.files import read_merges, read_vocabulary
-from glassformer.text.loading.gguf import codec_of, has_tokenizer
+from glassformer.text.loading.gguf import backend_of, has_tokenizer
 from glassformer.text.loading.sentencepiece_model import SentencePieceModel
 
 
 def tokenizer_of(source):
-    return Tokenizer(*codec_of(source))
+    return Tokenizer(*backend_of(source))
 
 
 def metadata(**keys):
@@ -126,7 +126,7 @@ def test_byte_pairs_are_those_of_the_published_tokenizer(name, texts, pairs):
 
 def test_the_default_rule_keeps_punctuation_and_digits_apart(pairs):
     ours = tokenizer_of({**pairs, "tokenizer.ggml.pre": "default"})
-    words = ours._codec.vocabulary.pre_tokenizer.pre_tokenize_str("Hi, it's 12345 ok")
+    words = ours._backend.vocabulary.pre_tokenizer.pre_tokenize_str("Hi, it's 12345 ok")
     assert [word for word, _ in words] == ["Hi", ",", "Ġit", "'", "s", "Ġ", "123", "45", "Ġok"]
 
 

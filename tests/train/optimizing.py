@@ -42,12 +42,12 @@ class Settings:
         return {k: value for k, value in own.items() if k in known and value is not None}
 
 
-def task(net: nn.Module, **beside: nn.Module) -> nn.Module:
-    """A net and, as objectives may have them, weights beside it."""
-    return nn.ModuleDict({"net": net, **beside})
+def task(transformer: nn.Module, **more: nn.Module) -> nn.Module:
+    """A model and, as objectives may have them, weights beside it."""
+    return nn.ModuleDict({"net": transformer, **more})
 
 
-def net(model_type: str, architecture: str, index: int = 0, **changed: Any) -> Transformer:
+def transformer(model_type: str, architecture: str, index: int = 0, **changed: Any) -> Transformer:
     """Of a family's tiny config."""
     config = {"model_type": model_type, **families()[model_type].TINY[index], **changed}
     return gf.create(spec_from_config(config, architecture))

@@ -6,7 +6,7 @@ import copy
 import sys
 
 import torch.distributed as dist
-from optimizing import Settings, give_gradients, net, task
+from optimizing import Settings, give_gradients, task, transformer
 from together import forked
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import distribute_tensor
@@ -18,7 +18,7 @@ def main(rank: int) -> int:
     dist.init_process_group("gloo")
     for kind in OPTIMIZERS.all():
         settings = Settings(optimizer=kind)
-        alone = net("llama", "LlamaForCausalLM", num_hidden_layers=1)
+        alone = transformer("llama", "LlamaForCausalLM", num_hidden_layers=1)
         shared = copy.deepcopy(alone)
         for block in shared.decoder.blocks:
             fully_shard(block)

@@ -88,12 +88,12 @@ def make(model_type: str, architecture: str) -> Model:
         )
         return build_model(recipe, lambda: [TEXT])
     config = {"model_type": model_type, **family.TINY[0], "architectures": [architecture]}
-    net = build_transformer(spec_from_config(config, architecture))
-    for name, *_ in tied_names(net):
-        assign_tensor(net, name, initial_value(net, name, 0))
-    tie_weights(net)
+    model = build_transformer(spec_from_config(config, architecture))
+    for name, *_ in tied_names(model):
+        assign_tensor(model, name, initial_value(model, name, 0))
+    tie_weights(model)
     tokenizer = train_tokenizer("char", texts=[TEXT])
-    return Model(net, config, architecture, tokenizer=tokenizer)
+    return Model(model, config, architecture, tokenizer=tokenizer)
 
 
 class Plain(Objective):
@@ -128,8 +128,8 @@ class Plain(Objective):
             }
         return TrainingBatch(inputs, {"seed": torch.tensor(2)}, {"plain": 4.0}, 4)
 
-    def forward(self, net, batch):
-        logits = net(**batch.inputs).logits
+    def forward(self, model, batch):
+        logits = model(**batch.inputs).logits
         logits = logits.reshape(-1, logits.shape[-1])
         right = torch.arange(len(logits)) % logits.shape[-1]
         return {"plain": F.cross_entropy(logits, right, reduction="sum")}

@@ -149,10 +149,10 @@ HEADS = {
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("make", [tiny.decoder, tiny.encoder])
 def test_every_kind_of_head(name, make, monkeypatch):
-    """Through the net, up to the head's hidden state, equals the net's own logits."""
+    """Through the model, up to the head's hidden state, equals the model's own logits."""
     monkeypatch.setattr(fused_cross_entropy, "BYTES", {"cpu": 50 * 4})
     head = replace(tiny.LM, **HEADS[name])
-    net = tiny.net(replace(make(), heads=(head, replace(tiny.LM, name="other")))).double()
+    model = tiny.transformer(replace(make(), heads=(head, replace(tiny.LM, name="other")))).double()
     inputs = {
         "input_ids": tiny.tokens(2, 9),
         "attention_mask": torch.arange(9) < torch.tensor([[9], [6]]),
@@ -160,13 +160,13 @@ def test_every_kind_of_head(name, make, monkeypatch):
     targets = tiny.tokens(2, 9, seed=1).masked_fill(
         ~inputs["attention_mask"], fused_cross_entropy.IGNORE
     )
-    logits = net(**inputs).head_outputs["lm"]
+    logits = model(**inputs).head_outputs["lm"]
     expected = F.cross_entropy(
         logits.flatten(0, 1), targets.flatten(), reduction="sum", label_smoothing=0.1
     )
-    found = token_loss(net, inputs, targets, 0.1)
+    found = token_loss(model, inputs, targets, 0.1)
     assert torch.allclose(found, expected)
-    weights = {key: p for key, p in net.named_parameters() if "heads.other" not in key}
+    weights = {key: p for key, p in model.named_parameters() if "heads.other" not in key}
     pairs = zip(
         torch.autograd.grad(found, weights.values()),
         torch.autograd.grad(expected, weights.values()),
@@ -179,41 +179,41 @@ def test_every_kind_of_head(name, make, monkeypatch):
 def test_an_adapter_beside_the_output_layer_is_heard(monkeypatch):
     """Hooks are how adapters are put on; the loss goes through the layer as it is."""
     monkeypatch.setattr(fused_cross_entropy, "BYTES", {"cpu": 50 * 4})
-    net, inputs = tiny.net(tiny.decoder()).double(), {"input_ids": tiny.tokens(2, 9)}
+    model, inputs = tiny.transformer(tiny.decoder()).double(), {"input_ids": tiny.tokens(2, 9)}
     low = torch.randn(50, 32, dtype=torch.float64, requires_grad=True)
-    net.heads["lm"].out.register_forward_hook(lambda module, args, out: out + args[0] @ low.T)
+    model.heads["lm"].out.register_forward_hook(lambda module, args, out: out + args[0] @ low.T)
     targets = tiny.tokens(2, 9, seed=1)
-    expected = F.cross_entropy(net(**inputs).logits.mT, targets, reduction="sum")
-    found = token_loss(net, inputs, targets)
+    expected = F.cross_entropy(model(**inputs).logits.mT, targets, reduction="sum")
+    found = token_loss(model, inputs, targets)
     assert torch.allclose(found, expected)
     pairs = [torch.autograd.grad(loss, [low])[0] for loss in (found, expected)]
     assert torch.allclose(*pairs)
 
 
 def test_some_slots_alone():
-    net = tiny.net(tiny.encoder()).double()
+    model = tiny.transformer(tiny.encoder()).double()
     inputs, at = {"input_ids": tiny.tokens(3, 7)}, torch.tensor([1, 8, 20])
     targets = torch.tensor([4, 5, fused_cross_entropy.IGNORE])
     everywhere = torch.full((21,), fused_cross_entropy.IGNORE).index_put((at,), targets)
-    some = token_loss(net, inputs, targets, at=at)
-    assert torch.allclose(some, token_loss(net, inputs, everywhere.view(3, 7)))
+    some = token_loss(model, inputs, targets, at=at)
+    assert torch.allclose(some, token_loss(model, inputs, everywhere.view(3, 7)))
 
 
 def test_a_head_that_is_not_there():
     with pytest.raises(GlassformerError, match="no head 'span'"):
-        fused_cross_entropy.head_of(tiny.net(tiny.decoder()), "span")
+        fused_cross_entropy.head_of(tiny.transformer(tiny.decoder()), "span")
 
 
 def test_the_net_leaves_out_heads_that_were_not_asked_for():
     heads = (tiny.LM, replace(tiny.LM, name="inner", depth=0), replace(tiny.LM, name="other"))
-    net = tiny.net(replace(tiny.decoder(), heads=heads))
+    model = tiny.transformer(replace(tiny.decoder(), heads=heads))
     tokens = tiny.tokens(2, 5)
-    full = net(tokens, auxiliary_heads=True)
-    some = net(tokens, heads=("inner", "other"))
+    full = model(tokens, auxiliary_heads=True)
+    some = model(tokens, heads=("inner", "other"))
     assert list(some.head_outputs) == ["inner", "other"]
     assert all(
         torch.equal(some.head_outputs[name], full.head_outputs[name]) for name in some.head_outputs
     )
     assert torch.equal(some.logits, full.head_outputs["inner"])
-    none = net(tokens, heads=())
+    none = model(tokens, heads=())
     assert none.logits is None and torch.equal(none.last_hidden_state, full.last_hidden_state)

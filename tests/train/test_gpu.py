@@ -79,10 +79,10 @@ def test_a_recording_that_fails_leaves_the_device_usable(monkeypatch):
     objective = type(make_objective("masked-lm", make("bert", "BertForMaskedLM"), {}))
     forward = objective.forward
 
-    def lacking(self, net, batch):
+    def lacking(self, model, batch):
         if torch.cuda.is_current_stream_capturing():
             raise torch.OutOfMemoryError("as if")
-        return forward(self, net, batch)
+        return forward(self, model, batch)
 
     expected, _ = steps("bert", "float32")
     monkeypatch.setattr(objective, "forward", lacking)
@@ -182,8 +182,8 @@ def test_a_pass_that_waits_for_the_device_goes_on_unrecorded(tmp_path, monkeypat
     objective = type(make_objective("masked-lm", make("bert", "BertForMaskedLM"), {}))
     forward = objective.forward
 
-    def waiting(self, net, batch):
-        sums = forward(self, net, batch)
+    def waiting(self, model, batch):
+        sums = forward(self, model, batch)
         return {part: value * (value.item() < 1e9) for part, value in sums.items()}
 
     expected, _ = steps("bert", "float32")

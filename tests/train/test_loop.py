@@ -93,24 +93,24 @@ def test_a_step_is_that_of_plain_torch():
     loop = loop_of(
         recipe(max_grad_norm=0.1, lr_scheduler="constant", warmup_steps=0, eps=EPS), **DRY
     )
-    net = copy.deepcopy(loop.model).train()
-    decays = [p for p in net.parameters() if p.ndim > 1]
-    others = [p for p in net.parameters() if p.ndim == 1]
+    model = copy.deepcopy(loop.model).train()
+    decays = [p for p in model.parameters() if p.ndim > 1]
+    others = [p for p in model.parameters() if p.ndim == 1]
     groups = [{"params": decays, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
     plain = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.95), eps=EPS)
     for step in range(3):
         (batch,) = loop.data.batches(step)
-        logits = net(batch.inputs["input_ids"]).logits
+        logits = model(batch.inputs["input_ids"]).logits
         target = batch.targets["1"]
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
         loss.backward()
-        length = torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+        length = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
         plain.step()
         plain.zero_grad()
         taken = loop.train_step()
         assert torch.allclose(taken.grad_norm, length, rtol=1e-5)
         assert taken.sums["lm"] / taken.counts["lm"] == pytest.approx(loss.item(), abs=1e-5)
-    for ours, theirs in zip(loop.model.parameters(), net.parameters(), strict=True):
+    for ours, theirs in zip(loop.model.parameters(), model.parameters(), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-6)
 
 
@@ -164,11 +164,11 @@ def test_evaluation_is_the_mean_over_all_tokens():
     loop = loop_of(recipe())
     loop.train_step()
     found = loop.evaluate()
-    net = loop.model.eval()
+    model = loop.model.eval()
     total = count = 0.0
     for example in loop.data.held_out:
         tokens = torch.tensor(example["tokens"]).long()
-        logits = net(tokens[None, :-1]).logits[0]
+        logits = model(tokens[None, :-1]).logits[0]
         total += torch.nn.functional.cross_entropy(logits, tokens[1:], reduction="sum").item()
         count += len(tokens) - 1
     assert found["loss"] == pytest.approx(total / count, abs=1e-5)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from optimizing import Settings, give_gradients, net, task
+from optimizing import Settings, give_gradients, task, transformer
 from torch import Tensor, nn
 
 from glassformer import GlassformerError
@@ -126,7 +126,7 @@ def plainly(kind: str, made: nn.Module) -> dict[str, Tensor]:
 @pytest.mark.parametrize("kind", OPTIMIZERS.all())
 def test_the_rule_written_out(kind, model):
     """GPT-2 has biases, of which some are joined, too."""
-    made = net(*model)
+    made = transformer(*model)
     expected = plainly(kind, made)
     optimizer = make_optimizer(task(made), Settings(optimizer=kind))
     for step in range(STEPS):
@@ -139,7 +139,7 @@ def test_the_rule_written_out(kind, model):
 
 def test_adafactor_with_its_own_schedule_is_that_of_the_reference():
     """Which knows no joined matrices: T5's own are apart there."""
-    made = net("t5", "T5ForConditionalGeneration")
+    made = transformer("t5", "T5ForConditionalGeneration")
     names, apart = [], []
     blocks = row_blocks(made)
     for name, parameter in made.named_parameters():
@@ -168,7 +168,7 @@ def test_adafactor_with_its_own_schedule_is_that_of_the_reference():
 
 def test_muon_is_torchs_where_nothing_is_joined():
     """torch's computes in bfloat16, whose rounding grows fivefold and more."""
-    made = net(*MODEL)
+    made = transformer(*MODEL)
     weight = made.decoder.blocks[0].ffn.down.weight
     theirs = nn.Parameter(weight.detach().clone())
     settings = Settings(optimizer="muon", momentum=0.95)
@@ -205,7 +205,7 @@ def test_orthogonalized_matrices_are_near_the_polar_factor():
 @pytest.mark.parametrize("way", ["state_dict", "state_tensors"])
 def test_a_state_that_is_loaded_goes_on_to_the_bit(kind, way):
     settings = Settings(optimizer=kind, layerwise_lr_decay=0.9)
-    made = net(*MODEL)
+    made = transformer(*MODEL)
     optimizer = make_optimizer(task(made), settings)
     for step in range(3):
         give_gradients(made, step)
@@ -230,7 +230,7 @@ def test_a_state_that_is_loaded_goes_on_to_the_bit(kind, way):
 
 @pytest.mark.parametrize("kind", ["adamw", "sgd"])
 def test_state_that_is_there_from_the_start_is_as_torch_begins_it(kind):
-    made = net(*MODEL)
+    made = transformer(*MODEL)
     eager = make_optimizer(task(made), Settings(optimizer=kind))
     other = copy.deepcopy(made)
     lazy = make_optimizer(task(other), Settings(optimizer=kind))
@@ -245,7 +245,7 @@ def test_state_that_is_there_from_the_start_is_as_torch_begins_it(kind):
 
 
 def test_names_say_what_the_state_is_of():
-    found = state_tensors(make_optimizer(task(net(*MODEL)), Settings(optimizer="muon")))
+    found = state_tensors(make_optimizer(task(transformer(*MODEL)), Settings(optimizer="muon")))
     assert "net.decoder.blocks.0.attention.qkv.weight.momentum_buffer" in found
     assert "net.decoder.embed.token.weight.exp_avg_sq" in found
     assert all(isinstance(tensor, Tensor) for tensor in found.values())
@@ -253,7 +253,7 @@ def test_names_say_what_the_state_is_of():
 
 def test_what_has_no_gradient_is_left_alone():
     for kind in OPTIMIZERS.all():
-        made = net(*MODEL)
+        made = transformer(*MODEL)
         begin = copy.deepcopy(made)
         optimizer = make_optimizer(task(made), Settings(optimizer=kind))
         give_gradients(made, 0)
@@ -280,7 +280,7 @@ def test_what_has_no_gradient_is_left_alone():
 )
 def test_bad_settings(wrong, says):
     with pytest.raises(GlassformerError, match=says):
-        make_optimizer(task(net(*MODEL)), Settings(**wrong))
+        make_optimizer(task(transformer(*MODEL)), Settings(**wrong))
 
 
 def test_an_unknown_optimizer_is_told_all_names():
@@ -327,7 +327,7 @@ def test_two_processes_that_share_every_weight_take_the_same_steps():
 @pytest.mark.parametrize("kind", OPTIMIZERS.all())
 def test_a_gpu_takes_the_same_steps(kind):
     """Muon's matrices are turned in bfloat16 there."""
-    made = net(*MODEL)
+    made = transformer(*MODEL)
     other = copy.deepcopy(made).cuda()
     turned = {name for name, p in made.named_parameters() if p in body_matrices(task(made))}
     settings = Settings(optimizer=kind)

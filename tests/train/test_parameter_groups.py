@@ -7,7 +7,7 @@ import re
 
 import pytest
 import torch
-from optimizing import Settings, give_gradients, net, task
+from optimizing import Settings, give_gradients, task, transformer
 from torch import Tensor, nn
 
 from glassformer import GlassformerError
@@ -68,7 +68,7 @@ PLACES = {  # by model: what names begin with, and the storey
 
 @pytest.mark.parametrize("model", PLACES, ids=lambda model: model[1])
 def test_the_storeys_of_a_model(model):
-    made = net(*model)
+    made = transformer(*model)
     found = depths(task(made))
     top = max(found.values())
     layers = 0 if made.encoder is None else len(set(made.encoder.spec.order))
@@ -101,8 +101,8 @@ def test_every_parameter_of_every_family_has_a_place(model_type):
 
 
 def test_weights_of_an_objective_stand_at_the_top_and_nets_are_aligned_there():
-    """ELECTRA's generator is lower than the net that learns from it."""
-    large, small = net("gpt2", "GPT2LMHeadModel"), net(*ULMFIT, n_layers=1)
+    """ELECTRA's generator is lower than the model that learns from it."""
+    large, small = transformer("gpt2", "GPT2LMHeadModel"), transformer(*ULMFIT, n_layers=1)
     found = depths(task(small, generator=large, project=nn.Linear(4, 3)))
     assert found["net.heads.classify.out.weight"] == found["project.weight"] == 3
     assert found["net.decoder.blocks.0.ahead.weight_in"] == 2
@@ -110,7 +110,7 @@ def test_weights_of_an_objective_stand_at_the_top_and_nets_are_aligned_there():
 
 
 def test_matrices_decay_and_vectors_do_not():
-    made = net("bert", "BertForSequenceClassification")
+    made = transformer("bert", "BertForSequenceClassification")
     groups = parameter_groups(task(made), Settings(weight_decay=0.3))
     assert [group["weight_decay"] for group in groups] == [0.0, 0.3]
     still, decaying = ({name for name, _ in group["params"]} for group in groups)
@@ -122,13 +122,13 @@ def test_matrices_decay_and_vectors_do_not():
 def test_rates_fall_with_depth_as_ulmfits():
     """Each layer's is the one's above divided by 2.6."""
     settings = Settings(learning_rate=0.01, layerwise_lr_decay=1 / 2.6)
-    optimizer = make_optimizer(task(net(*ULMFIT)), settings)
+    optimizer = make_optimizer(task(transformer(*ULMFIT)), settings)
     rates = {group["depth"]: group["lr"] for group in optimizer.param_groups}
     assert rates == pytest.approx({4 - down: 0.01 / 2.6**down for down in range(5)})
 
 
 def test_one_storey_more_is_unfrozen_every_so_often():
-    made = net(*ULMFIT)
+    made = transformer(*ULMFIT)
     place = depths(task(made))
     settings = Settings(gradual_unfreezing_steps=3, learning_rate=0.1)
     optimizer = make_optimizer(task(made), settings)
@@ -150,7 +150,7 @@ def test_one_storey_more_is_unfrozen_every_so_often():
 
 def test_a_run_that_goes_on_has_unfrozen_what_it_had():
     settings = Settings(gradual_unfreezing_steps=3)
-    made = net(*ULMFIT)
+    made = transformer(*ULMFIT)
     unfreeze(make_optimizer(task(made), settings), settings, 7)
     place = depths(task(made))
     learns = {place[name] for name, p in task(made).named_parameters() if p.requires_grad}
@@ -158,7 +158,7 @@ def test_a_run_that_goes_on_has_unfrozen_what_it_had():
 
 
 def test_what_was_frozen_before_stays_frozen():
-    made = net(*ULMFIT)
+    made = transformer(*ULMFIT)
     kept = made.decoder.blocks[1].ahead.bias_in.requires_grad_(False)
     settings = Settings(gradual_unfreezing_steps=1)
     unfreeze(make_optimizer(task(made), settings), settings, 100)
@@ -166,7 +166,7 @@ def test_what_was_frozen_before_stays_frozen():
 
 
 def test_a_frozen_body():
-    made = net("gpt2", "GPT2ForSequenceClassification")
+    made = transformer("gpt2", "GPT2ForSequenceClassification")
     optimizer = make_optimizer(task(made), Settings(freeze_base=True))
     names = [name for group in optimizer.param_groups for name in group["param_names"]]
     assert names and all(name.startswith("net.heads.") for name in names)
@@ -174,16 +174,16 @@ def test_a_frozen_body():
 
 
 def test_nothing_to_train_is_said():
-    made = net(*ULMFIT).requires_grad_(False)
+    made = transformer(*ULMFIT).requires_grad_(False)
     freeze_base(made)
     with pytest.raises(GlassformerError, match="every parameter is frozen"):
         make_optimizer(task(made), Settings())
     with pytest.raises(GlassformerError, match="layerwise_lr_decay"):
-        make_optimizer(task(net(*ULMFIT)), Settings(layerwise_lr_decay=1.5))
+        make_optimizer(task(transformer(*ULMFIT)), Settings(layerwise_lr_decay=1.5))
 
 
 def test_matrices_of_the_body_and_what_is_joined_in_them():
-    made = net("llama", "LlamaForCausalLM")
+    made = transformer("llama", "LlamaForCausalLM")
     block, head = made.decoder.blocks[0], made.heads["lm"].out.weight
     body, every = body_matrices(task(made)), row_blocks(task(made))
     assert body[block.attention.qkv.weight] == block.attention.qkv.parts
@@ -191,7 +191,7 @@ def test_matrices_of_the_body_and_what_is_joined_in_them():
     assert made.decoder.embed.token.weight not in body and head not in body
     assert block.attention_norm.weight not in every
     assert len(body) == 4 * len(made.decoder.blocks)
-    walk = net(*ULMFIT).decoder.blocks[0].ahead
+    walk = transformer(*ULMFIT).decoder.blocks[0].ahead
     assert row_blocks(walk) == dict.fromkeys(walk.parameters(), (24,) * 4)
 
 
@@ -208,11 +208,11 @@ def test_ulmfits_recipe():
         gradual_unfreezing_steps=10,
         **ulmfit,
     )
-    reader = net("awd-lstm", "AwdLstmForCausalLM")
+    reader = transformer("awd-lstm", "AwdLstmForCausalLM")
     assert tune(reader, first, next_words) < 3.0 < math.log(36)
-    judge = net(*ULMFIT, num_labels=2)
+    judge = transformer(*ULMFIT, num_labels=2)
     assert tune(judge, second, sort) > 0.5
-    judge = net(*ULMFIT, num_labels=2)
+    judge = transformer(*ULMFIT, num_labels=2)
     judge.decoder.load_state_dict(reader.decoder.state_dict())
     assert tune(judge, second, sort) < 0.1
 

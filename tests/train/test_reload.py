@@ -116,7 +116,7 @@ def test_a_run_reloads_as_what_it_trained(home, monkeypatch, kind, glassformer):
     more = {"train": {"freeze_base": True}} if kind == "frozen" else {}
     run, wanted = trained(recipe(kind, **adapter, **more), monkeypatch)
     last = [json.loads(line) for line in run.metrics.read_text().splitlines()][-1]["valid"]
-    found = gf.evaluate(str(run.folder), "valid.jsonl", n_resamples=0).figures["accuracy"].value
+    found = gf.evaluate(str(run.folder), "valid.jsonl", n_resamples=0).metrics["accuracy"].value
     assert found == pytest.approx(last["accuracy"]) and found > 0.43
     # of AdaLoRA the triplets that were taken away are not saved, so others are added up
     close = torch.equal if kind != "adalora" else partial(torch.allclose, atol=1e-6)
@@ -129,9 +129,9 @@ def test_a_run_reloads_as_what_it_trained(home, monkeypatch, kind, glassformer):
     monkeypatch.chdir(home / "runs")  # nothing depends on where one stands
     assert close(logits(gf.load(kind)), wanted)
     code, shown, _ = glassformer("classify", kind, TEXTS[0], "--json")
-    chances = dict(zip(model.spec.labels, wanted[0].softmax(-1).tolist(), strict=True))
+    probs = dict(zip(model.spec.labels, wanted[0].softmax(-1).tolist(), strict=True))
     assert code == 0
-    assert json.loads(shown)["probabilities"] == pytest.approx(chances, abs=1e-5)
+    assert json.loads(shown)["probabilities"] == pytest.approx(probs, abs=1e-5)
     if kind not in ("bottleneck", "full", "frozen"):
         plain = transformers.AutoModelForSequenceClassification.from_pretrained(
             home / "base", num_labels=3

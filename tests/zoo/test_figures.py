@@ -28,8 +28,8 @@ def told_of(name: str) -> list[dict[str, float]]:
         ours = found["texts"]["eval/stories.jsonl"]["ours"]
         return [{key: ours[key] for key in ("perplexity", "bits_per_byte")}]
     found = json.loads((folder / "figures.json").read_text("utf-8"))
-    figures = [one["figures"] for one in found["trials"].values()]
-    return [{key: figure["value"] for key, figure in some.items()} for some in figures]
+    metrics = [one["figures"] for one in found["trials"].values()]
+    return [{key: metric["value"] for key, metric in some.items()} for some in metrics]
 
 
 def test_every_model_names_its_commands():
@@ -44,5 +44,5 @@ def test_the_figures_are_reproduced(line, glassformer, monkeypatch):
     monkeypatch.chdir(ROOT)
     code, shown, said = glassformer(*line.split(), "--json", "--n-resamples", "0")
     assert code == 0, said
-    found = {key: one["value"] for key, one in json.loads(shown)["figures"].items()}
+    found = {key: one["value"] for key, one in json.loads(shown)["metrics"].items()}
     assert any(found == pytest.approx(told, rel=1e-3) for told in told_of(COMMANDS[line]))

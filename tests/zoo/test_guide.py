@@ -27,9 +27,9 @@ def test_the_table_is_the_list():
 def test_what_ships_is_told_as_its_cards_have_it():
     rows = rows_of(zoo.PREFIX)
     assert list(rows) == zoo.for_a_visitor()
-    for name, (_, parameters, size, figures, license) in rows.items():
+    for name, (_, parameters, size, metrics, license) in rows.items():
         one = zoo.read(name)
         assert parameters == f"{one.parameters / 1e6:.1f} million", name
         assert (size, license.lower()) == (megabytes(one.size), one.license), name
-        numbers = re.findall(r"\d+\.\d+", figures)
+        numbers = re.findall(r"\d+\.\d+", metrics)
         assert numbers and all(number in zoo.card_of(name)[1] for number in numbers), name

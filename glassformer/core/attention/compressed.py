@@ -36,9 +36,9 @@ class KeyCompression(nn.Module):
         if ctx.key_mask is not None:
             held = ctx.key_mask[:, :past].sum(-1, keepdim=True)
             begun = held - held % self.factor
-        room = (new // self.factor + 2) * self.factor  # followed by a group for padding
-        at = torch.where(places < 0, room, places - begun)[..., None].expand_as(x)
-        groups = x.new_zeros(batch, room + self.factor, width).scatter(1, at, x)
+        capacity = (new // self.factor + 2) * self.factor  # followed by a group for padding
+        at = torch.where(places < 0, capacity, places - begun)[..., None].expand_as(x)
+        groups = x.new_zeros(batch, capacity + self.factor, width).scatter(1, at, x)
         groups = groups.view(batch, -1, self.factor, width)
         shares = torch.einsum("bgiw,owi->bgio", groups, self.over_tokens.weight)
         return torch.where(places[..., None] == 0, x, shares.flatten(1, 2).gather(1, at))

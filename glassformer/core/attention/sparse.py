@@ -110,14 +110,14 @@ def _planned(
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, **given: Any) -> Tensor:
     """Returns the attention output, [row * query, head * dim]."""
-    blind = None
+    fully_masked = None
     if bias is not None:
         bias = bias.to(q.dtype)
         if bias.is_cuda:  # GPU kernels leave rows that see nothing undefined
-            blind = (bias == UNSEEN).all(-1, keepdim=True)
-            bias = bias.masked_fill(blind, 0.0)
+            fully_masked = (bias == UNSEEN).all(-1, keepdim=True)
+            bias = bias.masked_fill(fully_masked, 0.0)
     z = scaled_attention(q, k, v, bias, **given)
-    return _tokens(z if blind is None else z.masked_fill(blind, 0.0))
+    return _tokens(z if fully_masked is None else z.masked_fill(fully_masked, 0.0))
 
 
 def _tokens(x: Tensor) -> Tensor:

@@ -70,8 +70,8 @@ class DisentangledPosition(nn.Module):
             return q.new_empty(*q.shape[:3], q.shape[2])
         if "bias" not in ctx.memo:
             ctx.memo["bias"] = q.new_empty(*q.shape[:3], q.shape[2])
-        room: Tensor = ctx.memo["bias"]
-        return room
+        bias: Tensor = ctx.memo["bias"]
+        return bias
 
     def table(self) -> Tensor:
         return self.weight if self.spec.norm is None else self.norm(self.weight)

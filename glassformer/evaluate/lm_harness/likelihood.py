@@ -33,21 +33,21 @@ class Likelihood(NamedTuple):
 
 
 def likelihoods(
-    net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
+    model: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
 ) -> Iterator[list[Likelihood]]:
     """Yields the likelihoods of each group of requests, such as the choices of one question."""
-    capacity = LIMITS.get(device_of(net).type, LIMITS["cuda"])
-    shares = can_share(net)
+    capacity = LIMITS.get(device_of(model).type, LIMITS["cuda"])
+    shares = can_share(model)
     for pool in batched(groups):
         found: list[list[Likelihood]] = [[] for _ in pool]
         together = [i for i, group in enumerate(pool) if shares and worth_sharing(group)]
         for bucket in buckets({i: size_of(pool[i]) for i in together}, capacity):
-            for rows in fitting(net, pool, bucket):
-                read = read_shared(net, [pool[i] for i in rows])
+            for rows in fitting(model, pool, bucket):
+                read = read_shared(model, [pool[i] for i in rows])
                 for i, likely in zip(rows, read, strict=True):
                     found[i] = likely
         alone = [(i, one) for i in sorted({*range(len(pool))} - {*together}) for one in pool[i]]
-        each = read_apart(net, [one for _, one in alone], capacity)
+        each = read_apart(model, [one for _, one in alone], capacity)
         for (i, _), one in zip(alone, each, strict=True):
             found[i].append(one)
         yield from found
@@ -66,13 +66,13 @@ def size_of(group: Sequence[LikelihoodRequest]) -> int:
 
 
 def fitting(
-    net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]], rows: list[int]
+    model: Transformer, groups: Sequence[Sequence[LikelihoodRequest]], rows: list[int]
 ) -> Iterator[list[int]]:
     """Splits a batch so that padded contexts and targets together fit in the position table.
 
     The longest target must fit after the longest context, since both are padded.
     """
-    table = net.spec.last_stack.embed.position
+    table = model.spec.last_stack.embed.position
     part: list[int] = []
     context = target = 0
     for row in rows:
@@ -87,7 +87,7 @@ def fitting(
 
 
 def read_apart(
-    net: Transformer, requests: Sequence[LikelihoodRequest], capacity: BatchLimits
+    model: Transformer, requests: Sequence[LikelihoodRequest], capacity: BatchLimits
 ) -> list[Likelihood]:
     """Computes each request on its own, in batches of similar length."""
     found: dict[int, Likelihood] = {}
@@ -96,27 +96,27 @@ def read_apart(
         batch = [requests[i] for i in rows]
         longest = max(len(one.target) for one in batch)
         with torch.inference_mode():
-            tokens, mask = padded([read_of(one) for one in batch], device_of(net), "left")
-            logits = net(tokens, mask, logits_to_keep=longest).logits  # [request, slot, token]
+            tokens, mask = padded([read_of(one) for one in batch], device_of(model), "left")
+            logits = model(tokens, mask, logits_to_keep=longest).logits  # [request, slot, token]
         ends = [longest] * len(batch)
         found |= dict(zip(rows, target_likelihoods(logits, batch, ends), strict=True))
     return [found[i] for i in range(len(requests))]
 
 
 def read_shared(
-    net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
+    model: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
 ) -> list[list[Likelihood]]:
     """Reads each context except its last token, then one row per request after its cache."""
     requests = [one for group in groups for one in group]
-    cache, device = Cache(), device_of(net)
+    cache, device = Cache(), device_of(model)
     with torch.inference_mode():
         tokens, mask = padded([group[0].context[:-1] for group in groups], device, "left")
-        net(tokens, mask, past_key_values=cache, logits_to_keep=1)
+        model(tokens, mask, past_key_values=cache, logits_to_keep=1)
         counts = torch.tensor([len(group) for group in groups], device=device)
         cache.select(torch.arange(len(groups), device=device).repeat_interleave(counts))
         ends = [(one.context[-1], *one.target[:-1]) for one in requests]
         tokens, mask = padded(ends, device, "right")
-        logits = net(tokens, mask, past_key_values=cache).logits
+        logits = model(tokens, mask, past_key_values=cache).logits
     likely = iter(target_likelihoods(logits, requests, [len(end) for end in ends]))
     return [[next(likely) for _ in group] for group in groups]
 

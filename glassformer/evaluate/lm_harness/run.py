@@ -136,13 +136,13 @@ class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
             else:
                 yield BenchmarkResult(question, tuple(next(likely)))
 
-    def figures(
+    def compute_metrics(
         self,
         inputs: Sequence[BenchmarkQuestion],
         answers: Sequence[BenchmarkResult],
         draws: Resamples,
     ) -> dict[str, MetricWithCI]:
-        return figures(self.benchmark, answers, draws)
+        return benchmark_metrics(self.benchmark, answers, draws)
 
 
 def requests_of(model: TaskModel, question: BenchmarkQuestion) -> list[LikelihoodRequest]:
@@ -184,7 +184,7 @@ def require_language_model(model: TaskModel) -> None:
         )
 
 
-def figures(
+def benchmark_metrics(
     benchmark: Benchmark, judgments: Sequence[BenchmarkResult], draws: Resamples | None = None
 ) -> dict[str, MetricWithCI]:
     """Computes the metrics, named and defined as in the harness.

@@ -16,7 +16,7 @@ RULES = (
 )
 
 
-def reads_both_ways(config: ConfigReader, kind: str) -> bool:
+def is_bidirectional(config: ConfigReader, kind: str) -> bool:
     """Whether the model is bidirectional; a causal language model cannot be."""
     return config.flag("bidirectional", True) and kind != "ForCausalLM"
 
@@ -38,10 +38,10 @@ def assemble(config: ConfigReader, kind: str, stack: StackSpec, init: InitSpec) 
     tie = heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False)
     if tie and stack.width != stack.out_width:
         raise config.wrong("tie_word_embeddings", "false, as embedding and output differ in width")
-    both_ways = reads_both_ways(config, kind)
+    bidirectional = is_bidirectional(config, kind)
     return ModelSpec(
-        encoder=stack if both_ways else None,
-        decoder=None if both_ways else stack,
+        encoder=stack if bidirectional else None,
+        decoder=None if bidirectional else stack,
         heads=chosen,
         tied_weights=tie,
         tokens=common.special_tokens(config),

@@ -56,8 +56,8 @@ def rope_parameters(config: ConfigReader) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise config.wrong("rope_scaling" if old else "rope_parameters", "an object")
     key = "original_max_position_embeddings"
-    beside = config.optional(key)
-    return {**values} if beside is None else {**values, key: beside}
+    value = config.optional(key)
+    return {**values} if value is None else {**values, key: value}
 
 
 def rope_by_layer(config: ConfigReader) -> Mapping[str, Any]:

@@ -223,8 +223,10 @@ class BackwardAttribution:
     def near(self) -> Tensor:
         """The output of the convolution beside the first layer."""
         embedded = self.view.cache[f"{self.view.stack}.embed"]
-        beside = self.stack.convolution
-        near = beside.activation(beside.over_tokens(embedded.transpose(1, 2)).transpose(1, 2))
+        convolution = self.stack.convolution
+        near = convolution.activation(
+            convolution.over_tokens(embedded.transpose(1, 2)).transpose(1, 2)
+        )
         return exact(near[0, self.rows])
 
     def embedding(self, u: Tensor) -> None:
@@ -257,7 +259,7 @@ class BackwardAttribution:
 
     def tables(self, embed: Embedding) -> dict[str, Tensor]:
         """The output of each embedding table, [row, width]; empty for bag-of-words embeddings."""
-        spec, inputs = embed.spec, self.view.reading.inputs
+        spec, inputs = embed.spec, self.view.model_inputs.inputs
         if spec.bag is not None:
             return {}
         tokens = text_ids(inputs)

@@ -202,10 +202,10 @@ class CausalBasisSearch:
         They are the leading eigenvectors of the rows' covariance, of the gradients' second moment,
         and of both combined.
         """
-        beside = torch.eye(before.shape[1], device=before.device) - before.T @ before
+        complement = torch.eye(before.shape[1], device=before.device) - before.T @ before
         product = self.spread @ self.felt
         tables = (self.spread, self.felt, product + product.T)
-        found = [torch.linalg.eigh(beside @ each @ beside).eigenvectors for each in tables]
+        found = [torch.linalg.eigh(complement @ each @ complement).eigenvectors for each in tables]
         return [x for each in found for x in each.T[-TRIED:]]
 
     @torch.no_grad()

@@ -203,15 +203,15 @@ def contributions(
 def _parts(
     view: View, name: str, at: int | None, output: int, logits: Tensor, neurons: Collection[int]
 ) -> Parts:
-    net = view.model
-    module = net.heads[name]
+    model = view.model
+    module = model.heads[name]
     assert isinstance(module, Head)
     hidden = exact(view.cache[f"{view.stack}.final"][0])  # [position, width]
     if at is not None:
         rows, read = torch.tensor([at], device=hidden.device), hidden[at][None]
         u, added = head_direction(module, read, output)
     else:
-        text = text_ids(view.reading.inputs).reshape(1, -1)
+        text = text_ids(view.model_inputs.inputs).reshape(1, -1)
         text = text if len(hidden) == text.shape[1] else text[:, : len(hidden)]
         where = pooling_positions(module.spec, hidden[None], text, None, view.model.spec.tokens)
         assert where is not None

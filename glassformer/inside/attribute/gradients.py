@@ -116,7 +116,7 @@ class AttributedOutput:
     def ask(self, embeddings: dict[str, Tensor]) -> Tensor:
         """Computes the logits, [row], with other embeddings, [row, position, width]."""
         rows = len(next(iter(embeddings.values())))
-        inputs = {k: v.expand(rows, *v.shape[1:]) for k, v in self.view.reading.inputs.items()}
+        inputs = {k: v.expand(rows, *v.shape[1:]) for k, v in self.view.model_inputs.inputs.items()}
         return self.of_output(self.view.run(Stand(embeddings), heads=(self.head,), **inputs))
 
     def of_output(self, out: ModelOutput) -> Tensor:
@@ -130,12 +130,12 @@ class AttributedOutput:
 class Stand(ActivationCapture):
     """A hook that substitutes tensors by name and can also capture others."""
 
-    def __init__(self, instead: dict[str, Tensor], *names: str) -> None:
-        super().__init__(*instead, *names)
-        self.instead = instead
+    def __init__(self, replacements: dict[str, Tensor], *names: str) -> None:
+        super().__init__(*replacements, *names)
+        self.replacements = replacements
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
-        return super().__call__(name, self.instead.get(name, value))
+        return super().__call__(name, self.replacements.get(name, value))
 
 
 def gradient_x_input(
@@ -244,7 +244,7 @@ def _embeddings(view: View) -> dict[str, Tensor]:
 def _baseline(view: View, wanted: int | str | None) -> dict[str, Tensor]:
     read = _embeddings(view)
     signals = any(isinstance(stack.embed, SignalEmbedding) for stack in stacks_of(view.model))
-    if wanted == "zero" or signals or "memory_tokens" in view.reading.inputs:
+    if wanted == "zero" or signals or "memory_tokens" in view.model_inputs.inputs:
         return {name: torch.zeros_like(x) for name, x in read.items()}
     id = _neutral(view) if wanted is None else wanted
     if isinstance(id, str):
@@ -252,12 +252,12 @@ def _baseline(view: View, wanted: int | str | None) -> dict[str, Tensor]:
         if known is None:
             raise ConfigError("There is no tokenizer; give the baseline as a token's number.")
         id = known.id(id)
-    first = view.reading.encoder or view.reading.last
-    sides = {"input_ids": first, "decoder_input_ids": view.reading.last}
+    first = view.model_inputs.encoder or view.model_inputs.last
+    sides = {"input_ids": first, "decoder_input_ids": view.model_inputs.last}
     inputs: dict[str, Tensor] = {}
     for key, tokens in sides.items():
-        if key in view.reading.inputs:
-            ids = view.reading.inputs[key]
+        if key in view.model_inputs.inputs:
+            ids = view.model_inputs.inputs[key]
             special_tokens = torch.tensor([[token.special for token in tokens]], device=ids.device)
             inputs[key] = (
                 torch.where(special_tokens, ids, id) if special_tokens.shape == ids.shape else ids
@@ -281,7 +281,7 @@ def _saliency(
     for name, each in found.items():
         values = each.float().sum(-1).detach()  # [position]
         stack = name.partition(".")[0]
-        words = [token.text for token in getattr(question.view.reading, stack)]
+        words = [token.text for token in getattr(question.view.model_inputs, stack)]
         words = [*["·"] * (len(values) - len(words)), *words][-len(values) :]
         named[stack] = NamedTensor(values, ("position",), {"position": words}, f"{kind} ({stack})")
     own = question.view.stack

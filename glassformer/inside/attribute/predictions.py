@@ -202,7 +202,7 @@ class Predicted:
 
     def where(self) -> Tensor | None:
         """Returns the positions that the head reads; see `core.heads.pooling_positions`."""
-        hidden, text = self.view.output.last_hidden_state, text_ids(self.view.reading.inputs)
+        hidden, text = self.view.output.last_hidden_state, text_ids(self.view.model_inputs.inputs)
         return pooling_positions(self.head, hidden, text, None, self.view.model.spec.tokens)
 
     def alternative_log_probs(self, logits: Tensor) -> Tensor:

@@ -19,9 +19,9 @@ class ActivationCache(dict[str, Tensor]):
     Tokens that an adapter prepends are removed, except from keys and values.
     """
 
-    def __init__(self, spec: ModelSpec, reading: ModelInputs) -> None:
+    def __init__(self, spec: ModelSpec, model_inputs: ModelInputs) -> None:
         super().__init__()
-        self.axes, self.reading = names_of(spec), reading
+        self.axes, self.model_inputs = names_of(spec), model_inputs
 
     def add(self, activations: Mapping[str, Tensor]) -> None:
         for name, tensor in activations.items():
@@ -29,13 +29,13 @@ class ActivationCache(dict[str, Tensor]):
             if "key head" in axes:  # all keys are kept, because patterns have all of them
                 self[name] = tensor
             else:
-                self[name] = own_part(name, axes, tensor, self.reading)
+                self[name] = own_part(name, axes, tensor, self.model_inputs)
 
     def named(self, name: str) -> NamedTensor:
         """Returns a tensor with its axes, labeled by the tokens."""
         array, axes = self[name][0], self.axes[name]
         stack, _, inner = name.partition(".")
-        queries, keys = self.reading.tokens_along(name)
+        queries, keys = self.model_inputs.tokens_along(name)
         tokens = {"position": queries, "query": queries, "key": keys}
         labels = {}
         for axis, size in zip(axes, array.shape, strict=True):

@@ -85,10 +85,10 @@ def pieces(
             continue
         windows = [(0, text)] if both else _windows(model, text, max_length)
         for start, window in windows:
-            reading = encode_inputs(model, window, target)
-            stacks = {"encoder": reading.encoder, "decoder": reading.decoder}
+            model_inputs = encode_inputs(model, window, target)
+            stacks = {"encoder": model_inputs.encoder, "decoder": model_inputs.decoder}
             ids = {stack: [token.id for token in tokens] for stack, tokens in stacks.items()}
-            yield CorpusPiece(number, start, reading.inputs, ids)
+            yield CorpusPiece(number, start, model_inputs.inputs, ids)
 
 
 def _windows(model: TaskModel, text: Text, length: int) -> Iterator[tuple[int, Text]]:
@@ -103,10 +103,10 @@ def _windows(model: TaskModel, text: Text, length: int) -> Iterator[tuple[int, T
         yield 0, text
         return
     frame = WindowFrame.of(known)
-    room = frame.room(length)
+    capacity = frame.capacity(length)
     ids = known.encode(text, special=False).ids
-    for start in range(0, len(ids), room):
-        yield start, [*frame.before.ids, *ids[start : start + room], *frame.behind.ids]
+    for start in range(0, len(ids), capacity):
+        yield start, [*frame.before.ids, *ids[start : start + capacity], *frame.behind.ids]
 
 
 def batches(given: Iterable[CorpusPiece], tokens: int) -> Iterator[list[CorpusPiece]]:

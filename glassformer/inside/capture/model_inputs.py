@@ -78,8 +78,8 @@ def encode_inputs(model: TaskModel, text: Text, target: Text | None = None) -> M
     Returns:
         The model inputs with their tokens.
     """
-    net, spec = model, model.spec
-    both = net.encoder is not None and net.decoder is not None
+    spec = model.spec
+    both = model.encoder is not None and model.decoder is not None
     if any(isinstance(layer, MemoryHopSpec) for layer in spec.last_stack.blocks):
         return _story(model, text, target)
     if target is not None and (not both or spec.shift_right):
@@ -87,25 +87,28 @@ def encode_inputs(model: TaskModel, text: Text, target: Text | None = None) -> M
             f"{model.architecture} reads one text: leave `target` out (a pair is a tuple of two)."
         )
     if both and not spec.shift_right:
-        source, tokens = _stack_input(model, net.encoder, text)
+        source, tokens = _stack_input(model, model.encoder, text)
         begun = _beginning(model, source)
         written = [] if target is None else _target_ids(model, target)
         ids = [*begun, *written]
         known = None if model.tokenizer is None else model.tokenizer.target
-        _check(net.decoder, ids, "target")
-        inputs = {input_name(spec): source.to(_device(net)), "decoder_input_ids": _row(ids, net)}
+        _check(model.decoder, ids, "target")
+        inputs = {
+            input_name(spec): source.to(_device(model)),
+            "decoder_input_ids": _row(ids, model),
+        }
         return ModelInputs(inputs, tokens, _shown(known, ids, set(range(len(begun)))))
-    stack = net.encoder if net.encoder is not None else net.decoder
+    stack = model.encoder if model.encoder is not None else model.decoder
     row, tokens = _stack_input(model, stack, text)
-    inputs = {input_name(spec): row.to(_device(net))}
+    inputs = {input_name(spec): row.to(_device(model))}
     assert stack is not None
     if not isinstance(text, Tensor) and any(token.segment for token in tokens):
         if stack.spec.embed.segments > 1 or stack.spec.scores_segments:
-            inputs["token_type_ids"] = _row([token.segment for token in tokens], net)
+            inputs["token_type_ids"] = _row([token.segment for token in tokens], model)
     elif stack.spec.scores_segments:
         inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
     if not both:
-        return ModelInputs(inputs, *((tokens, ()) if net.decoder is None else ((), tokens)))
+        return ModelInputs(inputs, *((tokens, ()) if model.decoder is None else ((), tokens)))
     last = last_tokens(row, None) if spec.decoder_start else None
     moved = shifted_right(row, None, spec.tokens.start if last is None else last)
     return ModelInputs(inputs, tokens, _shown(model.tokenizer, moved[0].tolist(), {0}))
@@ -154,19 +157,19 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
     table = stack.spec.embed.position
     taken: int = 0 if stack.wrapper is None else stack.wrapper.num_virtual_tokens(stack)  # type: ignore[attr-defined]
     if table is not None and len(ids) > table.length - taken:
-        room = table.length - taken
+        capacity = table.length - taken
         raise InputError(
-            f"The {what} has {len(ids)} tokens, {len(ids) - room} more than the model's {room} "
-            "positions; shorten it."
+            f"The {what} has {len(ids)} tokens, {len(ids) - capacity} more than the model's "
+            f"{capacity} positions; shorten it."
         )
 
 
 def _beginning(model: TaskModel, source: Tensor) -> list[int]:
     """The tokens the decoder starts from; a generative model's generator decides them."""
     if any(head.pooling == "each" and head.num_outputs is not None for head in model.spec.heads):
-        writer = model.generator
+        generator = model.generator
         given: Any = source[0] if source.is_floating_point() else tuple(source[0].tolist())
-        return writer.beginning(given, writer.resolve_config({}))
+        return generator.beginning(given, generator.resolve_config({}))
     special = model.spec.tokens
     start = special.start if special.start is not None else special.bos
     if start is None:
@@ -223,7 +226,6 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
             f"{model.architecture} answers from a story: give the story as the text, a sentence a "
             "line, and the question as `target`."
         )
-    net = model
     if isinstance(text, Tensor):
         rows = [as_ids(row) for row in text]
     elif isinstance(text, str) and model.tokenizer is not None:
@@ -247,20 +249,20 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
         InputToken(None, " ".join(token_text(known, id).strip() for id in row)) for row in rows
     )
     inputs = {
-        "input_ids": _row(question_ids, net),
-        "memory_tokens": words[None].to(_device(net)),
-        "memory_tokens_mask": real[None].to(_device(net)),
+        "input_ids": _row(question_ids, model),
+        "memory_tokens": words[None].to(_device(model)),
+        "memory_tokens_mask": real[None].to(_device(model)),
     }
     question = (InputToken(None, " ".join(token_text(known, id).strip() for id in question_ids)),)
-    if net.decoder is None:
+    if model.decoder is None:
         return ModelInputs(inputs, encoder=question, story=sentences)
     return ModelInputs(inputs, decoder=question, story=sentences)
 
 
-def _row(ids: Sequence[int], net: Any) -> Tensor:
-    return torch.tensor([list(ids)], device=_device(net))
+def _row(ids: Sequence[int], model: Any) -> Tensor:
+    return torch.tensor([list(ids)], device=_device(model))
 
 
-def _device(net: Any) -> torch.device:
-    device: torch.device = next(net.parameters()).device
+def _device(model: Any) -> torch.device:
+    device: torch.device = next(model.parameters()).device
     return device

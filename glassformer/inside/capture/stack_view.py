@@ -100,7 +100,9 @@ class StackTensors(ABC):
     @property
     def tokens(self) -> tuple[InputToken, ...]:
         """The tokens at the query positions, also for cross-attention."""
-        found: tuple[InputToken, ...] = getattr(self.stack_view.view.reading, self.stack_view.stack)
+        found: tuple[InputToken, ...] = getattr(
+            self.stack_view.view.model_inputs, self.stack_view.stack
+        )
         return found
 
     @property
@@ -216,8 +218,8 @@ class StackView(StackTensors, Displayable):
     @property
     def sources(self) -> tuple[InputToken, ...]:
         """The tokens at the key positions."""
-        reading = self.view.reading
-        return reading.encoder if self.scope else reading.story or self.tokens
+        model_inputs = self.view.model_inputs
+        return model_inputs.encoder if self.scope else model_inputs.story or self.tokens
 
     def name(self, layer: int, tensor: str) -> str:
         """Returns the hook point name of a layer's tensor.

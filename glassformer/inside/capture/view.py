@@ -26,7 +26,7 @@ from glassformer.inside.capture.names import matching
 from glassformer.inside.capture.stack_view import StackTensors, StackView
 from glassformer.inside.displayable import Displayable
 from glassformer.inside.intervene.edit import Edits
-from glassformer.inside.intervene.editing import active, standing
+from glassformer.inside.intervene.editing import active, applied_edits
 from glassformer.spec import StackSpec
 from glassformer.tasks.model_protocol import TaskModel
 
@@ -74,7 +74,7 @@ class View(StackTensors, Displayable):
 
     Args:
         model: The model.
-        reading: The model inputs.
+        model_inputs: The model inputs.
         edits: Edits that apply to this view only.
         head: The head whose outputs are used unless a method names another; None is the first
             suitable one.
@@ -83,14 +83,14 @@ class View(StackTensors, Displayable):
     def __init__(
         self,
         model: TaskModel,
-        reading: ModelInputs,
+        model_inputs: ModelInputs,
         edits: Edits | None = None,
         head: str | None = None,
     ) -> None:
         self.stack = "encoder" if model.spec.decoder is None else "decoder"
-        self.model, self.reading, self.head = model, reading, head
+        self.model, self.model_inputs, self.head = model, model_inputs, head
         self.edits = [*active(model), *([] if edits is None else [edits])]
-        self.cache = ActivationCache(model.spec, reading)
+        self.cache = ActivationCache(model.spec, model_inputs)
         self._state = ModelVersion(model)
         self._output: ModelOutput | None = None
         self._once: dict[Any, Any] = {}
@@ -110,8 +110,8 @@ class View(StackTensors, Displayable):
         if not self._state.matches(self.model):
             self._check_moved()
         check_cancelled()
-        with standing(self.model, self.edits, alone=True):
-            out: ModelOutput = self.model(**{**self.reading.inputs, **more}, tap=tap)
+        with applied_edits(self.model, self.edits, alone=True):
+            out: ModelOutput = self.model(**{**self.model_inputs.inputs, **more}, tap=tap)
         return out
 
     def _check_moved(self) -> None:

@@ -82,7 +82,7 @@ class EmbeddingAndHeadCells(CellContext):
     def embedding(self, stack: str, rest: str) -> Cell:
         sums = tables = embedded(self.view, stack)
         module = getattr(self.view.model, stack).embed
-        token = getattr(self.view.reading, stack)[self.row]
+        token = getattr(self.view.model_inputs, stack)[self.row]
         tables = {name: table for name, table in tables.items() if name not in SUMS}
         if rest in tables:
             parts: dict[str, float | str] = {"token": token.text, "position": self.row}
@@ -347,5 +347,5 @@ class BlockCells(EmbeddingAndHeadCells):
 
     def key(self, scope: str) -> Callable[[int], str]:
         stack = "encoder" if scope else self.name.partition(".")[0]
-        tokens = getattr(self.view.reading, stack)
+        tokens = getattr(self.view.model_inputs, stack)
         return lambda place: tokens[place].text if place < len(tokens) else str(place)

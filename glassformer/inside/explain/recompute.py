@@ -270,7 +270,7 @@ def embedded(view: View, stack: str) -> dict[str, Tensor]:
     if not isinstance(embed, Embedding) or embed.spec.bag is not None:
         return {}
     spec, device = embed.spec, next(embed.parameters()).device
-    tokens = getattr(view.reading, stack)
+    tokens = getattr(view.model_inputs, stack)
     ids = torch.tensor([[token.id for token in tokens]], device=device)
     x = embed.token(ids) * spec.scale
     if spec.embedding_size is not None and spec.project == "token":

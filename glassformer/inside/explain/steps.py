@@ -97,10 +97,10 @@ class Steps:
         block = self.at.block.spec
         cross = kind.startswith("cross_")
         attention = block.cross if cross and block.cross is not None else block.attention
-        reading = self.view.reading
-        tokens, keys = getattr(reading, stack), getattr(reading, stack)
+        model_inputs = self.view.model_inputs
+        tokens, keys = getattr(model_inputs, stack), getattr(model_inputs, stack)
         if cross:
-            keys = reading.encoder
+            keys = model_inputs.encoder
         count = len(keys)
         if attention.compression_factor is not None:  # the first key alone, then groups of keys
             count = 1 + count // attention.compression_factor
@@ -274,8 +274,8 @@ def _feed_forward(way: Steps, before: str) -> None:
     block = way.at.block.spec
     ffn = block.ffn
     parallel = block.residual != "serial"
-    beside = next(step for step in way.found if step.kind == "norm")
-    origin = beside.origin if parallel else (before,)
+    norm_step = next(step for step in way.found if step.kind == "norm")
+    origin = norm_step.origin if parallel else (before,)
     facts = _norm(block.norm) if block.placement != "post" else {"norm": None}
     read = way.add("norm_ffn", "ffn_in", STREAM, of=origin, residual=block.residual, **facts)
     shape: dict[str, Any] = {"activation": ffn.activation, "gated": ffn.gated, "bias": ffn.bias}

@@ -258,13 +258,13 @@ def touched(edit: Edit, spec: ModelSpec) -> list[str]:
     return matching(spec, (edit.at,))
 
 
-def own_part(name: str, axes: Axes, tensor: Tensor, reading: ModelInputs) -> Tensor:
+def own_part(name: str, axes: Axes, tensor: Tensor, model_inputs: ModelInputs) -> Tensor:
     """Returns the part of a [batch, ...] tensor that belongs to the text itself.
 
     Prepended tokens, such as those of an adapter, are removed.
     """
     along = place_axis(axes)
-    length = reading.length(name, axes[along])
+    length = model_inputs.length(name, axes[along])
     before = tensor.shape[along + 1] - length
     return tensor.narrow(along + 1, before, length) if before > 0 else tensor
 

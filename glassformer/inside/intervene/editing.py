@@ -79,14 +79,14 @@ def _places(stack: Stack, tokens: Tensor, given: Mapping[str, Any], taken: int) 
     return Places(here, torch.cat((past.expand(rows, -1), here.expand(rows, -1)), 1))
 
 
-def stacks_of(net: Transformer) -> list[Stack]:
-    return [stack for stack in (net.encoder, net.decoder) if stack is not None]
+def stacks_of(model: Transformer) -> list[Stack]:
+    return [stack for stack in (model.encoder, model.decoder) if stack is not None]
 
 
-def active(net: Transformer) -> list[Edits]:
+def active(model: Transformer) -> list[Edits]:
     """Returns the active edits in the order of application."""
     found: list[Edits] = []
-    wrapper: Any = stacks_of(net)[0].wrapper
+    wrapper: Any = stacks_of(model)[0].wrapper
     while isinstance(wrapper, Editing):
         found.insert(0, wrapper.edits)
         wrapper = wrapper.inner
@@ -94,18 +94,20 @@ def active(net: Transformer) -> list[Edits]:
 
 
 @contextmanager
-def standing(net: Transformer, edits: Sequence[Edits], alone: bool = False) -> Iterator[None]:
+def applied_edits(
+    model: Transformer, edits: Sequence[Edits], alone: bool = False
+) -> Iterator[None]:
     """Applies edits to a network within the context, after the active ones.
 
     The attribute is set in `__dict__`, because torch registers an adapter at this attribute as a
     submodule.
 
     Args:
-        net: The network.
+        model: The network.
         edits: The edits.
         alone: Whether the edits replace the active ones.
     """
-    before = [(stack, stack.__dict__.get("wrapper", stack)) for stack in stacks_of(net)]
+    before = [(stack, stack.__dict__.get("wrapper", stack)) for stack in stacks_of(model)]
     for stack, _ in before:
         wrapper: Any = stack.wrapper
         while alone and isinstance(wrapper, Editing):
@@ -138,12 +140,12 @@ def resolve(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Edit
     for edit in edits:
         if edit.kind == "patch" and _key(edit) not in sources:
             seen = ActivationCapture(*wanted[_key(edit)])
-            reading = encode_inputs(model, edit.source, edit.source_target)
-            with standing(model, (), alone=True), torch.no_grad():
-                model(**reading.inputs, tap=seen)
+            model_inputs = encode_inputs(model, edit.source, edit.source_target)
+            with applied_edits(model, (), alone=True), torch.no_grad():
+                model(**model_inputs.inputs, tap=seen)
             known = names_of(model.spec)
             sources[_key(edit)] = {
-                name: own_part(name, known[name], x, reading) for name, x in seen.seen.items()
+                name: own_part(name, known[name], x, model_inputs) for name, x in seen.seen.items()
             }
     held = [sources.get(_key(edit), {}) if edit.kind == "patch" else {} for edit in edits]
     return Edits([Resolved.of(edit, model.spec, h) for edit, h in zip(edits, held, strict=True)])
@@ -156,5 +158,5 @@ def _key(edit: Edit) -> str:
 @contextmanager
 def edit(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Iterator[TaskModel]:
     """Applies edits to a model within the context."""
-    with standing(model, (resolve(model, given),)):
+    with applied_edits(model, (resolve(model, given),)):
         yield model

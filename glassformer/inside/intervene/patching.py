@@ -103,7 +103,7 @@ def sweep(
 def _rows(view: View, name: str, there: Tensor, places: Sequence[Place]) -> ModelOutput:
     """A pass with one row per place; in each row, one place of the tensor is patched."""
 
-    inputs = {k: v.expand(len(places), *v.shape[1:]) for k, v in view.reading.inputs.items()}
+    inputs = {k: v.expand(len(places), *v.shape[1:]) for k, v in view.model_inputs.inputs.items()}
     return view.run(OnePlaceEach(name, there, places), **inputs)
 
 
@@ -171,9 +171,9 @@ def path(
     hold = [Edit(kind="patch", at=name, source="the text itself") for name in frozen]
     from_source = [(edit, first) for edit in sending]
     edits = _resolved(model, [*((edit, plain) for edit in hold), *from_source])
-    noticed = View(model, plain.reading, edits)
+    noticed = View(model, plain.model_inputs, edits)
     heard = _resolved(model, [(edit, noticed) for edit in receiving])
-    return View(model, plain.reading, heard, head)
+    return View(model, plain.model_inputs, heard, head)
 
 
 def _as_patch(given: Edit | Mapping[str, Any] | str, source: Text, target: Text | None) -> Edit:
@@ -189,6 +189,8 @@ def _resolved(model: TaskModel, pairs: Sequence[tuple[Edit, View]]) -> Edits:
     for edit, view in pairs:
         one = Resolved.of(edit, model.spec, {})
         view.capture(one.axes)
-        held = {n: own_part(n, axes, view.cache[n], view.reading) for n, axes in one.axes.items()}
+        held = {
+            n: own_part(n, axes, view.cache[n], view.model_inputs) for n, axes in one.axes.items()
+        }
         found.append(Resolved(edit, one.axes, held))
     return Edits(found)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from torch import Tensor
 
 from glassformer.inside.intervene.edit import Edits, Places
-from glassformer.inside.intervene.editing import standing
+from glassformer.inside.intervene.editing import applied_edits
 from glassformer.inside.lens.stages import stage_at, stage_names
 from glassformer.inside.lens.tuned_lens import TunedLens
 from glassformer.tasks.model_protocol import TaskModel
@@ -60,5 +60,5 @@ def early_exit(
     stage, last = stage_at(model.spec, layer, part), stage_names(model.spec)[-1]
     if tuned is not None:
         tuned.check(model)
-    with standing(model, (EarlyExit(stage, last, tuned),)):
+    with applied_edits(model, (EarlyExit(stage, last, tuned),)):
         yield model

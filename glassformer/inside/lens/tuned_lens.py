@@ -175,7 +175,7 @@ def tuned_head(source: Path) -> str | None:
     return None
 
 
-def beside(source: Path) -> TunedLens:
+def load_lens_of(source: Path) -> TunedLens:
     """Loads the lens stored with a model."""
     return TunedLens.load(home(source))
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def html(view: View) -> str:
-    both = bool(view.reading.encoder and view.reading.decoder)
-    body = f"<h3>encoder</h3>{_row(view.reading.encoder)}<h3>decoder</h3>" if both else ""
+    both = bool(view.model_inputs.encoder and view.model_inputs.decoder)
+    body = f"<h3>encoder</h3>{_row(view.model_inputs.encoder)}<h3>decoder</h3>" if both else ""
     body += _row(view.tokens) + _predictions(view)
     parts = [fragment(f"{view.model.architecture} reads {len(view.tokens)} tokens", body)]
     sides = [view.encoder, view.decoder, view.cross] if both else [view.stack_view]

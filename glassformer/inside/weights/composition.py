@@ -104,8 +104,8 @@ def composition(model: TaskModel, kind: str = "k", stack: str = "") -> Compositi
 
 def _used(own: Factors, kind: str) -> Tensor:
     """The matrix by which a later head uses its input, reduced to [head, rank, width]."""
-    by, beside = {"q": (own.q, own.k), "k": (own.k, own.q), "v": (own.v, own.o.mT)}[kind]
-    return small(beside, by.mT).mT
+    by, other = {"q": (own.q, own.k), "k": (own.k, own.q), "v": (own.v, own.o.mT)}[kind]
+    return small(other, by.mT).mT
 
 
 def small(inner: Tensor, outer: Tensor) -> Tensor:

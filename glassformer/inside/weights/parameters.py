@@ -60,9 +60,12 @@ class Parameters(list[Parameter], Displayable):
         return "Parameters"
 
 
-def parameters(net: Transformer) -> Parameters:
+def parameters(model: Transformer) -> Parameters:
     """Returns the rows of `glassformer inspect`, from the top of the module tree."""
-    tensors = {**dict(net.named_parameters(remove_duplicate=False)), **dict(net.named_buffers())}
+    tensors = {
+        **dict(model.named_parameters(remove_duplicate=False)),
+        **dict(model.named_buffers()),
+    }
     return Parameters(
         Parameter(
             part.name,
@@ -73,7 +76,7 @@ def parameters(net: Transformer) -> Parameters:
             part.tied_to,
             part.fixed,
         )
-        for part in parts_of(net)
+        for part in parts_of(model)
     )
 
 
@@ -97,9 +100,12 @@ def distribution(tensor: Tensor, bins: int = BINS) -> Distribution:
     )
 
 
-def distribution_of(net: Transformer, name: str, bins: int = BINS) -> Distribution:
+def distribution_of(model: Transformer, name: str, bins: int = BINS) -> Distribution:
     """Computes the distribution of a tensor given by its name in the table."""
-    tensors = {**dict(net.named_parameters(remove_duplicate=False)), **dict(net.named_buffers())}
+    tensors = {
+        **dict(model.named_parameters(remove_duplicate=False)),
+        **dict(model.named_buffers()),
+    }
     if name not in tensors:
         raise ConfigError(f"The model has no tensor {name!r}; see the table of parameters.")
     return distribution(tensors[name], bins)

@@ -85,8 +85,7 @@ def positions(model: TaskModel, length: int = LENGTH, side: StackTensors | None 
     """
     if length < 1:
         raise ConfigError(f"length must be 1 or more, not {length}.")
-    net = model
-    named = [("encoder", net.encoder), ("decoder", net.decoder)]
+    named = [("encoder", model.encoder), ("decoder", model.decoder)]
     found = Pictures()
     for name, stack in named:
         if stack is None or (side is not None and side.stack_view.stack != name):

@@ -171,7 +171,7 @@ def continue_text(session: Session, request: RequestArgs[ContinueRequest]) -> Co
     ids = [one.id for one in view.tokens if one.id is not None and not one.special]
     before, after = (tokenizer.target.decode(some) for some in (ids, [*ids, token]))
     more = after.removeprefix(before)  # the typed text stays as typed
-    if view.reading.encoder:
+    if view.model_inputs.encoder:
         return {"text": request.text("text"), "target": (session.target(request) or "") + more}
     return {"text": request.text("text") + more}
 

@@ -42,8 +42,8 @@ class HistogramResponse(TypedDict):
 @route("parameters")
 def parameters(session: Session, request: RequestArgs[ModelRequest]) -> ParametersResponse:
     """Returns the parameter table of a model."""
-    net = session.model(request.text("model"))
-    return {"total": count_parameters(net), "parts": parameter_table(net)}
+    model = session.model(request.text("model"))
+    return {"total": count_parameters(model), "parts": parameter_table(model)}
 
 
 @route("histogram")

@@ -104,7 +104,7 @@ def read(session: Session, request: RequestArgs[RunRequest]) -> ReadResponse:
 
 
 def tokens(view: View, stack: str) -> list[PageToken] | None:
-    found: tuple[InputToken, ...] = getattr(view.reading, stack)
+    found: tuple[InputToken, ...] = getattr(view.model_inputs, stack)
     return [page_token(view, token) for token in found] or None
 
 

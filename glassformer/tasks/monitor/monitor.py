@@ -56,14 +56,14 @@ class Monitor:
         start = begin_of(date, self.every)
         begin = start.timestamp()
         later = self._newest is not None and begin > self._newest
-        found = self.shares.judge(before=begin) if self.live and later else []
+        found = self.shares.check_alerts(before=begin) if self.live and later else []
         self._newest = begin if self._newest is None else max(begin, self._newest)
         self.shares.add(begin, name_of(start, self.every), labels)
         return found
 
     def finish(self) -> list[Alert]:
         """Tests the remaining buckets and returns their alerts."""
-        return self.shares.judge()
+        return self.shares.check_alerts()
 
     def svg(self) -> str:
         return picture(self.shares, self.title, self.every)

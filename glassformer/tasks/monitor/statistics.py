@@ -106,11 +106,11 @@ class Shares:
         self.buckets: dict[float, Bucket] = {}
         self.over: list[Bucket] = []  # those that were tested
         self.late = 0
-        self._judged = -math.inf
+        self._checked_until = -math.inf
 
     def add(self, begin: float, name: str, labels: Iterable[str]) -> None:
         """Adds a text, with any number of labels, to the bucket that starts at this second."""
-        self.late += begin <= self._judged
+        self.late += begin <= self._checked_until
         bucket = self.buckets.setdefault(begin, Bucket(name))
         bucket.texts += 1
         for label in set(labels):
@@ -118,18 +118,18 @@ class Shares:
             if label not in self.labels:
                 self.labels.append(label)
 
-    def judge(self, before: float = math.inf) -> list[Alert]:
+    def check_alerts(self, before: float = math.inf) -> list[Alert]:
         """Tests the buckets that start before a time and were not tested yet."""
         order = sorted(self.buckets)
         found: list[Alert] = []
         for place, begin in enumerate(order):
-            if self._judged < begin < before:
+            if self._checked_until < begin < before:
                 window = order[max(place - self.rule.baseline, 0) : place]
                 bucket = self.buckets[begin]
                 bucket.alerts = self._alerts(bucket, [self.buckets[one] for one in window])
                 found += bucket.alerts
                 self.over.append(bucket)
-                self._judged = begin
+                self._checked_until = begin
         return found
 
     @property
@@ -141,13 +141,13 @@ class Shares:
         if bucket.texts < rule.min_texts or len(earlier) < rule.min_buckets:
             return []
         sizes = np.array([one.texts for one in earlier], dtype=float)
-        chances = []
+        probs = []
         for label in self.labels:
             counts = np.array([one.counts[label] for one in earlier], dtype=float)
-            chances.append(difference(bucket.counts[label], bucket.texts, counts, sizes))
+            probs.append(difference(bucket.counts[label], bucket.texts, counts, sizes))
         total = int(sizes.sum())
         found: list[Alert] = []
-        for label, p in zip(self.labels, holm(chances), strict=True):
+        for label, p in zip(self.labels, holm(probs), strict=True):
             before = sum(one.counts[label] for one in earlier)
             share, usual = bucket.share(label), before / total
             if p < rule.alpha and abs(share - usual) >= rule.min_change:
@@ -190,9 +190,9 @@ def fisher(count: int, size: int, before: int, total: int) -> float:
     x = np.arange(low, high, dtype=float)
     ratios = (hits - x) * (size - x) / ((x + 1) * (misses - size + x + 1))  # of neighbors
     logs = np.concatenate(([0.0], np.cumsum(np.log(ratios))))
-    chances = np.exp(logs - logs.max())
-    chances /= chances.sum()
-    return min(1.0, float(chances[chances <= chances[count - low] * (1 + 1e-7)].sum()))
+    probs = np.exp(logs - logs.max())
+    probs /= probs.sum()
+    return min(1.0, float(probs[probs <= probs[count - low] * (1 + 1e-7)].sum()))
 
 
 def student(t: float, freedom: int) -> float:
@@ -210,11 +210,11 @@ def student(t: float, freedom: int) -> float:
     return min(1.0, max(1.0 - within, 1e-16))
 
 
-def holm(chances: Sequence[float]) -> list[float]:
+def holm(probs: Sequence[float]) -> list[float]:
     """Holm's correction: p-values that bound the probability of any false alarm."""
-    found = [0.0] * len(chances)
+    found = [0.0] * len(probs)
     largest = 0.0
-    for place, i in enumerate(sorted(range(len(chances)), key=lambda i: chances[i])):
-        largest = max(largest, min(1.0, (len(chances) - place) * chances[i]))
+    for place, i in enumerate(sorted(range(len(probs)), key=lambda i: probs[i])):
+        largest = max(largest, min(1.0, (len(probs) - place) * probs[i]))
         found[i] = largest
     return found

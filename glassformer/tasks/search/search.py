@@ -111,10 +111,12 @@ class Index:
             raise ConfigError(f"Vectors are kept as float16 or float32, not {vector_dtype!r}.")
         embedder = Embedder.of(model, pooling, normalize=True)
         frame = len(require_tokenizer(model).encode(""))
-        room = None if embedder.length is None else embedder.length - frame
-        if max_length is not None and (max_length < 1 or (room is not None and max_length > room)):
+        capacity = None if embedder.length is None else embedder.length - frame
+        if max_length is not None and (
+            max_length < 1 or (capacity is not None and max_length > capacity)
+        ):
             raise ConfigError(
-                f"A passage has 1 to {room} tokens with this model, not {max_length}."
+                f"A passage has 1 to {capacity} tokens with this model, not {max_length}."
             )
         header = {
             "model": name,
@@ -122,7 +124,7 @@ class Index:
             "dtype": dtype_of(model),
             "texts": str(texts_folder(texts).resolve()),
             "patterns": list(patterns),
-            "length": max_length or min(LENGTH, room or LENGTH),
+            "length": max_length or min(LENGTH, capacity or LENGTH),
             "width": embedder.width,
             "kept": vector_dtype,
             "pooling": embedder.pooling.record(),

@@ -66,7 +66,7 @@ def load_m2m(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     numbers = {code: len(vocabulary) + i for i, code in enumerate(codes)}
     backend = numbered({**vocabulary, **numbers}, settings, path)
     backend.add_special_tokens([special_token(code) for code in codes])
-    codec = M2MBackend(
+    m2m = M2MBackend(
         vocabulary=backend,
         segmenter=UnigramSegmenter(SentencePieceModel.read(folder / "sentencepiece.bpe.model")),
         unknown=settings.roles["unk"],
@@ -74,6 +74,6 @@ def load_m2m(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
         originals={name: read_bytes(folder / name) for name in FILES},
         languages=tuple(languages),
     )
-    return codec.with_languages(
+    return m2m.with_languages(
         settings.values.get("src_lang") or "en", settings.values.get("tgt_lang")
     )

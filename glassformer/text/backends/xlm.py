@@ -59,23 +59,23 @@ def plain(text: str) -> str:
     return "".join(c for c in letters if unicodedata.category(c) != "Mn").lower()
 
 
-def by_moses(codec: XlmBackend, text: str) -> list[str]:
-    text = codec.normalized(text)
-    if codec.language == "ro":
+def by_moses(backend: XlmBackend, text: str) -> list[str]:
+    text = backend.normalized(text)
+    if backend.language == "ro":
         text = text.translate(ROMANIAN)
-    return list(codec.tokenizer.tokenize(text, escape=False))
+    return list(backend.tokenizer.tokenize(text, escape=False))
 
 
-def by_jieba(codec: XlmBackend, text: str) -> list[str]:
+def by_jieba(backend: XlmBackend, text: str) -> list[str]:
     cut = segmenter("rjieba", "Chinese").cut
-    return codec.normalized(" ".join(cut(text))).split()
+    return backend.normalized(" ".join(cut(text))).split()
 
 
-def by_pythainlp(codec: XlmBackend, text: str) -> list[str]:
-    return list(segmenter("pythainlp", "Thai").word_tokenize(codec.normalized(text)))
+def by_pythainlp(backend: XlmBackend, text: str) -> list[str]:
+    return list(segmenter("pythainlp", "Thai").word_tokenize(backend.normalized(text)))
 
 
-def by_kytea(codec: XlmBackend, text: str) -> list[str]:
+def by_kytea(backend: XlmBackend, text: str) -> list[str]:
     raise UnsupportedError(
         "XLM cuts Japanese into words by KyTea, which is not part of this; put spaces between the "
         'words yourself and choose another language, as with_languages("en").'

@@ -43,7 +43,7 @@ def has_tokenizer(metadata: Metadata) -> bool:
     return metadata.get(f"{PREFIX}model") not in (None, "no_vocab", "none")
 
 
-def codec_of(metadata: Metadata) -> tuple[LibraryBackend, TokenizerConfig]:
+def backend_of(metadata: Metadata) -> tuple[LibraryBackend, TokenizerConfig]:
     """Returns the backend and the settings that the metadata describe."""
     model = metadata.get(f"{PREFIX}model")
     if not has_tokenizer(metadata):

@@ -18,7 +18,7 @@ from glassformer.text.backends.whisper import (
 from glassformer.text.languages import LanguageBackend
 from glassformer.text.loading.catalog import BY_FILES, FAMILIES, TokenizerFamily
 from glassformer.text.loading.files import read_bytes, read_json, read_json_if_there
-from glassformer.text.loading.gguf import codec_of, has_tokenizer
+from glassformer.text.loading.gguf import backend_of, has_tokenizer
 from glassformer.text.loading.llama2c import is_llama2c, metadata_beside
 from glassformer.text.loading.tokenizer_classes import is_foreign, model_type_by_class
 from glassformer.text.loading.tokenizer_config import ROLES, TokenizerConfig, add_tokens, content
@@ -40,9 +40,9 @@ def load_backend(
         The backend, the settings, and whether the model uses segments.
     """
     if is_gguf(folder):
-        return *codec_of(GgufHeader(folder).metadata), False
+        return *backend_of(GgufHeader(folder).metadata), False
     if is_llama2c(folder):
-        return *codec_of(metadata_beside(folder)), False
+        return *backend_of(metadata_beside(folder)), False
     if folder.is_file():
         return load_openai(folder, size)
     if not folder.is_dir():
@@ -54,19 +54,19 @@ def load_backend(
     library_file = folder / "tokenizer.json"
     if family and complete and not (family.library_file and library_file.is_file()):
         settings = TokenizerConfig.read(folder, family.defaults)
-        codec = family.load(folder, settings)
+        backend = family.load(folder, settings)
     elif library_file.is_file():
-        backend = read_library_file(library_file)
+        library = read_library_file(library_file)
         settings = TokenizerConfig.read(
-            folder, known_defaults(family if model_type else None, backend)
+            folder, known_defaults(family if model_type else None, library)
         )
-        add_tokens(backend, settings)
-        codec = LibraryBackend(backend)
+        add_tokens(library, settings)
+        backend = LibraryBackend(library)
     else:
         raise LoadError(nothing_found(folder, model_type, family))
-    if isinstance(codec, LibraryBackend) and "language_code" in settings.values:
-        codec = LanguageBackend.of(codec, settings)
-    return codec, settings, wants_segments(codec, settings, family)
+    if isinstance(backend, LibraryBackend) and "language_code" in settings.values:
+        backend = LanguageBackend.of(backend, settings)
+    return backend, settings, wants_segments(backend, settings, family)
 
 
 def load_openai(path: Path, size: int | None) -> tuple[TokenizerBackend, TokenizerConfig, bool]:
@@ -79,21 +79,21 @@ def load_openai(path: Path, size: int | None) -> tuple[TokenizerBackend, Tokeniz
     if holds_table(folder):
         return load_table(folder, settings, size), settings, False
     if library_file.is_file():
-        backend = read_library_file(library_file)
-        settings = TokenizerConfig.read(folder, known_defaults(family, backend))
-        add_tokens(backend, settings)
-        codec: TokenizerBackend = LibraryBackend(backend)
+        library = read_library_file(library_file)
+        settings = TokenizerConfig.read(folder, known_defaults(family, library))
+        add_tokens(library, settings)
+        backend: TokenizerBackend = LibraryBackend(library)
     elif family.complete(folder):
-        codec = family.load(folder, settings)
+        backend = family.load(folder, settings)
     else:
         raise LoadError(without_words(path, size))
     start = None if size is None else start_id(size)
-    if start is not None and codec.vocabulary.token_to_id(START) != start:
+    if start is not None and backend.vocabulary.token_to_id(START) != start:
         raise LoadError(
             f"The tokenizer beside {path} is another model's: {START} is not its token {start}; "
             f"{without_words(path, size)}"
         )
-    return codec, settings, False
+    return backend, settings, False
 
 
 def type_of(folder: Path) -> str | None:
@@ -133,14 +133,14 @@ def holds_tokenizer(folder: Path) -> bool:
 def read_library_file(path: Path) -> Backend:
     read_json(path)
     try:
-        backend = Backend.from_str(read_bytes(path).decode("utf-8"))
+        library = Backend.from_str(read_bytes(path).decode("utf-8"))
     except Exception as error:  # the library raises nothing more precise
         raise LoadError(
             f"The file {path} is JSON but no tokenizer that the tokenizers library knows ({error})."
         ) from None
-    backend.no_truncation()
-    backend.no_padding()
-    return backend
+    library.no_truncation()
+    library.no_padding()
+    return library
 
 
 def family_by_files(folder: Path) -> TokenizerFamily | None:
@@ -148,17 +148,17 @@ def family_by_files(folder: Path) -> TokenizerFamily | None:
     return next((FAMILIES[n] for n in BY_FILES if FAMILIES[n].complete(folder)), None)
 
 
-def known_defaults(family: TokenizerFamily | None, backend: Backend) -> dict[str, object]:
+def known_defaults(family: TokenizerFamily | None, library: Backend) -> dict[str, object]:
     """Returns a family's default settings without the tokens that this vocabulary does not have."""
     defaults = family.defaults if family else {}
     role_names = [f"{role}_token" for role in ROLES]
     tokens = {name: content(defaults[name]) for name in role_names if name in defaults}
-    absent = [name for name, token in tokens.items() if backend.token_to_id(token) is None]
+    absent = [name for name, token in tokens.items() if library.token_to_id(token) is None]
     return {name: value for name, value in defaults.items() if name not in absent}
 
 
 def wants_segments(
-    codec: TokenizerBackend, settings: TokenizerConfig, family: TokenizerFamily | None
+    backend: TokenizerBackend, settings: TokenizerConfig, family: TokenizerFamily | None
 ) -> bool:
     """Whether the model uses segment ids."""
     names = settings.values.get("model_input_names")
@@ -166,7 +166,7 @@ def wants_segments(
         return "token_type_ids" in names
     if family is not None:
         return family.segments
-    return "cls" in settings.roles and 1 in codec.read([("a", "b")], True)[0].segments
+    return "cls" in settings.roles and 1 in backend.read([("a", "b")], True)[0].segments
 
 
 def nothing_found(folder: Path, model_type: str | None, family: TokenizerFamily | None) -> str:

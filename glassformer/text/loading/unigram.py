@@ -66,7 +66,7 @@ def fairseq(folder: Path, settings: TokenizerConfig, languages: Sequence[str]) -
     model = SentencePieceModel.read(folder / "sentencepiece.bpe.model")
     roles = settings.roles
     first = [roles["cls"], roles["pad"], roles["eos"], roles["unk"]]
-    return unigram(model, settings, first=first, instead=3, last=[*languages, roles["mask"]])
+    return unigram(model, settings, first=first, replaced=3, last=[*languages, roles["mask"]])
 
 
 def load_pegasus(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
@@ -76,7 +76,7 @@ def load_pegasus(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     spare = [f"<unk_{i}>" for i in range(2, settings.number("offset", 103))]
     masks = [str(settings.values["mask_token_sent"]), roles["mask"]]
     first = [roles["pad"], roles["eos"], *masks, *spare]
-    backend = unigram(model, settings, first=first, instead=2)
+    backend = unigram(model, settings, first=first, replaced=2)
     set_template(backend, ["$A", roles["eos"]], ["$A", "$B", roles["eos"]])
     return LibraryBackend(backend)
 
@@ -159,7 +159,7 @@ def unigram(
     settings: TokenizerConfig,
     *,
     first: Sequence[str] = (),
-    instead: int = 0,
+    replaced: int = 0,
     last: Sequence[str] = (),
     cleaning: Sequence[normalizers.Normalizer] = (),
     cuts: bool = False,
@@ -169,8 +169,8 @@ def unigram(
     Args:
         model: The SentencePiece model.
         settings: The settings of the tokenizer.
-        first: The tokens that replace the first `instead` pieces.
-        instead: How many pieces `first` replaces.
+        first: The tokens that replace the first `replaced` pieces.
+        replaced: How many pieces `first` replaces.
         last: The tokens after the pieces.
         cleaning: The normalizers to apply before SentencePiece's rules.
         cuts: Whether each punctuation mark is a word of its own.
@@ -178,7 +178,7 @@ def unigram(
     if model.algorithm is not Algorithm.UNIGRAM:
         raise LoadError("This family needs a unigram SentencePiece model.")
     vocabulary = [(token, 0.0) for token in first]
-    vocabulary += model.scored()[instead:]
+    vocabulary += model.scored()[replaced:]
     vocabulary += [(token, 0.0) for token in last]
     unknown = [token for token, _ in vocabulary].index(settings.roles["unk"])
     bytes_too = bool(model.texts(PieceType.BYTE))

@@ -29,7 +29,7 @@ class TrainerOptions:
         }
 
     @property
-    def room(self) -> int:
+    def num_learned(self) -> int:
         """The number of tokens besides the special ones."""
         return self.size - len(self.special)
 
@@ -66,7 +66,7 @@ def fit(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> Backend:
         return learned
     special = [token.content for token in plan.special]
     characters = [token for token in learned.get_vocab() if token not in special]
-    kept = [*special, *sorted(most_frequent(characters, seen)[: plan.room])]
+    kept = [*special, *sorted(most_frequent(characters, seen)[: plan.num_learned])]
     vocabulary = {token: index for index, token in enumerate(kept)}
     learned.model = models.BPE(vocabulary, [], unk_token=plan.unknown, fuse_unk=True)
     return learned
@@ -112,7 +112,7 @@ def as_wordpiece(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> 
     for letter in most_frequent(often, seen):
         # A character may begin or continue a word, and needs an entry for each case.
         forms = [letter] if stands_alone(backend, letter) else [letter, CONTINUES + letter]
-        if len(letters) + len(forms) > plan.room:
+        if len(letters) + len(forms) > plan.num_learned:
             break
         letters += forms
     tokens = [*special, *sorted(letters)]

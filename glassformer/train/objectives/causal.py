@@ -146,9 +146,9 @@ class CausalLM(Objective):
     def stage(self) -> tuple[str, ...]:
         return self.counting
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         inputs: dict[str, Any] = dict(batch.inputs)
-        cache = remembered(net, inputs)
+        cache = remembered(model, inputs)
         last = f"decoder.blocks.{self.layers - 1}.walk_out"
         seen: list[Tensor] = []
 
@@ -159,10 +159,10 @@ class CausalLM(Objective):
 
         if self.calm and self.training:
             inputs["tap"] = keep
-        out = net(**inputs, past_key_values=cache, heads=self.counting, return_features=True)
+        out = model(**inputs, past_key_values=cache, heads=self.counting, return_features=True)
         sums = {
             name: head_loss(
-                head_of(net, name),
+                head_of(model, name),
                 out.head_outputs[name].flatten(0, -2),
                 batch.targets[str(self.heads[name].prediction_offset)].flatten(),
             )
@@ -229,7 +229,7 @@ def _positions(documents: Tensor, before: Tensor) -> Tensor:
     return slots - first + before * (documents == documents[:, :1])
 
 
-def remembered(net: Any, inputs: dict[str, Any]) -> Cache | None:
+def remembered(model: Any, inputs: dict[str, Any]) -> Cache | None:
     """Returns a cache of the tokens before a row, computed without gradients.
 
     The tokens belong to the first document of the row. If there are more than the cache can keep,
@@ -244,14 +244,14 @@ def remembered(net: Any, inputs: dict[str, Any]) -> Cache | None:
         rows["attention_mask"] = mask
     if "document_ids" in inputs:
         rows["document_ids"] = inputs["document_ids"][:, :1].expand_as(before)
-    cache: Cache = net.new_cache()
+    cache: Cache = model.new_cache()
     cache.reuse_length = None  # rows do not overlap, so all of a segment comes before the next
     length = before.shape[1]
     longest = min(cache.limit or length, length)
     with torch.no_grad():
         for end in range(length - (length - 1) // longest * longest, length + 1, longest):
             part = slice(max(0, end - longest), end)
-            net(
+            model(
                 **{name: row[:, part] for name, row in rows.items()},
                 past_key_values=cache,
                 heads=(),

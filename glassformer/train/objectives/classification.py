@@ -96,9 +96,9 @@ class ClassificationObjective(SequenceLevelObjective):
         inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
         return TrainingBatch(inputs, {"label": labels}, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """Returns the loss; with several labels, the mean over the labels of each text."""
-        logits, label = head_scores(net, batch, self.head), batch.targets["label"]
+        logits, label = head_scores(model, batch, self.head), batch.targets["label"]
         if not self.several:
             loss = F.cross_entropy(logits, label, label_smoothing=self.smoothing, reduction="sum")
             return {self.head: loss}
@@ -112,8 +112,8 @@ class ClassificationObjective(SequenceLevelObjective):
         rows = torch.stack((scores, torch.zeros_like(scores)), -1).flatten(0, 1)  # [yes, no]
         return rows, scores.new_full((len(rows),), 1 / len(self.labels))
 
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        logits = head_scores(net, batch, self.head)
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
+        logits = head_scores(model, batch, self.head)
         found = logits > 0 if self.several else logits.argmax(-1)
         return list(zip(found.tolist(), batch.targets["label"].tolist(), strict=True))
 

@@ -80,13 +80,13 @@ class Continuation(SequenceLevelObjective):
         self.separator = separator_ids(self.tokenizer, separator)
         end = self.tokenizer.special.get("eos", model.spec.tokens.eos)
         self.end = [] if end is None else [end]
-        self.smoothing, self.both_ways, self.head = label_smoothing, prefix_lm, head
+        self.smoothing, self.prefix_lm, self.head = label_smoothing, prefix_lm, head
         self.weights = {head: 1.0}
         keep_layout(
             model,
             separator=self.separator,
             length=self.length - 1,
-            both_ways=prefix_lm or None,
+            bidirectional_prefix=prefix_lm or None,
             eos_token_id=end,
         )
 
@@ -130,7 +130,7 @@ class Continuation(SequenceLevelObjective):
         tokens, mask = pad(examples, "tokens", length=slots)
         prefix = collate.column(examples, "prefix")
         inputs = {"input_ids": tokens[:, :-1]}
-        if self.both_ways:
+        if self.prefix_lm:
             inputs["prefix_length"] = prefix
         targets = tokens.masked_fill(~mask, IGNORED)
         for row, before in zip(targets, prefix.tolist(), strict=True):
@@ -138,12 +138,12 @@ class Continuation(SequenceLevelObjective):
         found = target_positions(targets[:, 1:], few=slots is not None)
         return TrainingBatch(inputs, found, {self.head: count(found)}, int(mask[:, 1:].sum()))
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        return {self.head: sequence_loss(net, batch, self.smoothing, self.head)}
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+        return {self.head: sequence_loss(model, batch, self.smoothing, self.head)}
 
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
         """Returns the cross-entropy without smoothing, and the number of its tokens."""
-        loss = sequence_loss(net, batch, 0.0, self.head)
+        loss = sequence_loss(model, batch, 0.0, self.head)
         return [(float(loss), int(count(batch.targets)))]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:

@@ -92,20 +92,20 @@ class Contrastive(SequenceLevelObjective):
         inputs = self.texts.inputs([*anchors, *found])
         return TrainingBatch(inputs, targets, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        anchors, found = self.vectors(net, batch)
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+        anchors, found = self.vectors(model, batch)
         loss = self.loss(anchors, found, batch.targets["same"])
         if self.symmetric:
             back = self.loss(found[: len(anchors)], anchors, batch.targets["back"])
             loss = (loss + back) / 2
         return {PART: loss}
 
-    def vectors(self, net: nn.Module, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+    def vectors(self, model: nn.Module, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         """Returns vectors of [text, width] and [candidate, width].
 
         The first candidates are the texts' own positives.
         """
-        states = states_of(net, **batch.inputs)  # type: ignore[arg-type]  # perhaps wrapped
+        states = states_of(model, **batch.inputs)  # type: ignore[arg-type]  # perhaps wrapped
         vectors = self.pooling(states, batch.inputs["attention_mask"])
         count = len(batch.targets["same"])
         return vectors[:count], vectors[count:]
@@ -119,8 +119,8 @@ class Contrastive(SequenceLevelObjective):
         right = torch.arange(len(anchors), device=anchors.device)
         return F.cross_entropy(scores, right, reduction="sum")
 
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        anchors, found = (x.float().cpu().numpy() for x in self.vectors(net, batch))
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
+        anchors, found = (x.float().cpu().numpy() for x in self.vectors(model, batch))
         return list(zip(anchors, found[: len(anchors)], strict=True))
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:

@@ -77,11 +77,13 @@ class Distillation(SequenceLevelObjective):
         self.others = self.task.others
         self.head = next(iter(self.task.weights))  # loss parts are named by their heads
         self.temperature, self.loss, self.hard = temperature, loss, hard_weight
-        net = load(teacher).requires_grad_(False)
-        _check(model, net, self.head)
-        self._teacher = (net,)  # in a tuple, so that it is no submodule: not trained, not saved
+        loaded = load(teacher).requires_grad_(False)
+        _check(model, loaded, self.head)
+        self._teacher = (loaded,)  # in a tuple, so that it is no submodule: not trained, not saved
         self.writes = model.spec.decoder is not None
-        self.states = States(model, net, match_layers) if hidden_weight or cosine_weight else None
+        self.states = (
+            States(model, loaded, match_layers) if hidden_weight or cosine_weight else None
+        )
         own = {"soft": soft_weight, "hidden": hidden_weight, "cosine": cosine_weight}
         weights = {
             part: hard_weight * weight for part, weight in self.task.weights.items() if hard_weight
@@ -138,14 +140,14 @@ class Distillation(SequenceLevelObjective):
             batch.extra,
         )
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """Runs the student once, for its task, and the teacher on the same inputs."""
-        student = TeacherHooks(net, self.head, self.states)
+        student = TeacherHooks(model, self.head, self.states)
         hard = self.task(student, batch)
         parts: dict[str, Tensor] = dict(hard) if self.hard else {}
         teacher = TeacherHooks(self._teacher[0], self.head, self.states)
         with torch.no_grad():
-            teacher(**_readable(teacher.net, student.inputs))
+            teacher(**_readable(teacher.model, student.inputs))
         if "soft" in self._weights:
             parts["soft"] = self._soft(student, teacher, batch)
         if self.states is not None:
@@ -166,7 +168,7 @@ class Distillation(SequenceLevelObjective):
             assert isinstance(self.task, SequenceLevelObjective)
             rows, weights = self.task.rivals(exact(mine), batch)
             return distance(rows, self.task.rivals(exact(theirs), batch)[0], weights)
-        heads = head_of(student.net, self.head), head_of(teacher.net, self.head)
+        heads = head_of(student.model, self.head), head_of(teacher.model, self.head)
         at, weights = _target_rows(batch, mine)
         mine, theirs = (states.flatten(0, -2) for states in (mine, theirs))
         if at is not None:
@@ -183,9 +185,9 @@ class Distillation(SequenceLevelObjective):
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
         return (
-            self.task.answers(net, batch) if isinstance(self.task, SequenceLevelObjective) else []
+            self.task.answers(model, batch) if isinstance(self.task, SequenceLevelObjective) else []
         )
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
@@ -195,8 +197,8 @@ class Distillation(SequenceLevelObjective):
 class TeacherHooks:
     """A network, as an objective calls it, that records its inputs and outputs."""
 
-    def __init__(self, net: Any, head: str, states: States | None) -> None:
-        self.net = net
+    def __init__(self, model: Any, head: str, states: States | None) -> None:
+        self.model = model
         self.head = head
         self.every = states is not None and states.every
         self.inputs: dict[str, Any] = {}
@@ -205,17 +207,17 @@ class TeacherHooks:
 
     def __call__(self, *, tap: Tap | None = None, **inputs: Any) -> ModelOutput:
         """Calls the network; a given tap belongs to the task and is not passed to the teacher."""
-        kept = TeacherLayers("encoder." if self.net.spec.decoder is None else "decoder.")
+        kept = TeacherLayers("encoder." if self.model.spec.decoder is None else "decoder.")
 
         both = chain(tap, kept) if self.every else tap
-        result: ModelOutput = self.net(**inputs, tap=both)
+        result: ModelOutput = self.model(**inputs, tap=both)
         if self.head in result.head_outputs:
             self.inputs, self.result = inputs, result
             self.seen = kept.seen if self.every else [result.last_hidden_state]
         return result
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.net, name)
+        return getattr(self.model, name)
 
 
 class TeacherLayers:
@@ -246,12 +248,14 @@ class States(nn.Module):
         mine, theirs = student.spec.last_stack, teacher.spec.last_stack
         count = len(mine.order) if self.every else 1
         deepest = len(theirs.order)
-        self.beside = [(i + 1) * deepest // count - 1 for i in range(count)] if self.every else [0]
+        self.matched_layers = (
+            [(i + 1) * deepest // count - 1 for i in range(count)] if self.every else [0]
+        )
         widths = [
             (mine.widths[i + 1], theirs.widths[other + 1])
             if self.every
             else (mine.out_width, theirs.out_width)
-            for i, other in enumerate(self.beside)
+            for i, other in enumerate(self.matched_layers)
         ]
         self.projections = nn.ModuleList(_bridge(*pair, i) for i, pair in enumerate(widths))
 
@@ -263,7 +267,9 @@ class States(nn.Module):
         Both are means over layers.
         """
         squares, angles = [], []
-        for mine, other, project in zip(student, self.beside, self.projections, strict=True):
+        for mine, other, project in zip(
+            student, self.matched_layers, self.projections, strict=True
+        ):
             found, wanted = exact(project(mine)), exact(teacher[other])
             squares.append((found - wanted).square().mean(-1))
             angles.append(1 - F.cosine_similarity(found, wanted, dim=-1))
@@ -317,15 +323,15 @@ def _readable(teacher: Transformer, inputs: Mapping[str, Any]) -> dict[str, Any]
 
 def _check(model: Model, teacher: Transformer, head: str) -> None:
     sizes = [
-        next((one.num_outputs for one in net.spec.heads if one.name == head), None)
-        for net in (model, teacher)
+        next((one.num_outputs for one in each.spec.heads if one.name == head), None)
+        for each in (model, teacher)
     ]
     if sizes[0] != sizes[1]:
         raise ConfigError(
             f"The teacher has {sizes[1] or 'no'} outputs of the head {head!r} and the student "
             f"{sizes[0] or 'none'}; a student needs a teacher of the same vocabulary or labels."
         )
-    words = [net.spec.last_stack.embed.vocabulary for net in (model, teacher)]
+    words = [each.spec.last_stack.embed.vocabulary for each in (model, teacher)]
     if words[0] > words[1]:
         raise ConfigError(
             f"The teacher reads {words[1]} different tokens and the student {words[0]}; both need "

@@ -165,9 +165,9 @@ class ExtractiveQA(SequenceLevelObjective):
             inputs, targets, counts, count_tokens(examples), {"examples": examples}
         )
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """Returns the mean cross-entropy of the start and the end over a window's tokens."""
-        rows, weights = self.rivals(head_scores(net, batch, self.head), batch)
+        rows, weights = self.rivals(head_scores(model, batch, self.head), batch)
         loss = F.cross_entropy(rows, batch.targets["span"].flatten(), reduction="none")
         return {self.head: (loss * weights).sum()}
 
@@ -179,10 +179,10 @@ class ExtractiveQA(SequenceLevelObjective):
         rows = scores.masked_fill(~batch.inputs["attention_mask"][..., None], LOW).mT.flatten(0, 1)
         return rows, scores.new_full((len(rows),), 0.5)
 
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
         """Returns the best span of every window, with the answers to its question."""
         examples: Sequence[Example] = batch.extra["examples"]
-        scores = head_scores(net, batch, self.head).cpu()  # [window, slot, 2]
+        scores = head_scores(model, batch, self.head).cpu()  # [window, slot, 2]
         offsets = [example["offsets"].reshape(-1, 2) for example in examples]
         real = [one[:, 1] > 0 for one in offsets]
         inside, _ = pad_rows(real, 0, torch.bool, length=scores.shape[1])

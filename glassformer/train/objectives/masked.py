@@ -73,6 +73,6 @@ class MaskedLM(Objective):
             read_inputs(examples), targets, {"lm": count(targets)}, count_tokens(examples)
         )
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         targets = batch.targets
-        return {"lm": token_loss(net, batch.inputs, targets["tokens"], at=targets["at"])}
+        return {"lm": token_loss(model, batch.inputs, targets["tokens"], at=targets["at"])}

@@ -189,21 +189,21 @@ class Mixture(SequenceLevelObjective):
             for key, companion in self.parts[name].companions().items()
         }
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         sums: dict[str, Tensor] = {}
         parts = self.learning if self.training else self.parts
         for name, own in self._split(batch):
-            for key, value in parts[name](net, own).items():
+            for key, value in parts[name](model, own).items():
                 counts = own.counts.get(key, 0.0) > 0
                 sums[f"{name}{AT}{key}"] = value if counts else value * 0.0
         return sums
 
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[tuple[Any, Any]]:
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[tuple[Any, Any]]:
         return [
             (name, answer)
             for name, own in self._split(batch)
             if isinstance(self.parts[name], SequenceLevelObjective) and any(own.counts.values())
-            for answer in self.parts[name].answers(net, own)
+            for answer in self.parts[name].answers(model, own)
         ]
 
     def score(self, answers: Sequence[tuple[Any, Any]]) -> dict[str, float]:

@@ -93,19 +93,19 @@ class MultipleChoice(SequenceLevelObjective):
             inputs, targets, {self.head: float(len(examples))}, count_tokens(examples)
         )
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        loss = F.cross_entropy(self._scores(net, batch), batch.targets["label"], reduction="sum")
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+        loss = F.cross_entropy(self._scores(model, batch), batch.targets["label"], reduction="sum")
         return {self.head: loss}
 
     def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         rows = scores.masked_fill(~batch.targets["real"], LOW)
         return rows, scores.new_ones(len(rows))
 
-    def _scores(self, net: nn.Module, batch: TrainingBatch) -> Tensor:
-        return self.rivals(head_scores(net, batch, self.head), batch)[0]
+    def _scores(self, model: nn.Module, batch: TrainingBatch) -> Tensor:
+        return self.rivals(head_scores(model, batch, self.head), batch)[0]
 
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        found = self._scores(net, batch).argmax(-1).tolist()
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
+        found = self._scores(model, batch).argmax(-1).tolist()
         return list(zip(found, batch.targets["label"].tolist(), strict=True))
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:

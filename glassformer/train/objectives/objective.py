@@ -120,5 +120,5 @@ class Objective(nn.Module, ABC):
         return {}
 
     @abstractmethod
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """Returns the sum, not the mean, of every part of the loss that currently counts."""

@@ -131,9 +131,9 @@ class PermutationLM(Objective):
         counts = {"lm": float(real.sum())}
         return TrainingBatch(inputs, {"tokens": targets}, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         inputs = dict(batch.inputs)
-        cache = remembered(net, inputs)
+        cache = remembered(model, inputs)
         permutation = Permutation.from_order(inputs.pop("order"), inputs.pop("at"))
         predicted = {**inputs, "permutation": permutation, "past_key_values": cache}
-        return {"lm": token_loss(net, predicted, batch.targets["tokens"])}
+        return {"lm": token_loss(model, predicted, batch.targets["tokens"])}

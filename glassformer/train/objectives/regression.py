@@ -84,8 +84,8 @@ class Regression(SequenceLevelObjective):
         inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
         return TrainingBatch(inputs, {"value": value}, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        found = head_scores(net, batch, self.head)
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+        found = head_scores(model, batch, self.head)
         each = F.mse_loss(found, batch.targets["value"].to(found.dtype), reduction="none")
         return {self.head: each.mean(-1).sum()}
 
@@ -94,8 +94,8 @@ class Regression(SequenceLevelObjective):
             "Numbers do not compete; distill a regression with soft = 0.", field="soft"
         )
 
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        found = head_scores(net, batch, self.head).tolist()
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
+        found = head_scores(model, batch, self.head).tolist()
         return list(zip(found, batch.targets["value"].tolist(), strict=True))
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:

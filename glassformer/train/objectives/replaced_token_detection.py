@@ -104,13 +104,13 @@ class ReplacedToken(MaskedLM):
         counts = {"lm": count(targets), "replaced": float(real.sum())}
         return TrainingBatch(read_inputs(examples), targets, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         targets, lm_head = batch.targets, head_of(self.generator, "lm")
         hidden = features(self.generator, batch.inputs, "lm")
         hidden = hidden.flatten(0, -2)[targets["at"]]
         guesses = drawn(lm_head, hidden.detach(), targets["noise"])
         read = filled(targets["text"], targets["at"], guesses, targets["tokens"].ne(IGNORED))
-        found = head_output(net, {**batch.inputs, "input_ids": read}, "replaced")
+        found = head_output(model, {**batch.inputs, "input_ids": read}, "replaced")
         scores = exact(found)
         wrong = F.binary_cross_entropy_with_logits(
             scores, read.ne(targets["text"]).to(scores.dtype), reduction="none"
@@ -178,10 +178,10 @@ def narrowed(model: ModelSpec, size: float) -> ModelSpec:
     )
 
 
-def share_embedding(generator: Transformer, net: Transformer) -> None:
+def share_embedding(generator: Transformer, model: Transformer) -> None:
     """Shares all embedding tables and the norm with the model, but not the projection."""
-    assert generator.encoder is not None and net.encoder is not None
-    for name, part in net.encoder.embed.named_children():
+    assert generator.encoder is not None and model.encoder is not None
+    for name, part in model.encoder.embed.named_children():
         if name != "project":
             setattr(generator.encoder.embed, name, part)
     tie_weights(generator)

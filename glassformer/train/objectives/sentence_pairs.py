@@ -134,13 +134,15 @@ class SegmentPairs(Objective):
             count_tokens(examples),
         )
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        outputs = net(**batch.inputs, heads=tuple(self.weights), return_features=True).head_outputs
-        pair_head = head_of(net, self.head)
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+        outputs = model(
+            **batch.inputs, heads=tuple(self.weights), return_features=True
+        ).head_outputs
+        pair_head = head_of(model, self.head)
         losses = {self.head: head_loss(pair_head, outputs[self.head], batch.targets["turned"])}
         if "lm" in outputs:
             hidden = outputs["lm"].flatten(0, -2)[batch.targets["at"]]
-            losses["lm"] = head_loss(head_of(net, "lm"), hidden, batch.targets["tokens"])
+            losses["lm"] = head_loss(head_of(model, "lm"), hidden, batch.targets["tokens"])
         return losses
 
 

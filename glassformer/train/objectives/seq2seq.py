@@ -167,8 +167,8 @@ class SequenceToSequence(SequenceLevelObjective):
         """
         return replace(batch, targets=target_positions(batch.targets["tokens"], few))
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        loss = sequence_loss(net, batch, self.smoothing, self.head)
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+        loss = sequence_loss(model, batch, self.smoothing, self.head)
         if self.kl:
             num_targets = (
                 batch.targets["tokens"].ne(IGNORED).sum()
@@ -176,9 +176,9 @@ class SequenceToSequence(SequenceLevelObjective):
             loss = loss - num_targets * smoothed_entropy(self.words, self.smoothing)
         return {self.head: loss}
 
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
         """Returns the cross-entropy without smoothing, and the number of its tokens."""
-        loss = sequence_loss(net, batch, 0.0, self.head)
+        loss = sequence_loss(model, batch, 0.0, self.head)
         return [(float(loss), int(count(batch.targets)))]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:

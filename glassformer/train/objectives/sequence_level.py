@@ -30,7 +30,7 @@ class SequenceLevelObjective(Objective):
     """An objective with metrics of its own in addition to the loss."""
 
     @abstractmethod
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
         """Returns the prediction for every text, and the right answer."""
 
     @abstractmethod
@@ -46,20 +46,20 @@ class SequenceLevelObjective(Objective):
 
     def measure(
         self,
-        net: nn.Module,
+        model: nn.Module,
         batches: Iterable[TrainingBatch],
         gathered: Callable[[list[Answer]], list[list[Answer]]] = lambda own: [own],
     ) -> dict[str, float]:
         """Returns the metrics over batches.
 
         Args:
-            net: The network.
+            model: The network.
             batches: Batches of this process.
             gathered: Returns the answers of all processes that share a batch, in the rows' order.
         """
         found: list[Answer] = []
         for batch in batches:
-            for answers in gathered(self.answers(net, batch)):
+            for answers in gathered(self.answers(model, batch)):
                 found.extend(answers)
         return self.score(found)
 
@@ -113,19 +113,19 @@ def text_and_pair(record: Record) -> tuple[Any, Any]:
     return column(record, "text"), record.get("pair")
 
 
-def head_scores(net: nn.Module, batch: TrainingBatch, head: str) -> Tensor:
+def head_scores(model: nn.Module, batch: TrainingBatch, head: str) -> Tensor:
     """Returns the output of a head, in float32 or finer."""
-    return _cached(batch, head, lambda: exact(head_output(net, batch.inputs, head)))
+    return _cached(batch, head, lambda: exact(head_output(model, batch.inputs, head)))
 
 
-def sequence_loss(net: nn.Module, batch: TrainingBatch, smoothing: float, head: str) -> Tensor:
+def sequence_loss(model: nn.Module, batch: TrainingBatch, smoothing: float, head: str) -> Tensor:
     """Returns `token_loss` of the targets of a batch.
 
     An evaluation computes it with and without smoothing from the same features.
     """
-    hidden = _cached(batch, head, lambda: features(net, batch.inputs, head)).flatten(0, -2)
+    hidden = _cached(batch, head, lambda: features(model, batch.inputs, head)).flatten(0, -2)
     rows = hidden.index_select(0, batch.targets["at"])
-    return head_loss(head_of(net, head), rows, batch.targets["tokens"], smoothing)
+    return head_loss(head_of(model, head), rows, batch.targets["tokens"], smoothing)
 
 
 def _cached(batch: TrainingBatch, head: str, compute: Callable[[], Tensor]) -> Tensor:

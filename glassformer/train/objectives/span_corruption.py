@@ -99,8 +99,8 @@ class SpanCorruption(Objective):
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         return rewriting(examples)
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        return {"lm": token_loss(net, batch.inputs, batch.targets["tokens"])}
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+        return {"lm": token_loss(model, batch.inputs, batch.targets["tokens"])}
 
 
 def sentinels_of(frame: TextFrame) -> NDArray[np.int64]:

@@ -112,16 +112,16 @@ class Tagging(SequenceLevelObjective):
         inputs = self.texts.inputs(examples, slots)
         return TrainingBatch(inputs, {"tags": tags}, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
-        logits = head_scores(net, batch, self.head).flatten(0, 1)
+    def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+        logits = head_scores(model, batch, self.head).flatten(0, 1)
         tags = batch.targets["tags"].flatten()
         return {self.head: F.cross_entropy(logits, tags, ignore_index=IGNORED, reduction="sum")}
 
     def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         return scores.flatten(0, 1), batch.targets["tags"].flatten().ne(IGNORED).to(scores.dtype)
 
-    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
-        found = head_scores(net, batch, self.head).argmax(-1).tolist()
+    def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
+        found = head_scores(model, batch, self.head).argmax(-1).tolist()
         names = self.labels.names
         pairs = [
             [(f, r) for f, r in zip(row, tags, strict=True) if r != IGNORED]

@@ -32,13 +32,13 @@ class Card(Reporter):
 def written(run: RunSummary, how: Mapping[str, Any]) -> str:
     """Returns the text of the model card."""
     return "\n".join(
-        [*_front(run), *_what(run, how), *_figures(run, how), *use(run), *_recipe(run)]
+        [*_front(run), *_what(run, how), *_metrics(run, how), *use(run), *_recipe(run)]
     )
 
 
 def _front(run: RunSummary) -> Iterator[str]:
     """Yields the YAML header, in which strings and numbers are written as in JSON."""
-    best = _best_figures(run)
+    best = _best_metrics(run)
     pipeline = find_objective(run.recipe.objective[0].name).pipeline_tag
     yield "---"
     yield "library_name: glassformer"
@@ -102,8 +102,8 @@ def _what(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
             yield f"| {split} | and {more:,} more | {rest:,} |"
 
 
-def _figures(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
-    yield "\n## Figures\n"
+def _metrics(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
+    yield "\n## Metrics\n"
     assert run.last is not None
     if run.last["loss"] is not None:
         yield f"The last training loss is {run.last['loss']:.4f}."
@@ -114,12 +114,12 @@ def _figures(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
             evaluations_of(run.entries)[-1]["valid"],
         )
         yield f"\nThe best {name} on the validation files came after step {best[1]:,}:\n"
-        yield "| figure | best | last |\n|---|---:|---:|"
-        for figure, value in _best_figures(run).items():
-            yield f"| {_cell(figure)} | {_number(value)} | {_number(last.get(figure))} |"
+        yield "| metric | best | last |\n|---|---:|---:|"
+        for metric, value in _best_metrics(run).items():
+            yield f"| {_cell(metric)} | {_number(value)} | {_number(last.get(metric))} |"
     if how["test"]:
         which = "model of the end" if best is None else "best model"
-        yield f"\nThe {which} on the test files:\n\n| figure | |\n|---|---:|"
+        yield f"\nThe {which} on the test files:\n\n| metric | |\n|---|---:|"
         yield from (f"| {_cell(name)} | {_number(value)} |" for name, value in how["test"].items())
     yield "\n![Loss](plots/loss.svg)"
 
@@ -128,7 +128,7 @@ def _recipe(run: RunSummary) -> Iterator[str]:
     yield f"\n## Recipe\n\n```{recipe_format()}\n{run.recipe.text(run.run.folder)}```\n"
 
 
-def _best_figures(run: RunSummary) -> dict[str, float | None]:
+def _best_metrics(run: RunSummary) -> dict[str, float | None]:
     best, evaluations = run.best(), evaluations_of(run.entries)
     return next((e["valid"] for e in evaluations if best and e["step"] == best[1]), {})
 

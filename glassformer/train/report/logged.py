@@ -16,7 +16,7 @@ def is_installed(package: str) -> bool:
     return found is not None and found.origin is not None
 
 
-def figures_of(entry: Entry) -> dict[str, float]:
+def metrics_of(entry: Entry) -> dict[str, float]:
     """Returns the values of a metrics.jsonl line under names that such programs group by prefix."""
     if "valid" in entry:
         splits = {split: entry.get(split, {}) for split in ("valid", "test")}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import GlassformerError
 from glassformer.train.recipe import RunSettings
-from glassformer.train.report.logged import figures_of, is_installed
+from glassformer.train.report.logged import is_installed, metrics_of
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
@@ -72,5 +72,5 @@ class TensorBoard(Reporter):
                 self._writer.close()
 
     def _add(self, entry: Entry) -> None:
-        for name, value in figures_of(entry).items():
+        for name, value in metrics_of(entry).items():
             self._writer.add_scalar(name, value, entry["step"])

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import GlassformerError
-from glassformer.train.report.logged import figures_of, is_installed
+from glassformer.train.report.logged import is_installed, metrics_of
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
@@ -60,4 +60,4 @@ class Wandb(Reporter):
 
     def _log(self, entry: Entry) -> None:
         if entry["step"] >= self._there.step:
-            self._there.log(figures_of(entry), step=entry["step"])
+            self._there.log(metrics_of(entry), step=entry["step"])

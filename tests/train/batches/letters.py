@@ -48,5 +48,5 @@ class Letters(Objective):
         inputs = {"input_ids": tokens, "attention_mask": mask, "noise": noise}
         return TrainingBatch(inputs, {}, {"all": float(mask.sum())}, int(mask.sum()))
 
-    def forward(self, net, batch):
+    def forward(self, model, batch):
         raise NotImplementedError

@@ -56,7 +56,7 @@ def sentinels() -> Tokenizer:
         "unigram", texts=SENTENCES * 3, vocab_size=150, special_tokens=roles, add_eos=True
     )
     names = [f"<extra_id_{number}>" for number in range(40)]
-    tokenizer._codec.vocabulary.add_special_tokens(names)
+    tokenizer._backend.vocabulary.add_special_tokens(names)
     return tokenizer
 
 
@@ -88,9 +88,9 @@ def loss_of(objective: Objective, sums: dict[str, torch.Tensor], counts: dict[st
     return sum(objective.weights[part] * total / counts[part] for part, total in sums.items())
 
 
-def gradients(objective: Objective, net: torch.nn.Module) -> dict[str, torch.Tensor]:
+def gradients(objective: Objective, model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """By name; a parameter that nothing was learned about has none."""
-    both = torch.nn.ModuleDict({"net": net, "objective": objective})
+    both = torch.nn.ModuleDict({"net": model, "objective": objective})
     found = {n: p.grad.clone() for n, p in both.named_parameters() if p.grad is not None}
     both.zero_grad(set_to_none=True)
     return found
@@ -103,15 +103,15 @@ Reference = Callable[[torch.nn.Module, Example], dict[str, list[torch.Tensor]]]
 def check_gradients(
     objective: Objective, model: Model, stored: Sequence[Example], reference: Reference
 ) -> None:
-    examples, net = varied(objective, stored), model
+    examples, transformer = varied(objective, stored), model
     objective.double().eval()
     batch: TrainingBatch = objective.collate(examples)
-    sums = objective(net, batch)
+    sums = objective(transformer, batch)
     loss_of(objective, sums, batch.counts).backward()
-    ours = gradients(objective, net)
+    ours = gradients(objective, transformer)
     losses: dict[str, list[torch.Tensor]] = {}
     for example in examples:
-        for part, found in reference(net, example).items():
+        for part, found in reference(transformer, example).items():
             losses.setdefault(part, []).extend(found)
     assert {part: float(len(found)) for part, found in losses.items()} == {
         part: count for part, count in batch.counts.items() if part in sums
@@ -121,7 +121,7 @@ def check_gradients(
         torch.testing.assert_close(sums[part], torch.stack(found).sum(), rtol=1e-8, atol=1e-8)
     total = sum(objective.weights[p] * torch.stack(f).mean() for p, f in losses.items())
     total.backward()
-    theirs = gradients(objective, net)
+    theirs = gradients(objective, transformer)
     assert sum(bool(gradient.any()) for gradient in ours.values()) > 10
     nothing = torch.zeros(())
     for name in ours.keys() | theirs.keys():

@@ -42,11 +42,11 @@ def make(family: str, kind: str, labels: tuple[str, ...] = (), **settings) -> Mo
     return material.model(preset, made, f"{start}{kind}", **{**sizes, **ids, **settings})
 
 
-def read(net, example, *, segments: bool = True, **inputs):
-    """What the net says of one text by itself, without padding or mask."""
+def read(model, example, *, segments: bool = True, **inputs):
+    """What the model says of one text by itself, without padding or mask."""
     if segments:
         inputs["token_type_ids"] = material.ids(example["segments"])
-    return net(material.ids(example["tokens"]), **inputs).head_outputs
+    return model(material.ids(example["tokens"]), **inputs).head_outputs
 
 
 def knows_segments(model: Model) -> bool:

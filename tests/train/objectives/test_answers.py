@@ -146,12 +146,12 @@ def test_records_that_were_foreseen_and_rows_of_few_lengths_are_the_same(name, t
     assert name not in ("classification", "tagging") or same == said
 
 
-def summed(objective, net, rows):
-    return objective(net, objective.collate(rows))
+def summed(objective, model, rows):
+    return objective(model, objective.collate(rows))
 
 
-def answered(objective, net, rows):
-    return objective.answers(net, objective.collate(rows))
+def answered(objective, model, rows):
+    return objective.answers(model, objective.collate(rows))
 
 
 def test_recipes(tmp_path):

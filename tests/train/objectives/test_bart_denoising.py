@@ -38,10 +38,10 @@ def texts(objective, *sentences):
     return [e for s in sentences or material.SENTENCES for e in objective.prepare({"text": s})]
 
 
-def by_hand(net, example):
+def by_hand(model, example):
     target = example["tokens"]
-    shifted = material.ids([net.spec.tokens.start, *target[:-1]])
-    logits = net(decoder_input_ids=shifted, input_ids=material.ids(example["source"])).logits[0]
+    shifted = material.ids([model.spec.tokens.start, *target[:-1]])
+    logits = model(decoder_input_ids=shifted, input_ids=material.ids(example["source"])).logits[0]
     return {"lm": [material.surprise(logits[i], t) for i, t in enumerate(target)]}
 
 

@@ -48,18 +48,18 @@ def rows(objective, *lengths: int, documents: bool = False):
 
 
 def by_hand(objective, memory: bool = False):
-    def reference(net, example):
+    def reference(model, example):
         parts = {}
         tokens, documents = example["tokens"], example.get("documents", np.zeros(999))
         cache = None
         if memory and len(example["before"]):
-            cache = net.new_cache()
+            cache = model.new_cache()
             with torch.no_grad():
-                net(material.ids(example["before"]), past_key_values=cache)
+                model(material.ids(example["before"]), past_key_values=cache)
         whole = "documents" not in example
         auxiliary = any(head.auxiliary for head in objective.heads.values())
         if whole:
-            said = net(
+            said = model(
                 material.ids(tokens[:-1]), past_key_values=cache, auxiliary_heads=auxiliary
             ).head_outputs
         for name, head in objective.heads.items():
@@ -72,7 +72,7 @@ def by_hand(objective, memory: bool = False):
                 else:  # the document alone, up to the place
                     first = int(np.argmax(documents == documents[place]))
                     alone = material.ids(tokens[first : place + 1])
-                    logits = net(alone, auxiliary_heads=auxiliary).head_outputs[name][0, -1]
+                    logits = model(alone, auxiliary_heads=auxiliary).head_outputs[name][0, -1]
                 parts.setdefault(name, []).append(material.surprise(logits, int(tokens[target])))
         return parts
 
@@ -81,24 +81,24 @@ def by_hand(objective, memory: bool = False):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_gradient_of_rows_of_different_length(name):
-    net = model(name)
-    objective = make_objective("causal-lm", net, {})
-    material.check_gradients(objective, net, rows(objective, 17, 9, 13), by_hand(objective))
+    transformer = model(name)
+    objective = make_objective("causal-lm", transformer, {})
+    material.check_gradients(objective, transformer, rows(objective, 17, 9, 13), by_hand(objective))
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "char-transformer"])
 def test_the_gradient_of_packed_documents_is_that_of_each_alone(name):
-    net = model(name)
-    objective = make_objective("causal-lm", net, {})
+    transformer = model(name)
+    objective = make_objective("causal-lm", transformer, {})
     stored = rows(objective, 17, 14, documents=True)
-    material.check_gradients(objective, net, stored, by_hand(objective))
+    material.check_gradients(objective, transformer, stored, by_hand(objective))
 
 
 @pytest.mark.parametrize("name", ["transfo-xl", "llama", "gpt2"])
 def test_the_gradient_with_what_stands_before_in_memory(name):
     """The first row of a text has nothing before it, the next ones more and more."""
-    net = model(name)
-    objective = make_objective("causal-lm", net, {"memory_length": 8})
+    transformer = model(name)
+    objective = make_objective("causal-lm", transformer, {"memory_length": 8})
     assert objective.before == 8
     (whole,) = objective.prepare({"text": material.TEXT})
     stored = [
@@ -106,112 +106,112 @@ def test_the_gradient_with_what_stands_before_in_memory(name):
         for s in (0, 5, 10, 20)
     ]
     reference = by_hand(objective, memory=True)
-    material.check_gradients(objective, net, stored, reference)
-    material.check_gradients(objective, net, stored[:1], reference)
+    material.check_gradients(objective, transformer, stored, reference)
+    material.check_gradients(objective, transformer, stored[:1], reference)
     without = [{**example, "before": example["before"][:0]} for example in stored[2:]]
-    sums = [objective(net, objective.collate(some))["lm"] for some in (stored[2:], without)]
+    sums = [objective(transformer, objective.collate(some))["lm"] for some in (stored[2:], without)]
     assert abs(float(sums[0] - sums[1])) > 1e-4
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 def test_the_gradient_with_a_memory_of_the_first_document_alone(name):
-    net = model(name)
-    objective = make_objective("causal-lm", net, {"memory_length": 8})
+    transformer = model(name)
+    objective = make_objective("causal-lm", transformer, {"memory_length": 8})
     stored = rows(objective, 16, 14, documents=True)
     for example, size in zip(stored, (6, 3), strict=True):
         example["before"] = np.arange(5, 5 + size, dtype=np.int32)
 
-    def reference(net, example):
+    def reference(transformer, example):
         """Every document by itself: the first behind its beginning, of which nothing is learned."""
         losses = []
         for number in np.unique(example["documents"]):
             tokens = example["tokens"][example["documents"] == number]
-            cache = net.new_cache()
+            cache = transformer.new_cache()
             if number == 0:
                 with torch.no_grad():
-                    net(material.ids(example["before"]), past_key_values=cache)
-            logits = net(material.ids(tokens[:-1]), past_key_values=cache).logits[0]
+                    transformer(material.ids(example["before"]), past_key_values=cache)
+            logits = transformer(material.ids(tokens[:-1]), past_key_values=cache).logits[0]
             losses += map(material.surprise, logits, tokens[1:].tolist())
         return {"lm": losses}
 
-    material.check_gradients(objective, net, stored, reference)
+    material.check_gradients(objective, transformer, stored, reference)
 
 
 def test_the_gradient_with_more_before_than_is_kept():
     """Six tokens are remembered, and of those before them what they know."""
-    net = model("transfo-xl")
-    objective = make_objective("causal-lm", net, {"memory_length": 15})
+    transformer = model("transfo-xl")
+    objective = make_objective("causal-lm", transformer, {"memory_length": 15})
     (whole,) = objective.prepare({"text": material.TEXT})
     stored = [
         {"tokens": whole["tokens"][s : s + 9], "before": whole["tokens"][max(0, s - 15) : s]}
         for s in (0, 4, 11, 30)
     ]
 
-    def reference(net, example):
-        cache, before = net.new_cache(), material.ids(example["before"])
+    def reference(transformer, example):
+        cache, before = transformer.new_cache(), material.ids(example["before"])
         with torch.no_grad():
             for first, last in ((-18, -12), (-12, -6), (-6, None)):
                 if before[:, first:last].numel():
-                    net(before[:, first:last], past_key_values=cache)
-        logits = net(material.ids(example["tokens"][:-1]), past_key_values=cache).logits[0]
+                    transformer(before[:, first:last], past_key_values=cache)
+        logits = transformer(material.ids(example["tokens"][:-1]), past_key_values=cache).logits[0]
         return {"lm": list(map(material.surprise, logits, example["tokens"][1:].tolist()))}
 
-    material.check_gradients(objective, net, stored, reference)
-    longer = objective(net, objective.collate(stored[-1:]))["lm"]
+    material.check_gradients(objective, transformer, stored, reference)
+    longer = objective(transformer, objective.collate(stored[-1:]))["lm"]
     shorter = [{**stored[-1], "before": stored[-1]["before"][-6:]}]
-    assert abs(float(longer - objective(net, objective.collate(shorter))["lm"])) > 1e-6
+    assert abs(float(longer - objective(transformer, objective.collate(shorter))["lm"])) > 1e-6
 
 
 def test_in_bfloat16_the_pass_without_gradients_takes_none_from_the_weights():
-    net = model("transfo-xl")
-    net.float()
-    objective = make_objective("causal-lm", net, {"memory_length": 8})
+    transformer = model("transfo-xl")
+    transformer.float()
+    objective = make_objective("causal-lm", transformer, {"memory_length": 8})
     (whole,) = objective.prepare({"text": material.TEXT})
     stored = [{"tokens": whole["tokens"][20:31], "before": whole["tokens"][12:20]}]
     with torch.autocast("cpu", torch.bfloat16):
-        objective(net, objective.collate(stored))["lm"].backward()
-    assert all(block.ffn.up.weight.grad is not None for block in net.decoder.blocks)
+        objective(transformer, objective.collate(stored))["lm"].backward()
+    assert all(block.ffn.up.weight.grad is not None for block in transformer.decoder.blocks)
 
 
 @pytest.mark.parametrize("layer", [1, 2])
 def test_a_layers_share_is_gone_after_l_of_2n(layer):
-    net = model("char-transformer")
-    objective = make_objective("causal-lm", net, {})
+    transformer = model("char-transformer")
+    objective = make_objective("causal-lm", transformer, {})
     batch = objective.collate(rows(objective, 12))
     end = layer / (2 * CHARS["num_hidden_layers"])
     for progress, there in ((0.0, True), (end - 1e-6, True), (end, False), (1.0, False)):
         objective.advance(progress)
-        said = set(objective(net, batch))
+        said = set(objective(transformer, batch))
         assert (f"layer{layer - 1}" in said) == (f"layer{layer - 1}_ahead2" in said) == there
         assert {"lm", "lm_ahead2"} <= said
 
 
 def test_every_head_learns_from_its_own_loss_by_its_weight():
-    net = model("char-transformer")
-    objective = make_objective("causal-lm", net, {})
+    transformer = model("char-transformer")
+    objective = make_objective("causal-lm", transformer, {})
     batch = objective.collate(rows(objective, 12, 12))
     assert objective.weights["lm"] == 1.0 and objective.weights["lm_ahead2"] == 0.5
     assert batch.counts["lm"] == 22 and batch.counts["lm_ahead2"] == 20
-    for name, total in objective(net, batch).items():
-        net.zero_grad()
+    for name, total in objective(transformer, batch).items():
+        transformer.zero_grad()
         total.backward(retain_graph=True)
-        learned = {n for n, head in net.heads.items() if head.out.weight.grad is not None}
-        learned = {n for n in learned if net.heads[n].out.weight.grad.any()}
+        learned = {n for n, head in transformer.heads.items() if head.out.weight.grad is not None}
+        learned = {n for n in learned if transformer.heads[n].out.weight.grad.any()}
         assert learned == {name}
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_loss_falls(name):
-    net = model(name)
-    objective = make_objective("causal-lm", net, {})
-    first, last = material.falls(objective, net, rows(objective, 30, 30))
+    transformer = model(name)
+    objective = make_objective("causal-lm", transformer, {})
+    first, last = material.falls(objective, transformer, rows(objective, 30, 30))
     assert last < 0.85 * first
 
 
 def test_a_document_ends_where_its_last_piece_does():
     tokenizer = material.bytelevel()
-    net = material.model("gpt2", tokenizer, **GPT2)
-    objective = make_objective("causal-lm", net, {})
+    model = material.model("gpt2", tokenizer, **GPT2)
+    objective = make_objective("causal-lm", model, {})
     start, end = tokenizer.id("<s>"), tokenizer.id("</s>")
     whole, first, middle, last = (
         next(iter(objective.prepare({"text": "A heron stood.", **piece})))["tokens"].tolist()
@@ -270,23 +270,23 @@ LSTM = {"vocab_size": SIZE, "emb_sz": 12, "n_hid": 20, "n_layers": 2}
 def test_regularizers_of_recurrent_layers(lengths):
     """As in the AWD-LSTM authors' program: alpha * dropped.pow(2).mean() + beta * (raw[1:] -
     raw[:-1]).pow(2).mean(), here over the real tokens of all rows."""
-    net = material.model("awd-lstm", material.letters(), **LSTM)
+    model = material.model("awd-lstm", material.letters(), **LSTM)
     objective = make_objective(
-        "causal-lm", net, {"activation_regularization": 2.0, "temporal_regularization": 1.0}
+        "causal-lm", model, {"activation_regularization": 2.0, "temporal_regularization": 1.0}
     )
     assert objective.weights == {"lm": 1.0, "activation": 2.0, "temporal": 1.0}
     batch = objective.collate(rows(objective, *lengths))
-    net.train()
+    model.train()
     objective.train()
     torch.manual_seed(1)
-    sums = objective(net, batch)
+    sums = objective(model, batch)
     loss = material.loss_of(objective, sums, batch.counts)
     loss.backward()
-    ours = material.gradients(objective, net)
+    ours = material.gradients(objective, model)
     torch.manual_seed(1)
     seen = gf.core.ActivationCapture("*.walk_out")
     mask = batch.inputs.get("attention_mask")
-    said = net(batch.inputs["input_ids"], mask, tap=seen)
+    said = model(batch.inputs["input_ids"], mask, tap=seen)
     raw = seen["decoder.blocks.1.walk_out"]
     real = [min(length, max(lengths) - 1) for length in lengths]  # read, if not all predict
     dropped = torch.cat([row[:n] for row, n in zip(said.last_hidden_state, real, strict=True)])
@@ -297,7 +297,7 @@ def test_regularizers_of_recurrent_layers(lengths):
     plain = words + 2 * dropped.pow(2).mean() + steps.pow(2).mean()
     assert float(loss) == pytest.approx(float(plain), rel=1e-6)
     plain.backward()
-    for name, gradient in material.gradients(objective, net).items():
+    for name, gradient in material.gradients(objective, model).items():
         assert torch.allclose(ours[name], gradient, atol=1e-6), name
     objective.eval()
-    assert set(objective(net.eval(), batch)) == {"lm"}
+    assert set(objective(model.eval(), batch)) == {"lm"}

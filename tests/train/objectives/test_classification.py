@@ -33,8 +33,10 @@ def test_gradients(family, smoothing):
     objective = make_objective("classification", model, {"label_smoothing": smoothing})
     records = [{k: r[k] for k in r if k != "labels"} for r in (RECORDS[:3] + PAIRS[3:5])]
 
-    def reference(net, example):
-        logits = readers.read(net, example, segments=readers.knows_segments(model))["classify"][0]
+    def reference(transformer, example):
+        logits = readers.read(transformer, example, segments=readers.knows_segments(model))[
+            "classify"
+        ][0]
         each = [material.surprise(logits, i) for i in range(3)]
         right = each[int(example["label"][0])]
         return {"classify": [(1 - smoothing) * right + smoothing * sum(each) / 3]}
@@ -48,8 +50,8 @@ def test_gradients_of_several_labels(family):
     model = readers.make(family, KIND, LABELS)
     objective = make_objective("classification", model, {"multi_label": True})
 
-    def reference(net, example):
-        logits = readers.read(net, example, segments=family == "bert")["classify"][0]
+    def reference(transformer, example):
+        logits = readers.read(transformer, example, segments=family == "bert")["classify"][0]
         yes = torch.sigmoid(logits)
         wanted = [i in example["label"] for i in range(3)]
         losses = [-(y if w else 1 - y).log() for y, w in zip(yes, wanted, strict=True)]

@@ -21,16 +21,16 @@ def prepared(objective, records=RECORDS):
 
 
 @pytest.mark.parametrize("family", KIND)
-@pytest.mark.parametrize("both_ways", [False, True])
-def test_gradients(family, both_ways):
+@pytest.mark.parametrize("prefix_lm", [False, True])
+def test_gradients(family, prefix_lm):
     model = readers.make(family, KIND[family])
-    options = {"prefix_lm": both_ways, "separator": " ", "label_smoothing": 0.1}
+    options = {"prefix_lm": prefix_lm, "separator": " ", "label_smoothing": 0.1}
     objective = make_objective("continuation", model, options)
 
-    def reference(net, example):
+    def reference(transformer, example):
         tokens, before = material.ids(example["tokens"]), int(example["prefix"][0])
-        prefix = {"prefix_length": torch.tensor([before])} if both_ways else {}
-        logits = net(tokens[:, :-1], **prefix).logits[0]
+        prefix = {"prefix_length": torch.tensor([before])} if prefix_lm else {}
+        logits = transformer(tokens[:, :-1], **prefix).logits[0]
         losses = []
         for place in range(before - 1, len(logits)):
             each = logits[place].exp().sum().log() - logits[place]

@@ -68,9 +68,9 @@ def test_answers_about_texts(family, alone, teacher):
     }
     objective = make_objective("distillation", model, options)
 
-    def reference(net, example):
+    def reference(transformer, example):
         segments = readers.knows_segments(model)
-        mine = readers.read(net, example, segments=segments)["classify"][0]
+        mine = readers.read(transformer, example, segments=segments)["classify"][0]
         theirs = readers.read(frozen(objective), example, segments=segments)["classify"][0]
         hard = material.surprise(mine, int(example["label"][0]))
         soft = {"soft": [apart(mine, theirs)]}
@@ -91,9 +91,9 @@ def test_answers_about_tokens(loss, teacher):
     whole = prepared(objective)
     rows = [{"tokens": whole[0]["tokens"][:9]}, {"tokens": whole[1]["tokens"][:14]}]
 
-    def reference(net, example):
+    def reference(transformer, example):
         tokens = material.ids(example["tokens"])
-        mine, theirs = (one(tokens[:, :-1]).logits[0] for one in (net, frozen(objective)))
+        mine, theirs = (one(tokens[:, :-1]).logits[0] for one in (transformer, frozen(objective)))
         hard = [material.surprise(row, int(t)) for row, t in zip(mine, tokens[0, 1:], strict=True)]
         soft = [apart(found, wanted) for found, wanted in zip(mine, theirs, strict=True)]
         if loss == "cross-entropy":
@@ -111,9 +111,10 @@ def test_answers_about_masked_tokens(teacher):
     options = {"teacher": teacher("bert", "ForMaskedLM"), "task": "masked-lm"}
     objective = make_objective("distillation", model, {**options, "temperature": TEMPERATURE})
 
-    def reference(net, example):
+    def reference(transformer, example):
         mine, theirs = (
-            one(material.ids(example["tokens"])).logits[0] for one in (net, frozen(objective))
+            one(material.ids(example["tokens"])).logits[0]
+            for one in (transformer, frozen(objective))
         )
         asked = np.flatnonzero(example["targets"] != IGNORED)
         hard = [material.surprise(mine[i], int(example["targets"][i])) for i in asked]
@@ -174,18 +175,18 @@ def test_hidden_states(width, layers, family, teacher):
     assert len(learned) == (0 if width == 32 else 2 if layers == "all" else 1)
     stack = "encoder" if family == "bert" else "decoder"
 
-    def states(net, example):
+    def states(transformer, example):
         seen = ActivationCapture()
         inputs = {"input_ids": material.ids(example["tokens"]), "tap": seen}
         if family == "bert":
             inputs["token_type_ids"] = material.ids(example["segments"])
-        last = net(**inputs).last_hidden_state[0]
-        depth = len(net.spec.last_stack.order)
+        last = transformer(**inputs).last_hidden_state[0]
+        depth = len(transformer.spec.last_stack.order)
         every = [seen[f"{stack}.blocks.{i}.resid_post"][0] for i in range(depth)]
         return every if layers == "all" else [last]
 
-    def reference(net, example):
-        mine, theirs = states(net, example), states(frozen(objective), example)
+    def reference(transformer, example):
+        mine, theirs = states(transformer, example), states(frozen(objective), example)
         theirs = [theirs[1], theirs[3]] if layers == "all" else theirs
         hidden, cosine = [], []
         for token in range(len(example["tokens"])):
@@ -209,11 +210,11 @@ def test_the_teacher_is_neither_trained_nor_saved(teacher):
     model = readers.make("bert", kind, LABELS)
     options = {"teacher": teacher("bert", kind, LABELS), "task": "classification"}
     objective = make_objective("distillation", model, options)
-    net = objective._teacher[0]
-    before = [parameter.clone() for parameter in net.parameters()]
+    transformer = objective._teacher[0]
+    before = [parameter.clone() for parameter in transformer.parameters()]
     first, last = material.falls(objective, model, prepared(objective), steps=8)
-    assert last < first and not net.training
-    assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+    assert last < first and not transformer.training
+    assert all(torch.equal(a, b) for a, b in zip(before, transformer.parameters(), strict=True))
     assert not list(objective.parameters()) and not objective.state_dict()
 
 
@@ -237,7 +238,9 @@ def test_hidden_states_count_where_something_is_written_or_read(name, teacher):
     examples = [objective.vary(one, rng) for one in prepared(objective, records)]
     batch = objective.collate(examples)
     frozen(objective)
-    mine, theirs = (net(**batch.inputs).last_hidden_state for net in (model, frozen(objective)))
+    mine, theirs = (
+        transformer(**batch.inputs).last_hidden_state for transformer in (model, frozen(objective))
+    )
     squares = (mine - theirs).square().mean(-1)
     if name == "masked-lm":
         counted = [(row, place) for row, one in enumerate(examples)
@@ -290,8 +293,10 @@ def test_several_labels_are_each_yes_or_no(teacher):
     options |= {"task_options": {"multi_label": True}}
     objective = make_objective("distillation", model, {**options, "temperature": TEMPERATURE})
 
-    def reference(net, example):
-        mine, theirs = (readers.read(n, example)["classify"][0] for n in (net, frozen(objective)))
+    def reference(transformer, example):
+        mine, theirs = (
+            readers.read(n, example)["classify"][0] for n in (transformer, frozen(objective))
+        )
         pairs = zip(mine, theirs, strict=True)
         both = [apart(torch.stack((a, 0 * a)), torch.stack((b, 0 * b))) for a, b in pairs]
         return {"soft": [sum(both) / 3]}

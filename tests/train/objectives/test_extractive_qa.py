@@ -87,9 +87,9 @@ def test_gradients(family):
         "span", model, {"max_length": 40, "stride": 20, "max_question_length": 8}
     )
 
-    def reference(net, example):
+    def reference(transformer, example):
         inputs = {"segments": readers.knows_segments(model)}
-        scores = readers.read(net, example, **inputs)["span"][0]
+        scores = readers.read(transformer, example, **inputs)["span"][0]
         first, last = map(int, example["span"])
         both = material.surprise(scores[:, 0], first) + material.surprise(scores[:, 1], last)
         return {"span": [both / 2]}

@@ -38,13 +38,13 @@ def stored(objective, text=material.TEXT):
     return list(objective.prepare({"text": text}))
 
 
-def by_hand(net, example):
+def by_hand(model, example):
     """Each document of a row alone, and each of its targets."""
     losses = []
     documents = example.get("documents", np.zeros(len(example["tokens"])))
     for document in np.unique(documents):
         tokens, targets = (example[f][documents == document] for f in ("tokens", "targets"))
-        logits = net(material.ids(tokens)).logits[0]
+        logits = model(material.ids(tokens)).logits[0]
         losses += [
             material.surprise(logits[place], target)
             for place, target in enumerate(targets)

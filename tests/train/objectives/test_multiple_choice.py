@@ -29,14 +29,14 @@ def test_gradients(family):
     model = readers.make(family, FAMILIES[family])
     objective = make_objective("multiple-choice", model, {})
 
-    def reference(net, example):
+    def reference(transformer, example):
         ends = np.cumsum(example["lengths"])
         scores = []
         for start, stop in zip([0, *ends[:-1]], ends, strict=True):
             inputs = {"input_ids": material.ids(example["tokens"][start:stop])[None]}
             if readers.knows_segments(model):
                 inputs["token_type_ids"] = material.ids(example["segments"][start:stop])[None]
-            scores.append(net(**inputs).head_outputs["choose"][0, 0])
+            scores.append(transformer(**inputs).head_outputs["choose"][0, 0])
         right = int(example["label"][0])
         return {"choose": [sum(s.exp() for s in scores).log() - scores[right]]}
 

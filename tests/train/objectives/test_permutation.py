@@ -47,7 +47,7 @@ def stored(objective):
     return list(objective.prepare({"text": material.TEXT}))
 
 
-def by_hand(net, example):
+def by_hand(model, example):
     """Every target in a pass of its own, which asks for it alone. What it may see is found by
     going through the order; all that comes later in it is hidden from all that come before."""
     tokens, order = material.ids(example["tokens"]), example["order"]
@@ -60,13 +60,13 @@ def by_hand(net, example):
     for place, target in zip(example["at"], example["targets"], strict=True):
         cache = None
         if len(example.get("before", ())):
-            cache = net.new_cache()
+            cache = model.new_cache()
             cache.reuse_length = None  # all of what stands before is kept
             with torch.no_grad():
-                net(material.ids(example["before"]), past_key_values=cache)
+                model(material.ids(example["before"]), past_key_values=cache)
         asked = Permutation(hidden, torch.tensor([[place]]))
         segments = torch.zeros_like(tokens)
-        logits = net(
+        logits = model(
             tokens, token_type_ids=segments, permutation=asked, past_key_values=cache
         ).logits[0, 0]
         losses.append(material.surprise(logits, target))

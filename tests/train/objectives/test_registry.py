@@ -1,4 +1,4 @@
-"""Objectives by name, and their way through the data room."""
+"""Objectives by name, and the batches they make."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def loader_of(name: str, objective, folder: Path, **more):
     return make_loader(settings, store, objective, context=64, seed=3, batch=4, ahead=0)
 
 
-def together(objective, net, batches) -> dict[str, torch.Tensor]:
-    found = [objective(net, batch) for batch in batches]
+def together(objective, model, batches) -> dict[str, torch.Tensor]:
+    found = [objective(model, batch) for batch in batches]
     return {part: sum(sums[part] for sums in found) for part in found[0]}
 
 

@@ -27,8 +27,8 @@ def test_gradients(family, outputs):
     objective = make_objective("regression", model, {})
     records = [{**r, "value": [r["value"], 0.5][:outputs]} for r in RECORDS[:4]]
 
-    def reference(net, example):
-        found = readers.read(net, example, segments=family == "bert")["classify"][0]
+    def reference(transformer, example):
+        found = readers.read(transformer, example, segments=family == "bert")["classify"][0]
         squares = [(f - float(v)) ** 2 for f, v in zip(found, example["value"], strict=True)]
         return {"classify": [sum(squares) / outputs]}
 

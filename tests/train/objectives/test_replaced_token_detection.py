@@ -40,7 +40,7 @@ def stored(objective):
 
 
 def by_hand(objective):
-    def reference(net, example):
+    def reference(model, example):
         logits = objective.generator(material.ids(example["tokens"])).logits[0]
         lm, read = [], example["text"].astype(np.int64)
         for place, target in enumerate(example["targets"]):
@@ -52,7 +52,7 @@ def by_hand(objective):
                 token += 1
                 reached += float(logits[place].softmax(-1)[token].detach())
             read[place] = token
-        said = net(material.ids(read)).logits[0].sigmoid()
+        said = model(material.ids(read)).logits[0].sigmoid()
         replaced = [
             -(p.log() if new else (1 - p).log())
             for p, new in zip(said, read != example["text"], strict=True)

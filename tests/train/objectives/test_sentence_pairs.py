@@ -52,8 +52,8 @@ def test_the_gradient_and_that_the_loss_falls(name, model_name):
     made = model(model_name)
     objective = make_objective(name, made, {"max_length": 50, "mlm_probability": 0.2})
 
-    def by_hand(net, example):
-        said = net(
+    def by_hand(transformer, example):
+        said = transformer(
             material.ids(example["tokens"]), token_type_ids=material.ids(example["segments"])
         )
         turned = int(example["turned"][0])

@@ -36,9 +36,9 @@ def test_gradients(family, smoothing, loss):
     )
     start = model.spec.tokens.start
 
-    def reference(net, example):
+    def reference(transformer, example):
         source, target = (material.ids(example[key]) for key in ("source", "tokens"))
-        logits = net(
+        logits = transformer(
             decoder_input_ids=torch.tensor([[start, *target[0, :-1]]]), input_ids=source
         ).logits[0]
         words, losses = logits.shape[-1], []
@@ -125,7 +125,7 @@ def test_languages(tmp_path):
     start token and the language before the text."""
     roles = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
     plain = train("unigram", texts=material.SENTENCES * 3, vocab_size=150, special_tokens=roles)
-    plain._codec.vocabulary.add_special_tokens(["de_DE", "en_XX"])
+    plain._backend.vocabulary.add_special_tokens(["de_DE", "en_XX"])
     plain.save(tmp_path)
     for kind, first in (("MBartTokenizer", False), ("MBart50Tokenizer", True)):
         config = tmp_path / "tokenizer_config.json"

@@ -23,10 +23,10 @@ def rows(objective, *lengths):
     return [{"tokens": whole["tokens"][s : s + n]} for s, n in zip(starts, lengths, strict=True)]
 
 
-def by_hand(net, example):
-    start = net.spec.tokens.start
+def by_hand(model, example):
+    start = model.spec.tokens.start
     target = example["tokens"]
-    logits = net(
+    logits = model(
         decoder_input_ids=material.ids([start, *target[:-1]]),
         input_ids=material.ids(example["source"]),
     ).logits

@@ -52,8 +52,8 @@ def test_gradients(family):
     model = readers.make(family, KIND, LABELS)
     objective = make_objective("tagging", model, {})
 
-    def reference(net, example):
-        scores = readers.read(net, example, segments=False)["tag"][0]
+    def reference(transformer, example):
+        scores = readers.read(transformer, example, segments=False)["tag"][0]
         asked = np.flatnonzero(example["tags"] != IGNORED)
         return {"tag": [material.surprise(scores[i], int(example["tags"][i])) for i in asked]}
 

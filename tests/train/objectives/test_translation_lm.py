@@ -33,11 +33,11 @@ def test_the_gradient_and_that_the_loss_falls(which):
     model = list(models())[which]
     objective = make_objective("translation-lm", model, {})
 
-    def by_hand(net, example):
+    def by_hand(transformer, example):
         more = {"position_ids": material.ids(example["positions"])}
         if model.spec.last_stack.embed.languages:
             more["language_ids"] = material.ids(example["languages"])
-        logits = net(material.ids(example["tokens"]), **more).logits[0]
+        logits = transformer(material.ids(example["tokens"]), **more).logits[0]
         targets = enumerate(example["targets"])
         return {"lm": [material.surprise(logits[i], t) for i, t in targets if t >= 0]}
 

@@ -31,10 +31,10 @@ class Run:
         logged = [said for said in map(json.loads, lines) if said.get("log") == id]
         self.id, self.step = id, max((said["step"] + 1 for said in logged), default=0)
 
-    def log(self, figures, step):
+    def log(self, metrics, step):
         assert step >= self.step, "the real one leaves out steps that are over"
         self.step = step
-        heard(log=self.id, figures=figures, step=step)
+        heard(log=self.id, metrics=metrics, step=step)
 
     def finish(self):
         heard(finish=self.id)
@@ -70,13 +70,13 @@ def test_a_run_that_was_stopped_is_one_run_there(tmp_path: Path, heard):
     assert first["project"] == "project" and first["name"] == "mine" and first["resume"] == "allow"
     assert first["dir"] == str(tmp_path / "mine") and first["config"]["train"]["max_steps"] == 8
     assert [line["finish"] for line in lines if "finish" in line] == [first["id"]] * 2
-    logged = [(line["step"], line["figures"]) for line in lines if "log" in line]
+    logged = [(line["step"], line["metrics"]) for line in lines if "log" in line]
     entries = metrics(tmp_path / "mine")
     assert [step for step, _ in logged] == [entry["step"] for entry in entries]
     assert sorted({step for step, _ in logged}) == list(range(1, 9))
-    for (_, figures), entry in zip(logged, entries, strict=True):
+    for (_, logged_metrics), entry in zip(logged, entries, strict=True):
         wanted = entry["valid"]["loss"] if "valid" in entry else entry["loss"]
-        assert wanted in figures.values()
+        assert wanted in logged_metrics.values()
 
 
 def test_another_run_has_another_id(tmp_path: Path, heard):

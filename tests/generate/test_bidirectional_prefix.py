@@ -38,17 +38,19 @@ def test_the_cache_and_the_batch_change_nothing(model):
     for one, (_, logprobs) in zip(plain, wanted, strict=True):
         assert one.logprobs != pytest.approx(logprobs, abs=1e-4)
     for size in (1, 2, 3):
-        found = model.generate(PROMPTS, both_ways=True, max_new_tokens=6, batch_size=size)
+        found = model.generate(
+            PROMPTS, bidirectional_prefix=True, max_new_tokens=6, batch_size=size
+        )
         for one, (tokens, logprobs) in zip(found, wanted, strict=True):
             assert one.tokens == tokens and one.logprobs == pytest.approx(logprobs, abs=1e-5)
-    knobs = {"both_ways": True, "num_beams": 3, "max_new_tokens": 6}
-    for one, prompt in zip(model.generate(PROMPTS, **knobs), PROMPTS, strict=True):
-        alone = model.generate(prompt, **knobs)
+    options = {"bidirectional_prefix": True, "num_beams": 3, "max_new_tokens": 6}
+    for one, prompt in zip(model.generate(PROMPTS, **options), PROMPTS, strict=True):
+        alone = model.generate(prompt, **options)
         assert one.tokens == alone.tokens and one.score == pytest.approx(alone.score, abs=1e-5)
 
 
 def test_what_does_not_go_with_it(model):
     lookup, contrast = {"prompt_lookup_num_tokens": 2}, {"penalty_alpha": 0.5, "top_k": 3}
-    for knobs in (lookup, contrast, {"prefill_chunk": 2}):
-        with pytest.raises(GlassformerError, match="both_ways"):
-            model.generate(PROMPTS[0], both_ways=True, **knobs)
+    for options in (lookup, contrast, {"prefill_chunk": 2}):
+        with pytest.raises(GlassformerError, match="bidirectional_prefix"):
+            model.generate(PROMPTS[0], bidirectional_prefix=True, **options)
