@@ -186,7 +186,7 @@ def test_edits_before_and_after(told):
     was, now = told.table(), told.without_head()
     row = len(was) - 1
     metadata, arrays = told.ask("edit", position=row, edits=[told.head_off])
-    before, after = told.probs(was), told.chances(now)
+    before, after = told.probs(was), told.probs(now)
     for side, wanted in (("before", before), ("after", after)):
         share = shares(metadata[side]["candidates"])
         assert share == pytest.approx({i: wanted[row][i] for i in share}, abs=1e-5)
