@@ -90,6 +90,10 @@ def _prepare(
             positions = torch.where(positions < 0, positions, positions + cache.next_position)
     tree_mask: Any = options.get("tree_mask")
     cu_seqlens: Any = options.get("cu_seqlens")
+    if cu_seqlens is not None and not cu_seqlens.is_cuda and cu_seqlens[-1] != tokens.numel():
+        raise InputError(
+            f"cu_seqlens ends at {int(cu_seqlens[-1])}, and the batch has {tokens.numel()} tokens."
+        )
     if tree_mask is None:
         in_rows = (
             cu_seqlens is None or cu_seqlens.is_cuda

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from glassformer.families import classes_of, families, spec_from_config
 from glassformer.model import Model
 from glassformer.spec import AudioFramesSpec, MemoryHopSpec, ModelSpec, PatchEmbeddingSpec
 from glassformer.text import train as train_tokenizer
+from glassformer.train.batches.collate import runs_of
 from glassformer.train.build_model import build_model, config_of
 from glassformer.train.distributed import find_worker
 from glassformer.train.loop import TrainingLoop
@@ -30,7 +32,10 @@ RECORDS = {
     "permutation-lm": [{"text": TEXT}],
     "masked-lm": [{"text": TEXT}, {"text": TEXT[::-1]}],
     "replaced-token": [{"text": TEXT}],
-    "sequence-to-sequence": [{"source": TEXT[62:], "target": "two sat"}],
+    "sequence-to-sequence": [
+        {"source": TEXT[62:], "target": "two sat"},
+        {"source": "the cat", "target": "sat on the mat"},
+    ],
     "classification": [
         {"text": "the cat", "label": "LABEL_0"},
         {"text": "the dog", "label": "LABEL_1"},
@@ -177,6 +182,24 @@ def test_the_loss_falls(model_type):
         losses.append(loop.log_entry(loop.train_step())["loss"])
     assert np.isfinite(losses).all()
     assert min(losses[-3:]) < 0.9 * losses[0], losses
+
+
+@pytest.mark.parametrize(
+    "model_type", [t for t, f in families().items() if f.TINY and choose(t)[1] != "plain"]
+)
+def test_offsets_agree_with_what_the_last_stack_reads(model_type):
+    """A GPU reads `cu_seqlens` in place of masks; wrong ones end elsewhere than the batch."""
+    architecture, name = choose(model_type)
+    model = make(model_type, architecture).eval()
+    objective = make_objective(name, model, {})
+    batch = OneBatch(objective, RECORDS[name], 24).batch
+    with torch.no_grad():
+        plain = objective(model, batch)
+        offsets = replace(batch, inputs=batch.inputs | runs_of(batch.inputs))
+        found = objective(model, offsets)
+    assert {part: float(loss) for part, loss in found.items()} == pytest.approx(
+        {part: float(loss) for part, loss in plain.items()}
+    )
 
 
 def test_the_size_words_mean_something_for_every_preset():

@@ -96,15 +96,17 @@ def runs_of(inputs: Mapping[str, Tensor], even: int = 64) -> dict[str, Tensor]:
 
     GPU kernels read it in place of masks. The end of the last run is repeated up to the number that
     rows of one text with padding may have, or, if there are more runs, up to a multiple of `even`:
-    so there are few different shapes. Parts of a mixture have their own, "part/cu_seqlens".
+    so there are few different shapes. They describe what the last stack reads: the decoder's tokens
+    where an encoder reads others. Parts of a mixture have their own, "part/cu_seqlens".
     """
     found: dict[str, Tensor] = {}
     for name, tokens in inputs.items():
-        part = name.removesuffix("input_ids")
-        if name != part and part[-1:] in ("", "/"):
-            mask, documents = (
-                inputs.get(f"{part}{field}") for field in ("attention_mask", "document_ids")
-            )
+        part = name.removesuffix("input_ids").removesuffix("decoder_")
+        side = name.removeprefix(part).removesuffix("input_ids")  # "" or "decoder_"
+        is_read = bool(side) or f"{part}decoder_input_ids" not in inputs
+        if name.endswith("input_ids") and part[-1:] in ("", "/") and is_read:
+            mask = inputs.get(f"{part}{side}attention_mask")
+            documents = inputs.get(f"{part}document_ids")
             shapes = [x.shape for x in (mask, documents) if x is not None]
             if {*shapes} == {tokens.shape}:
                 found[f"{part}cu_seqlens"] = _runs(tokens.shape, mask, documents, even)

@@ -69,3 +69,17 @@ def test_runs_begin_where_rows_texts_and_padding_do():
     assert own[0] == "a/cu_seqlens" and torch.equal(
         own[1], runs_of({"input_ids": tokens, "attention_mask": mask})["cu_seqlens"]
     )
+
+
+def test_offsets_of_an_encoder_decoder_are_those_of_its_decoder():
+    source, target = torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 4, dtype=torch.long)
+    source_mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    target_mask = torch.tensor([[True] * 4, [True, True, True, False]])
+    inputs = {"input_ids": source, "attention_mask": source_mask, "decoder_input_ids": target}
+    assert runs_of(inputs) == {}  # the decoder has no padding that it could see
+    (found,) = runs_of({**inputs, "decoder_attention_mask": target_mask}).items()
+    assert found[0] == "cu_seqlens" and found[1].unique().tolist() == [0, 4, 7, 8]
+    parts = {f"a/{name}": tensor for name, tensor in inputs.items()}
+    assert runs_of({**parts, "b/input_ids": source, "b/attention_mask": source_mask}).keys() == {
+        "b/cu_seqlens"
+    }
