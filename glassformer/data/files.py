@@ -8,7 +8,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from glob import glob
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -135,9 +135,32 @@ def place_to_cut(text: str, size: int) -> int:
 
 
 def undecodable(where: str, error: UnicodeDecodeError) -> RecordError:
-    byte = error.object[error.start]
-    wrong = f"the byte 0x{byte:02x} is no {error.encoding} text"
-    return RecordError(where, wrong, "say data.encoding if it is another")
+    """Returns the error of bytes in another encoding, with the one that they may be in."""
+    wrong = f"the byte 0x{error.object[error.start]:02x} is no {error.encoding} text"
+    likely = likely_encoding(error.object)
+    if likely == codecs.lookup(error.encoding).name:
+        return RecordError(where, f"{wrong}; the file is damaged here")
+    return RecordError(where, f"{wrong}, but may be {likely}", f'data.encoding = "{likely}"')
+
+
+def likely_encoding(data: bytes) -> str:
+    """Returns the encoding that bytes which are not all valid most likely have.
+
+    In Chinese text the bytes with the high bit come in pairs, in the Western languages alone.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    runs = re.findall(rb"[\x80-\xff]+", data)
+    high, paired = (sum(map(len, each)) for each in (runs, [r for r in runs if not len(r) % 2]))
+    lost = len(data) - len(data.decode("utf-8", errors="ignore").encode())
+    if 4 * lost <= high:
+        return "utf-8"
+    if 2 * paired > high:
+        for encoding in ("gb18030", "big5"):
+            with suppress(UnicodeDecodeError):
+                data.decode(encoding)
+                return encoding
+    return "cp1252"
 
 
 def _is_utf8(encoding: str) -> bool:

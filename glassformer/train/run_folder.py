@@ -8,6 +8,7 @@ best/           the same, at the best evaluation
 steps/          the same, every run.snapshot_steps steps and after the steps in run.snapshots
 tokenizer/      the tokenizer that was trained on the data
 about.json      facts about the model, the data and the machine that the recipe does not contain
+data_summary.json  rows, labels and truncated texts of every split
 plots/          plots of loss, learning rate and gradient norm
 events.*        the same values for TensorBoard
 README.md       the model card, when the run is finished
@@ -31,6 +32,8 @@ from glassformer.errors import ConfigError, GlassformerError, LoadError
 from glassformer.storage.files import write_synced
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.checkpointing import checkpoints, step_number
+from glassformer.train.data_summary import FILE as SUMMARY
+from glassformer.train.data_summary import DataSummary
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
 from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat
 from glassformer.train.recipe_text import recipe_format
@@ -40,7 +43,7 @@ from glassformer.train.stored_recipe import read_stored_recipe
 from glassformer.weights.folder_kind import RECIPES, recipe_of
 
 LOCK = ".lock"
-FILES = ("metrics.jsonl", "about.json", "README.md")
+FILES = ("metrics.jsonl", "about.json", "README.md", SUMMARY)
 NO_CONTENT = (".DS_Store", ".gitignore", ".gitkeep", "lost+found")
 """A folder that contains only these is considered empty; a run never writes them."""
 
@@ -96,6 +99,12 @@ class Run:
         """Summary of how the run ended; None while it is unfinished."""
         path = self.folder / "finished.json"
         return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+    @property
+    def data_summary(self) -> DataSummary | None:
+        """Rows, labels and truncated texts of the data; None before the first step."""
+        path = self.folder / SUMMARY
+        return DataSummary.read(path) if path.exists() else None
 
     @property
     def manifest(self) -> Manifest:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from glassformer.model import Model
 from glassformer.train.batches import DataModule
-from glassformer.train.build_data import build_dataloader, tokenizer_texts
+from glassformer.train.build_data import build_dataloader, check_columns, tokenizer_texts
 from glassformer.train.build_model import build_model, initialize_from_vectors
 from glassformer.train.build_objective import add_adapter, build_objective, with_labels
 from glassformer.train.callbacks import (
@@ -127,6 +127,7 @@ class Trainer:
             folder: The run folder.
             reporters: Reporters that receive progress and notes.
         """
+        check_columns(recipe)
         recipe = with_labels(recipe)
         parts = worker.on_main_first(partial(_build, recipe, worker, folder, reporters))
         model, objective, data = parts

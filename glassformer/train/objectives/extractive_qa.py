@@ -35,7 +35,7 @@ from glassformer.train.objectives.sequence_level import (
     TextEncoder,
     head_scores,
 )
-from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
+from glassformer.train.objectives.text_inputs import count_tokens, require_head, text_of
 from glassformer.train.objectives.usage_example import UsageExample
 
 USUAL_STRIDE = 128
@@ -68,6 +68,7 @@ class ExtractiveQA(SequenceLevelObjective):
     pipeline_tag = "question-answering"
     usage = UsageExample("answer", ("Who wrote it?", "Ada Lovelace wrote it in 1843."), ".text")
 
+    columns = ("question", "context", "answers", "impossible", "is_impossible", "id")
     fields: ClassVar = {
         **TEXT,
         "span": np.int32,  # first and last token
@@ -91,7 +92,7 @@ class ExtractiveQA(SequenceLevelObjective):
     ) -> None:
         super().__init__()
         require_head(model, head, "span", "a class such as BertForQuestionAnswering")
-        self.texts = TextEncoder(model, max_length)
+        self.texts = TextEncoder(model, max_length, self.tally)
         self.stride, self.question, self.longest = stride, max_question_length, max_answer_length
         self.impossible, self.head = allow_no_answer, head
         self.weights = {head: 1.0}
@@ -108,12 +109,11 @@ class ExtractiveQA(SequenceLevelObjective):
 
     def prepare(self, record: Record) -> Iterable[Example]:
         where = record.get("where", "A record")
-        question, context = (column(record, name) for name in ("question", "context"))
-        for name, text in (("question", question), ("context", context)):
-            if not isinstance(text, str):
-                raise DataError(f"{where} has {text!r:.40} as its {name}, and not a text.")
+        question, context = text_of(record, "question"), text_of(record, "context")
         encoding = self.texts.ahead.encode(question.strip(), context)
         before, inside, behind = parts(encoding, 1, self.question)
+        asked = encoding.sequence.count(0)
+        self.tally.count_text(min(asked, self.question), max(0, asked - self.question))
         capacity = self.texts.length - len(before) - len(behind)
         if not inside or capacity < 1:
             raise DataError(f"{where} leaves no room for the context; raise the length.")

@@ -39,6 +39,7 @@ class MultipleChoice(SequenceLevelObjective):
 
     pipeline_tag = "multiple-choice"
 
+    columns = ("question", "prompt", "choices", "label", "context")
     fields: ClassVar = {**TEXT, "lengths": np.int32, "label": np.int32}
 
     def __init__(
@@ -46,7 +47,7 @@ class MultipleChoice(SequenceLevelObjective):
     ) -> None:
         super().__init__()
         require_head(model, head, "multiple-choice", "a class such as BertForMultipleChoice")
-        self.texts = TextEncoder(model, max_length)
+        self.texts = TextEncoder(model, max_length, self.tally)
         self.head = head
         self.weights = {head: 1.0}
 
