@@ -154,5 +154,5 @@ def values_of(record: Record) -> Sequence[Any]:
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
     if not isinstance(value, list | tuple):
-        raise invalid(record, f"the labels are {str(value)[:40]!r}, and not a list")
+        raise invalid(record, f"the labels are {value!r:.40}, and not a list")
     return value

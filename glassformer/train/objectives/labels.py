@@ -63,7 +63,7 @@ def label_of(value: Any, record: Record) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         raise invalid(record, "there is no label")
     if isinstance(value, list | tuple | Mapping):
-        raise invalid(record, f"the label is {str(value)[:40]!r}, and not a text or a number")
+        raise invalid(record, f"the label is {value!r:.40}, and not a text or a number")
     name = written(value)
     if not name:
         raise invalid(record, "the label is empty")

@@ -75,7 +75,7 @@ class Regression(SequenceLevelObjective):
             wanted = "a number" if self.outputs == 1 else f"{self.outputs} numbers"
             raise invalid(
                 record,
-                f"the value is {str(value)[:40]!r}, and not {wanted}",
+                f"the value is {value!r:.40}, and not {wanted}",
                 "one for every output of the head, model.labels",
             )
         return numbers

@@ -85,7 +85,7 @@ class SegmentPairs(Objective):
         """Collects sentences until a row is full; a longer sentence is truncated."""
         texts = column(record, "sentences")
         if not isinstance(texts, list | tuple) or not texts:
-            raise invalid(record, f"the sentences are {str(texts)[:40]!r}, and not a list of texts")
+            raise invalid(record, f"the sentences are {texts!r:.40}, and not a list of texts")
         sentences = []
         for text in texts:
             ids = self.frame.ids(checked(record, "sentence", text))

@@ -92,7 +92,7 @@ def text_of(record: Record, name: str = "text") -> str:
 def checked(record: Record, name: str, value: Any) -> str:
     """Returns the value; raises an error if it is not a text, or a blank one."""
     if not isinstance(value, str):
-        raise invalid(record, f"the {name} is {str(value)[:40]!r}, and not a text")
+        raise invalid(record, f"the {name} is {value!r:.40}, and not a text")
     if not value.strip():
         raise invalid(record, f"the {name} is empty")
     return value

@@ -158,7 +158,7 @@ def tags_of(record: Record) -> Sequence[str]:
 def _listed(record: Record, name: str) -> Sequence[str]:
     value = column(record, name)
     if not isinstance(value, list | tuple):
-        raise invalid(record, f"the {name} are {str(value)[:40]!r}, and not a list")
+        raise invalid(record, f"the {name} are {value!r:.40}, and not a list")
     return value
 
 

@@ -152,7 +152,7 @@ def test_bad_records():
     with pytest.raises(GlassformerError, match="which does not stand at letter -1"):
         list(objective.prepare(behind))
     for name in ("question", "context"):
-        with pytest.raises(GlassformerError, match=f"s:2 has 7 as its {name}, and not a text"):
+        with pytest.raises(GlassformerError, match=f"s:2: the {name} is 7, and not a text"):
             list(objective.prepare({**RECORDS[0], name: 7, "where": "s:2"}))
     short = make_objective("span", readers.make("bert", KIND["bert"]), {"max_length": 6})
     with pytest.raises(GlassformerError, match="no room for the context"):
