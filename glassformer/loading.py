@@ -116,9 +116,10 @@ def load(
         ignore_unexpected=_listed(ignore_unexpected),
         labels=None if labels is None else tuple(labels),
     )
+    base = _checked(base, told, adapter)
     if not (checkpoints or holds_adapter(folder)):
         if told.base is not None:
-            base = _checked(base.or_else(told.base), told, adapter)
+            base = base.or_else(told.base)
         if adapter is not None and told.config is None:
             base = base.or_else(guessed(base, published(Path(adapter)), read_config(folder)))
         model = _load_whole(folder, base, device, dtype, seed)

@@ -180,9 +180,9 @@ def test_the_run_of_an_older_version_goes_on(tmp_path):
 def test_the_tokenizer_that_the_run_has_trained(tmp_path):
     whole, folder = recipe(tmp_path / "run", **STEPS), tmp_path / "run"
     stopped(whole)
-    other = train_tokenizer("char", texts=[TEXT.replace("m", "w") + "m"], special_tokens={})
-    other.save(folder / "tokenizer")
-    with pytest.raises(GlassformerError, match=r"[Tt]okenizer"):
+    swapped = TEXT.translate(str.maketrans("ab", "ba"))  # as many tokens, with other numbers
+    train_tokenizer("char", texts=[swapped]).save(folder / "tokenizer")
+    with pytest.raises(GlassformerError, match=r"The tokenizer of .* has changed since its last"):
         gf.train(whole)
 
 
