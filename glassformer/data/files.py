@@ -8,7 +8,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -146,21 +146,19 @@ def undecodable(where: str, error: UnicodeDecodeError) -> RecordError:
 def likely_encoding(data: bytes) -> str:
     """Returns the encoding that bytes which are not all valid most likely have.
 
-    In Chinese text the bytes with the high bit come in pairs, in the Western languages alone.
+    In Chinese text the bytes with the high bit are pairs, most of which begin with the lead byte
+    of a frequent character or a punctuation mark (GB 2312, rows 1 to 3 and 16 to 55).
     """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     runs = re.findall(rb"[\x80-\xff]+", data)
-    high, paired = (sum(map(len, each)) for each in (runs, [r for r in runs if not len(r) % 2]))
-    lost = len(data) - len(data.decode("utf-8", errors="ignore").encode())
-    if 4 * lost <= high:
+    leads = b"".join(run[: len(run) // 2 * 2 : 2] for run in runs)
+    frequent = sum(0xA1 <= lead <= 0xA3 or 0xB0 <= lead <= 0xD7 for lead in leads)
+    high = sum(map(len, runs))
+    valid = len(re.sub(rb"[\x00-\x7f]", b"", data.decode("utf-8", errors="ignore").encode()))
+    if 4 * valid >= 3 * high:
         return "utf-8"
-    if 2 * paired > high:
-        for encoding in ("gb18030", "big5"):
-            with suppress(UnicodeDecodeError):
-                data.decode(encoding)
-                return encoding
-    return "cp1252"
+    return "gb18030" if 4 * frequent > high else "cp1252"
 
 
 def _is_utf8(encoding: str) -> bool:

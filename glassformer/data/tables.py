@@ -94,8 +94,11 @@ def _quoted(
         number = held[0][0]
         broken = [line for _, line in held if isinstance(line, RecordError)]
         if isinstance(row, csv.Error):
-            advice = "data.quoting = false if quotes are text"
-            yield number, RecordError(f"{path}:{number}", f"this is no row ({row})", advice)
+            wrong, advice = f"this is no row ({row})", "data.quoting = false if quotes are text"
+            if "\r" in str(held[0][1]):
+                wrong = "lines end with a carriage return alone"
+                advice = "convert the file to line feeds"
+            yield number, RecordError(f"{path}:{number}", wrong, advice)
             again.extendleft(held[:0:-1])
             reader = csv.reader(lines(), delimiter=delimiter, strict=True)
         elif broken:

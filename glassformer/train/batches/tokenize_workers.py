@@ -41,6 +41,8 @@ def prepared(
     skipped: list[str] = []
     tally = Tally()
     counting = [part.tally for part in objective.modules() if isinstance(part, Objective)]
+    for counts in counting:
+        counts.reset()  # an error may have ended an earlier call
     records = list(records)
     objective.lookahead_tokenize(
         [record for record in records if not isinstance(record, RecordError)]

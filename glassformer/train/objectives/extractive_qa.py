@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.data.record import Record
+from glassformer.data.record import Record, invalid
 from glassformer.errors import DataError, GlassformerError
 from glassformer.metrics.squad import exact_match, right_answers, word_f1
 from glassformer.model import Model
@@ -219,7 +219,7 @@ class ExtractiveQA(SequenceLevelObjective):
 
 def placed(record: Record, context: str) -> list[tuple[str, int]]:
     """Returns the answers and their starts in the context, and checks the first one."""
-    where, given = record.get("where", "A record"), record.get("answers") or ()
+    given = record.get("answers") or ()
     try:
         texts = right_answers({**record, "answers": given})
         starts: Any = (
@@ -230,15 +230,15 @@ def placed(record: Record, context: str) -> list[tuple[str, int]]:
         pairs = zip(texts, starts, strict=True) if texts else ()
         found = [(text, int(start)) for text, start in pairs]
     except (GlassformerError, LookupError, TypeError, ValueError):
-        raise DataError(
-            f"{where} has answers that cannot be learned: they are a list of objects with a text "
-            "and an answer_start, or one object with a list of each, equally long."
+        raise invalid(
+            record,
+            "the answers are neither a list of objects with a text and an answer_start, nor one "
+            "object with a list of each, equally long",
         ) from None
     text, start = found[0] if found else ("", 0)
     if found and (not text or start < 0 or not context.startswith(text, start)):
-        raise DataError(
-            f"{where} has the answer {text!r}, which does not stand at letter {start} of its "
-            "context."
+        raise invalid(
+            record, f"the answer {text!r} does not stand at letter {start} of the context"
         )
     return found
 

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from glassformer.data.record import Record
-from glassformer.errors import ConfigError, DataError
+from glassformer.data.record import Record, invalid
+from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.masked import MaskedLM
@@ -88,9 +88,9 @@ class TranslationLM(MaskedLM):
             return 0
         name = record.get(f"{side}_language", self.given[side])
         if name not in self.languages:
-            raise DataError(
-                f"{record.get('where', 'A record')} has the {side} language {name!r}; the model "
-                f"knows {', '.join(self.languages)}."
+            raise invalid(
+                record,
+                f"the {side} language is {name!r}; the model knows {', '.join(self.languages)}",
             )
         return self.languages[name]
 
