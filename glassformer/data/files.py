@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -69,7 +70,7 @@ class TextFileReader:
                 ) from None
             finally:
                 self._open.remove(raw)
-                self._closed += path.stat().st_size
+                self._closed += os.fstat(raw.fileno()).st_size  # the file may be gone
 
     def lines(self, path: Path, encoding: str) -> Iterator[tuple[int, str | RecordError]]:
         """Yields lines, numbered from 1, without their line ending (LF or CRLF)."""
@@ -155,8 +156,9 @@ def likely_encoding(data: bytes) -> str:
     leads = b"".join(run[: len(run) // 2 * 2 : 2] for run in runs)
     frequent = sum(0xA1 <= lead <= 0xA3 or 0xB0 <= lead <= 0xD7 for lead in leads)
     high = sum(map(len, runs))
-    valid = len(re.sub(rb"[\x00-\x7f]", b"", data.decode("utf-8", errors="ignore").encode()))
-    if 4 * valid >= 3 * high:
+    decoded = re.sub(r"[\x00-\x7f]", "", data.decode("utf-8", errors="replace"))
+    invalid = decoded.count("\ufffd")
+    if 2 * invalid <= len(decoded) - invalid:
         return "utf-8"
     return "gb18030" if 4 * frequent > high else "cp1252"
 

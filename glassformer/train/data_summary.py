@@ -126,15 +126,15 @@ def _notes(name: str, split: SplitSummary) -> Iterator[str]:
     tally = split.tally
     if split.skipped:
         yield (
-            f"{split.skipped:,} of the records of data.{name} left out; the first: "
+            f"{_were(split.skipped, 'record')} left out of data.{name}; the first: "
             f"{split.reasons[0]}"
         )
     if tally.unused:
-        yield f"{tally.unused:,} records of data.{name} are too short to give an example."
+        yield f"{_were(tally.unused, 'record')} too short to give an example of data.{name}."
     if tally.respelled:
         yield (
-            f"{tally.respelled:,} labels of data.{name} were read without the space around them or "
-            "in composed Unicode form."
+            f"{_were(tally.respelled, 'label')} read without the space around it or in composed "
+            f"Unicode form in data.{name}."
         )
     for counts in tally.labels.values():
         for similar in nearly_equal(counts):
@@ -168,6 +168,10 @@ def _bare(label: str) -> str:
         return f"{float(plain):g}"
     except ValueError:
         return plain
+
+
+def _were(count: int, noun: str) -> str:
+    return f"1 {noun} was" if count == 1 else f"{count:,} {noun}s were"
 
 
 def _listed(labels: Sequence[str]) -> str:
