@@ -183,7 +183,10 @@ def data_table(summary: DataSummary) -> Table:
     add("rows", (split.tally.rows for split in splits))
     if any(split.skipped for split in splits):
         add("rows left out", (split.skipped for split in splits))
-    add("examples", (split.examples for split in splits))
+    if any(split.documents != split.examples for split in splits):
+        add("documents", (split.documents for split in splits))
+    if any(split.examples != split.tally.rows for split in splits):
+        add("examples", (split.examples for split in splits))
     if any(split.tally.truncated for split in splits):
         add("texts", (split.tally.texts for split in splits))
         add("texts that are cut", (split.tally.truncated for split in splits))

@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
+from glassformer.errors import LoadError
+
 CHUNK = 2**24
 """Bytes of a chunk; chunks are hashed in parallel, and their hashes together."""
 
@@ -19,7 +21,7 @@ Progress = Callable[[int, int], None]
 
 
 def fingerprints(paths: Iterable[Path], progress: Progress | None = None) -> dict[Path, str]:
-    """Returns the fingerprint of each file."""
+    """Returns the fingerprint of each file; raises an error if one cannot be read."""
     sizes = {path: path.stat().st_size for path in paths}
     chunks = [(path, start) for path, size in sizes.items() for start in range(0, size, CHUNK)]
     whole = {path: sha256(str(size).encode()) for path, size in sizes.items()}
@@ -35,6 +37,9 @@ def fingerprints(paths: Iterable[Path], progress: Progress | None = None) -> dic
 
 def _digest(chunk: tuple[Path, int]) -> bytes:
     path, start = chunk
-    with path.open("rb") as stream:
-        stream.seek(start)
-        return sha256(stream.read(CHUNK)).digest()
+    try:
+        with path.open("rb") as stream:
+            stream.seek(start)
+            return sha256(stream.read(CHUNK)).digest()
+    except OSError as error:
+        raise LoadError(f"The file {path} cannot be read: {error.strerror}.") from None

@@ -30,6 +30,7 @@ class SplitSummary:
         files: The paths of its files.
         skipped: Number of records that were left out because they are invalid.
         reasons: The first reasons for that, with file and line.
+        documents: Number of documents; a long one is read in several records.
         examples: Number of examples that its records became.
         tally: Counts of rows, labels and truncated texts.
     """
@@ -37,6 +38,7 @@ class SplitSummary:
     files: tuple[str, ...]
     skipped: int
     reasons: tuple[str, ...]
+    documents: int
     examples: int
     tally: Tally
 
@@ -46,6 +48,7 @@ class SplitSummary:
             files=tuple(map(str, files)),
             skipped=store.skipped,
             reasons=tuple(store.reasons),
+            documents=store.documents,
             examples=len(store),
             tally=store.tally,
         )
@@ -95,6 +98,7 @@ class DataSummary:
             name: {
                 "files": split.files,
                 "rows": split.tally.rows,
+                "documents": split.documents,
                 "examples": split.examples,
                 "skipped": split.skipped,
                 "reasons": split.reasons,
@@ -114,6 +118,7 @@ class DataSummary:
                     files=tuple(split["files"]),
                     skipped=split["skipped"],
                     reasons=tuple(split["reasons"]),
+                    documents=split["documents"],
                     examples=split["examples"],
                     tally=Tally.read(split["tally"]),
                 )

@@ -194,7 +194,9 @@ def summary_of(**splits: dict[str, int]) -> DataSummary:
     found = {}
     for name, labels in splits.items():
         tally = Tally(rows=sum(labels.values()), labels={"classify": Counter(labels)})
-        found[name] = SplitSummary(files=("a",), skipped=0, reasons=(), examples=1, tally=tally)
+        found[name] = SplitSummary(
+            files=("a",), skipped=0, reasons=(), documents=1, examples=1, tally=tally
+        )
     return DataSummary(found)
 
 
