@@ -53,13 +53,13 @@ def _wrong_header(row: Sequence[str], settings: DataSettings, delimiter: str) ->
 
 
 def check_names(columns: Mapping[str, str], names: Sequence[str], path: Path) -> None:
-    """Raises an error if [data.columns] names a column that the file does not have."""
+    """Raises an error if the columns setting names a column that the file does not have."""
     for ours, theirs in columns.items():
         if theirs not in names:
             near = get_close_matches(theirs, names, 1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
             raise DataError(
-                f"{path} has no column {theirs!r}, which data.columns.{ours} names{hint} It has "
+                f"{path} has no column {theirs!r}, which columns.{ours} names{hint} It has "
                 f"{', '.join(names)}.",
                 path=path,
             )

@@ -37,7 +37,7 @@ from glassformer.train.checkpointing import checkpoints, step_number
 from glassformer.train.data_summary import FILE as SUMMARY
 from glassformer.train.data_summary import DataSummary
 from glassformer.train.inputs import FILE as INPUTS
-from glassformer.train.inputs import Fingerprints, RunInputs, read_inputs
+from glassformer.train.inputs import RunInputs, read_inputs
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
 from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat
 from glassformer.train.recipe_text import recipe_format
@@ -209,14 +209,13 @@ def open_run(
                 if restart:
                     _clear(run)
                 _compare(run)
-                inputs = _compare_inputs(run, progress)
+                _compare_inputs(run, progress)
                 if run.finished is None:
                     manifest.check(*FILES)
                     if holds_tokenizer(run.tokenizer):  # it would be loaded
                         manifest.check(run.tokenizer.name)
                     manifest.check_texts()
                     _write_recipe(run)
-                    manifest.write(INPUTS, json.dumps(inputs, indent=1) + "\n")
                 yield run
             finally:
                 manifest.close()
@@ -313,20 +312,21 @@ def _compare(run: Run) -> None:
         )
 
 
-def _compare_inputs(run: Run, progress: Progress | None) -> Fingerprints:
-    """Returns the fingerprints of the inputs; raises an error if the run was begun with others."""
+def _compare_inputs(run: Run, progress: Progress | None) -> None:
+    """Stores the fingerprints of a new run's inputs; an older run needs the same inputs."""
     inputs, finished = RunInputs(run.recipe, run.folder), run.finished is not None
-    if not run.manifest.owns(INPUTS):  # a new run, or one of an older version
-        return {} if finished else inputs.fingerprints(progress)
-    run.manifest.check_text(INPUTS)
-    before = read_inputs(run.folder / INPUTS)
-    changed = inputs.changed(before, missing=not finished, progress=progress)
-    if changed and not run.is_begun and not finished:  # no checkpoint yet
-        _clear(run)
-        return inputs.fingerprints(progress)
-    if changed:
-        raise DataError(changed)
-    return before
+    if run.manifest.owns(INPUTS):
+        run.manifest.check_text(INPUTS)
+        before = read_inputs(run.folder / INPUTS)
+        changed = inputs.changed(before, missing=not finished, progress=progress)
+        if changed is None:
+            return
+        if run.is_begun or finished:
+            raise DataError(changed)
+        _clear(run)  # no checkpoint yet
+    elif run.is_begun or finished:  # of an older version
+        return
+    run.manifest.write(INPUTS, json.dumps(inputs.fingerprints(progress), indent=1) + "\n")
 
 
 def _line(entry: Entry) -> str:

@@ -97,7 +97,7 @@ def test_a_setting_that_names_no_column_of_the_file(here, tmp_path, form, ending
         table = pyarrow.Table.from_pylist([{"review": "fine", "stars": 1}])
         parquet.write_table(table, tmp_path / "a.parquet")
     settings = {"columns": {"text": "reviews"}, "on_error": on_error}
-    said = r"no column 'reviews', which data.columns.text names; did you mean 'review'\? It has rev"
+    said = r"no column 'reviews', which columns.text names; did you mean 'review'\? It has rev"
     with pytest.raises(DataError, match=said):
         records(f"a.{ending}", **settings)
 

@@ -133,7 +133,7 @@ COLUMNS = [
     ({"lable": "text"}, ConfigError, r"data.columns.lable .* did you mean 'label'\? It reads text"),
     ({"pairs": "label"}, ConfigError, r"data.columns.pairs .* did you mean 'pair'\?"),
     ({"text": "txt"}, DataError, r"a.csv has no column 'txt', .*did you mean 'text'\? It has text"),
-    ({"pair": "second"}, DataError, r"a.csv has no column 'second', which data.columns.pair names"),
+    ({"pair": "second"}, DataError, r"a.csv has no column 'second', which columns.pair names"),
 ]
 
 
