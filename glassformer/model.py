@@ -176,7 +176,11 @@ class Model(TextTasks):
             return self._tokenizer
         if not holds_tokenizer(folder):
             return None
-        return Tokenizer.load(folder, size=self.config.get("vocab_size"))
+        return Tokenizer.load(
+            folder,
+            size=self.config.get("vocab_size"),
+            context_length=(self.spec.encoder or self.spec.last_stack).context_length,
+        )
 
     @property
     def tokenizer_source(self) -> Path | None:

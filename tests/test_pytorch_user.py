@@ -117,6 +117,15 @@ def test_an_encoder_decoder_reads_input_ids_with_its_encoder():
     assert model.generate(**inputs, max_new_tokens=4)[0, 0] == start
 
 
+def test_a_tokenizer_truncates_to_the_context_of_its_model(model):
+    context = model.spec.decoder.context_length
+    long = " ".join(["time"] * (context + 1))
+    assert model.tokenizer.max_length is None
+    ids = model.tokenizer([long, "Hi"], padding=True, truncation=True, return_tensors="pt")
+    assert ids["input_ids"].shape == (2, context)
+    assert model(**ids).logits.shape[:2] == (2, context)
+
+
 def test_a_training_loop_of_ones_own(model, inputs):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     model.train()

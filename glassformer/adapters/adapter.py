@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.adapters.low_rank import BottleneckAdapter, LowRank
-from glassformer.adapters.prompt_tuning import PrefixKeys, PromptTokens, prompt_stack
+from glassformer.adapters.prompt_tuning import PrefixKeys, PromptTokens
 from glassformer.adapters.settings import AdapterConfig, nearest
 from glassformer.adapters.target_modules import TargetModule
 from glassformer.core import Transformer
@@ -57,10 +57,6 @@ class Adapter:
                 if stack.wrapper is not None:
                     raise UnsupportedError("There can be one prefix or prompt at a time.")
                 stack.wrapper = self.wrapper
-            if isinstance(self.wrapper, PromptTokens):
-                lookup = prompt_stack(model).embed.token
-                assert isinstance(lookup, nn.Module)
-                self.handles.append(lookup.register_forward_hook(self.wrapper.replace))
         self._swap(model, self.own)
         self.on = True
 

@@ -1,13 +1,12 @@
 """Prefix tuning and prompt tuning: trained vectors before the text.
 
-The adapter module in `Stack.wrapper` wraps every forward pass of the stack. A prefix is a key-value
-cache that is not empty at the start; a prompt consists of tokens whose vectors are not in the
-vocabulary.
+The adapter module in `Stack.wrapper` takes part in every forward pass of the stack. A prefix is a
+key-value cache that is not empty at the start; a prompt consists of tokens whose vectors are not in
+the vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,11 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core import Cache, Transformer
+from glassformer.core.pass_context import PassContext
 from glassformer.core.stack import Stack
 from glassformer.errors import UnsupportedError
 from glassformer.spec import BlockSpec, ModelSpec, StackSpec
-
-Pass = Callable[..., Tensor]
 
 
 class PrefixKeys(nn.Module):
@@ -72,18 +70,25 @@ class PrefixKeys(nn.Module):
         """
         return 2 * depth % self.layers if self.twice else depth
 
-    def forward(self, inner: Pass, name: str, stack: Stack, tokens: Tensor, **given: Any) -> Tensor:
-        if given.get("documents") is not None or given.get("permutation") is not None:
+    def prepare(
+        self, name: str, stack: Stack, tokens: Tensor, inputs: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Puts the prefix into an empty cache."""
+        if inputs.get("documents") is not None or inputs.get("permutation") is not None:
             raise UnsupportedError(
                 "A prefix stands before one text: give each its own row (data.batching = 'pad'), "
                 "in its own order."
             )
-        cache: Cache | None = given.get("cache")
+        cache: Cache | None = inputs.get("cache")
         if cache is None:
-            cache = given["cache"] = Cache()
+            cache = Cache()
         if cache.length == 0:
             self.begin(cache, len(tokens), stack)
-        return inner(name, stack, tokens, **given)
+        return tokens, {**inputs, "cache": cache}
+
+    def finish(self, hidden: Tensor, ctx: PassContext) -> Tensor:
+        """Returns the hidden states: those of the text alone, since a prefix has none."""
+        return hidden
 
     def begin(self, cache: Cache, batch: int, stack: Stack) -> None:
         """Fills an empty cache with the prefix, as if it were text already processed."""
@@ -116,8 +121,8 @@ def prefix_shape(spec: StackSpec) -> tuple[int, int, int]:
 class PromptTokens(nn.Module):
     """Trained virtual tokens.
 
-    Placeholder tokens are put before the text, and a hook replaces their embeddings. If an encoder
-    reads them, the decoder attends to their hidden states.
+    Placeholder tokens are put before the text, and the embedding replaces their vectors. If an
+    encoder reads them, the decoder attends to their hidden states.
     """
 
     def __init__(self, model: Transformer, tokens: int) -> None:
@@ -130,7 +135,6 @@ class PromptTokens(nn.Module):
         self.first = all(head.pooling == "first" for head in model.spec.heads) and bool(
             model.spec.heads
         )
-        self.inserting = False
 
     def num_virtual_tokens(self, stack: Stack) -> int:
         """Returns how many positions of the stack the prompt occupies."""
@@ -142,27 +146,33 @@ class PromptTokens(nn.Module):
         """Initializes the virtual tokens with the embeddings of `ids`."""
         self.weight.copy_(table[ids])
 
-    def forward(self, inner: Pass, name: str, stack: Stack, tokens: Tensor, **given: Any) -> Tensor:
-        count = len(self.weight)
+    def prepare(
+        self, name: str, stack: Stack, tokens: Tensor, inputs: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Puts the virtual tokens before the text, and extends masks and positions by them."""
+        count, given = len(self.weight), dict(inputs)
         if self.seen and name == "decoder":
             if given.get("memory_mask") is not None:
                 given["memory_mask"] = F.pad(given["memory_mask"], (count, 0), value=True)
-            return inner(name, stack, tokens, **given)
+            return tokens, given
         cache: Cache | None = given.get("cache")
         if cache is not None and cache.length:
-            return inner(name, stack, tokens, **given)
+            return tokens, given
         if given.get("documents") is not None or given.get("permutation") is not None:
             raise UnsupportedError(
                 "A prompt stands before one text: give each its own row (data.batching = 'pad'), "
                 "in its own order."
             )
         given["cu_seqlens"] = None  # they describe the text without the prompt
+        given["virtual_tokens"] = self.weight
         table = stack.spec.embed.position
         real = 1 if table is not None and table.padding_idx == 0 else 0
         front = {"mask": True, "segments": 0, "global_attention_mask": False}
         for key, fill in front.items():
             if given.get(key) is not None:
                 given[key] = F.pad(given[key], (count, 0), value=fill)
+        if given.get("inputs_embeds") is not None:
+            given["inputs_embeds"] = F.pad(given["inputs_embeds"], (0, 0, count, 0))
         if given.get("languages") is not None:
             given["languages"] = F.pad(given["languages"], (count, 0), mode="replicate")
         if given.get("prefix_length") is not None:
@@ -171,23 +181,16 @@ class PromptTokens(nn.Module):
             later = torch.where(given["positions"] < 0, -1, given["positions"] + count)
             before = torch.arange(count, device=tokens.device).expand(len(later), -1)
             given["positions"] = torch.cat((before, later), 1)
-        self.inserting = True
-        try:
-            hidden = inner(name, stack, F.pad(tokens, (count, 0), value=real), **given)
-        finally:
-            self.inserting = False
-        if self.seen:
+        return F.pad(tokens, (count, 0), value=real), given
+
+    def finish(self, hidden: Tensor, ctx: PassContext) -> Tensor:
+        """Removes the hidden states of the virtual tokens, unless the decoder attends to them."""
+        if ctx.virtual_tokens is None or self.seen:
             return hidden
+        count = len(self.weight)
         if self.first:
             return torch.cat((hidden[:, :1], hidden[:, count + 1 :]), 1)
         return hidden[:, count:]
-
-    def replace(self, lookup: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor | None:
-        """Forward hook of the token embedding that inserts the trained vectors."""
-        if not self.inserting:
-            return None
-        own = self.weight.to(output.dtype).expand(len(output), -1, -1)
-        return torch.cat((own, output[:, len(self.weight) :]), 1)
 
 
 def prompt_stack(model: Transformer) -> Stack:

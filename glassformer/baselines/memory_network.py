@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.attention.eager import CoreAttention
 from glassformer.core.attention.mask import mask_of_keys
+from glassformer.core.attention.self_attention import CoreAttention
 from glassformer.core.embedding import Embedding
 from glassformer.core.linear import Linear
 from glassformer.core.pass_context import PassContext

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.core.activation import ACTIVATIONS, IN_PLACE
 from glassformer.core.attention.cross_attention import CrossAttention
 from glassformer.core.attention.self_attention import SelfAttention
-from glassformer.core.ffn import FeedForward
+from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext
-from glassformer.spec import BlockSpec
+from glassformer.spec import BlockSpec, FeedForwardSpec
 
 
 class Block(nn.Module):
@@ -34,27 +36,48 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, ctx: PassContext, position: nn.Module | None = None) -> Tensor:
         x = ctx.hook_point("resid_pre", x)
-        x = x + self.dropout(self.attend(self.attention_norm(x), ctx, position))
+        empty = self.empty_memory(x, ctx)
+        attended = self.attention(self.attention_norm(x), ctx, self.spec.pattern, position, empty)
+        x = x + self.dropout(attended)
         x = ctx.hook_point("resid_mid", x)
         if self.spec.cross is not None and ctx.has_encoder_output:
             x = x + self.dropout(self.cross(self.cross_norm(x), ctx))
         x = x + self.dropout(self.ffn(self.ffn_norm(x), ctx))
         return ctx.hook_point("resid_post", x)
 
-    def attend(self, y: Tensor, ctx: PassContext, position: nn.Module | None) -> Tensor:
-        """Applies self-attention; an empty memory slot is read as zeros that pass the same norm."""
-        empty = None
-        if ctx.empty_memory_slots or ctx.left_padding_is_memory is not None:
-            empty = self.empty_memory(y.new_zeros(1, 1, y.shape[-1]))
-        out: Tensor = self.attention(y, ctx, self.spec.pattern, position, empty)
-        return out
-
-    def empty_memory(self, zeros: Tensor) -> Tensor:
-        normed: Tensor = self.attention_norm(zeros)
+    def empty_memory(self, x: Tensor, ctx: PassContext) -> Tensor | None:
+        """Returns the input of attention at an empty memory slot: zeros that pass the same norm."""
+        if not ctx.empty_memory_slots and ctx.left_padding_is_memory is None:
+            return None
+        normed: Tensor = self.attention_norm(x.new_zeros(1, 1, x.shape[-1]))
         return normed
 
     def dropout(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.spec.dropout, self.training)
+
+
+class FeedForward(nn.Module):
+    """down(activation(up(x))), or gated: down(activation(gate(x)) * up(x))."""
+
+    def __init__(self, width: int, spec: FeedForwardSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        parts = (spec.width, spec.width) if spec.gated else spec.width
+        self.up = Linear(width, parts, bias=spec.bias)  # gated: rows of the gate, then the rest
+        self.down = Linear(spec.width, width, bias=spec.bias)
+        self.activation = ACTIVATIONS[spec.activation]
+        self.overwrite = IN_PLACE.get(spec.activation, self.activation)
+
+    def forward(self, x: Tensor, ctx: PassContext) -> Tensor:
+        if self.spec.gated:
+            gate, linear = self.up(x).chunk(2, -1)
+            hidden = self.activation(ctx.hook_point("ffn_pre", gate)) * linear
+        elif ctx.tap is None and not torch.is_grad_enabled():
+            hidden = self.overwrite(self.up(x))
+        else:
+            hidden = self.activation(ctx.hook_point("ffn_pre", self.up(x)))
+        hidden = F.dropout(ctx.hook_point("ffn_post", hidden), self.spec.dropout, self.training)
+        return ctx.hook_point("ffn_out", self.down(hidden))
 
 
 class PostNormBlock(Block):
@@ -62,15 +85,18 @@ class PostNormBlock(Block):
 
     def forward(self, x: Tensor, ctx: PassContext, position: nn.Module | None = None) -> Tensor:
         x = ctx.hook_point("resid_pre", x)
-        x = self.attention_norm(x + self.dropout(self.attend(x, ctx, position)))
+        attended = self.attention(x, ctx, self.spec.pattern, position, self.empty_memory(x, ctx))
+        x = self.attention_norm(x + self.dropout(attended))
         x = ctx.hook_point("resid_mid", x)
         if self.spec.cross is not None and ctx.has_encoder_output:
             x = self.cross_norm(x + self.dropout(self.cross(x, ctx)))
         x = self.ffn_norm(x + self.dropout(self.ffn(x, ctx)))
         return ctx.hook_point("resid_post", x)
 
-    def empty_memory(self, zeros: Tensor) -> Tensor:
-        return zeros
+    def empty_memory(self, x: Tensor, ctx: PassContext) -> Tensor | None:
+        if not ctx.empty_memory_slots and ctx.left_padding_is_memory is None:
+            return None
+        return x.new_zeros(1, 1, x.shape[-1])
 
 
 class SandwichBlock(Block):
@@ -85,7 +111,8 @@ class SandwichBlock(Block):
 
     def forward(self, x: Tensor, ctx: PassContext, position: nn.Module | None = None) -> Tensor:
         x = ctx.hook_point("resid_pre", x)
-        attended = self.attend(self.attention_norm(x), ctx, position)
+        empty = self.empty_memory(x, ctx)
+        attended = self.attention(self.attention_norm(x), ctx, self.spec.pattern, position, empty)
         x = x + self.dropout(self.attention_norm_out(attended))
         x = ctx.hook_point("resid_mid", x)
         if self.spec.cross is not None and ctx.has_encoder_output:
@@ -104,7 +131,8 @@ class ParallelBlock(Block):
     def forward(self, x: Tensor, ctx: PassContext, position: nn.Module | None = None) -> Tensor:
         x = ctx.hook_point("resid_pre", x)
         y = self.attention_norm(x)
-        middle = x + self.dropout(self.attend(y, ctx, position))
+        attended = self.attention(y, ctx, self.spec.pattern, position, self.empty_memory(x, ctx))
+        middle = x + self.dropout(attended)
         middle = ctx.hook_point("resid_mid", middle)
         if self.spec.residual == "parallel":
             y = self.ffn_norm(x)

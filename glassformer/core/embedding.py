@@ -98,6 +98,9 @@ class Embedding(nn.Module):
         languages: Tensor | None = None,
     ) -> Tensor:
         x = self.token(tokens) if ctx.inputs_embeds is None else ctx.inputs_embeds
+        if ctx.virtual_tokens is not None:
+            virtual = ctx.virtual_tokens.to(x.dtype).expand(len(x), -1, -1)
+            x = torch.cat((virtual, x[:, virtual.shape[1] :]), 1)
         if self.training and self.spec.word_dropout and ctx.inputs_embeds is None:
             kept = F.dropout(x.new_ones(self.spec.vocabulary, 1), self.spec.word_dropout)
             x = x * F.embedding(tokens, kept)

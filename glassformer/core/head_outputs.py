@@ -1,11 +1,11 @@
-"""Computes the outputs of a model's heads."""
+"""The inputs of a model's heads, and the form of their outputs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.core.audio_image_embedding import PatchEmbedding, unpatchify
 from glassformer.core.heads import Head, pooling_positions
@@ -13,10 +13,10 @@ from glassformer.core.input_rules import mask_question
 from glassformer.core.pass_options import PassOptions
 from glassformer.core.span_head import SpanHead
 from glassformer.core.stack import Stack
-from glassformer.spec import HeadSpec, SpecialTokens
+from glassformer.spec import SpecialTokens
 
 
-@dataclass(frozen=True)
+@dataclass
 class HeadInputs:
     """What heads read.
 
@@ -28,6 +28,9 @@ class HeadInputs:
         question: True at the question, for models that answer after it.
         lead: The shape of the batch, which the choices of an example are part of.
         last: Heads that read every position read only this many last ones; None: all.
+        options: The options of the forward pass.
+        stack: The stack whose output the heads read.
+        special: Ids of special tokens.
     """
 
     hidden: Tensor
@@ -37,56 +40,45 @@ class HeadInputs:
     question: Tensor | None
     lead: torch.Size
     last: int | None
+    options: PassOptions
+    stack: Stack
+    special: SpecialTokens
 
+    def __post_init__(self) -> None:
+        if self.stack.spec.embed.bag is not None:  # a text becomes one vector
+            self.text, self.mask = self.text[:, :1], None
+        permutation = self.options.get("permutation")
+        if permutation is not None and permutation.targets is not None:
+            self.text = permutation.targets
+            self.mask = torch.ones_like(self.text, dtype=torch.bool)
 
-def run_heads(
-    modules: nn.ModuleDict,
-    heads: list[HeadSpec],
-    inputs: HeadInputs,
-    options: PassOptions,
-    stack: Stack,
-    special: SpecialTokens,
-) -> dict[str, Tensor]:
-    """Computes the outputs of heads, by name.
-
-    Args:
-        modules: The head modules by name.
-        heads: The specs of the heads to compute.
-        inputs: What the heads read.
-        options: The options of the forward pass.
-        stack: The stack whose output the heads read.
-        special: Ids of special tokens.
-    """
-    hidden, text, mask, lead = inputs.hidden, inputs.text, inputs.mask, inputs.lead
-    permutation = options.get("permutation")
-    if stack.spec.embed.bag is not None:  # a text becomes one vector
-        text, mask = text[:, :1], None
-    if permutation is not None and permutation.targets is not None:
-        text = permutation.targets
-        mask = torch.ones_like(text, dtype=torch.bool)
-    at = options.get("head_positions")
-    results: dict[str, Tensor] = {}
-    for head in heads:
-        where = pooling_positions(head, hidden, text, mask, special)
+    def of(self, head: Head) -> tuple[Tensor, Tensor | None]:
+        """Returns the hidden states that a head reads, and the positions that it pools."""
+        where = pooling_positions(head.spec, self.hidden, self.text, self.mask, self.special)
+        at = self.options.get("head_positions")
         if at is not None and where is not None and where.dtype != torch.bool:
             where = at.flatten()
-        module = modules[head.name]
-        assert isinstance(module, Head)
-        read = hidden if inputs.states is None else module.select_layer(hidden, inputs.states)
-        if inputs.last is not None and where is None:
-            read = read[:, -inputs.last :]
-        if options.get("return_features"):
-            found = module.features(read, where)
-            results[head.name] = found.view(*lead, *found.shape[1:])
-            continue
-        result = module(read, where)
-        if inputs.question is not None and head.after_question:
-            result = mask_question(result, inputs.question, mask)
-        if isinstance(module, SpanHead):
-            answers = module.search(hidden, result, mask)
-            results |= {f"{head.name}.{key}": value for key, value in answers.items()}
-        if head.pixel_shuffle and isinstance(stack.embed, PatchEmbedding):
-            result = unpatchify(result, stack.embed.grid(text), head.pixel_shuffle)
-        shape = lead if head.multiple_choice else (*lead, *result.shape[1:])
-        results[head.name] = result.view(shape)
-    return results
+        read = self.hidden if self.states is None else head.select_layer(self.hidden, self.states)
+        if self.last is not None and where is None:
+            read = read[:, -self.last :]
+        return read, where
+
+    def features(self, head: Head) -> Tensor:
+        """Returns the input of a head's output layer, in the shape of the batch."""
+        found = head.features(*self.of(head))
+        return found.view(*self.lead, *found.shape[1:])
+
+    def outputs(self, head: Head, result: Tensor) -> dict[str, Tensor]:
+        """Returns a head's result by name, in the shape of the batch, and what follows from it."""
+        name = head.spec.name
+        if self.question is not None and head.spec.after_question:
+            result = mask_question(result, self.question, self.mask)
+        found: dict[str, Tensor] = {}
+        if isinstance(head, SpanHead):
+            answers = head.search(self.hidden, result, self.mask)
+            found = {f"{name}.{key}": value for key, value in answers.items()}
+        if head.spec.pixel_shuffle and isinstance(self.stack.embed, PatchEmbedding):
+            grid = self.stack.embed.grid(self.text)
+            result = unpatchify(result, grid, head.spec.pixel_shuffle)
+        shape = self.lead if head.spec.multiple_choice else (*self.lead, *result.shape[1:])
+        return {**found, name: result.view(shape)}

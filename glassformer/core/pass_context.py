@@ -52,6 +52,7 @@ class PassContext:
     memory_tokens: Tensor | None = None  # [batch, sentence, word]: word ids that memory hops read
     memory_tokens_mask: Tensor | None = None  # [batch, sentence, word]
     inputs_embeds: Tensor | None = None  # [batch, query, width]: in place of the token table's
+    virtual_tokens: Tensor | None = None  # [token, width]: vectors of the first tokens (adapters)
     bool_masked_pos: Tensor | None = None  # [batch, patch], True at masked image patches
     hidden_states: list[Tensor] | None = None  # collects the embedding and layer outputs
     cache: Cache | None = None

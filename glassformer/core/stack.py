@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +32,21 @@ def make_layer(width: int, memory_width: int, spec: LayerSpec) -> nn.Module:
     return LAYERS[type(spec)](width, spec)
 
 
+class StackWrapper(Protocol):
+    """Takes part in every pass through a stack: an adapter with virtual tokens, or edits."""
+
+    def num_virtual_tokens(self, stack: Stack) -> int:
+        """Returns how many positions of the stack the virtual tokens occupy."""
+
+    def prepare(
+        self, name: str, stack: Stack, tokens: Tensor, inputs: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Returns the tokens and the other inputs that the stack reads instead of the given."""
+
+    def finish(self, hidden: Tensor, ctx: PassContext) -> Tensor:
+        """Returns the hidden states of the text, without those of virtual tokens."""
+
+
 class Stack(nn.Module):
     """An encoder or a decoder."""
 
@@ -47,7 +62,7 @@ class Stack(nn.Module):
         self.positions = nn.ModuleList()
         self.position_of = self._make_positions()  # per block: index into `positions`, or None
         self.checkpointing: GradientCheckpointing | None = None
-        self.wrapper: Callable[..., Tensor] | None = None  # wraps every pass; see `adapters`
+        self.wrapper: StackWrapper | None = None
         table = spec.embed.position
         if table is not None and table.every_layer:  # the embedding adds the first layer's
             self.tables = nn.ModuleList(PositionTable(table, spec.width) for _ in spec.order[1:])

@@ -1,8 +1,9 @@
-"""One forward pass through a stack: builds the `PassContext` and updates the cache."""
+"""Preparation of a forward pass through a stack: its positions, masks and `PassContext`."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,13 +21,45 @@ from glassformer.core.stack import Stack
 from glassformer.errors import InputError, UnsupportedError
 
 
-def run(name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **more: Any) -> Tensor:
-    """Runs a stack, through its wrapper if it has one (see `adapters`)."""
-    inner = _run if stack.wrapper is None else partial(stack.wrapper, _run)
-    return inner(name, stack, tokens, mask=mask, **more)
+@dataclass(frozen=True)
+class StackPass:
+    """A prepared forward pass through a stack.
+
+    Attributes:
+        tokens: Token ids of [batch, position], or the signal.
+        ctx: What the layers need to know about the pass.
+        segments: Segment ids, if the embedding reads them.
+        languages: Language ids, if the embedding reads them.
+        finish: Updates the cache and the virtual tokens' part of the hidden states. Call it with
+            the stack's output.
+    """
+
+    tokens: Tensor
+    ctx: PassContext
+    segments: Tensor | None
+    languages: Tensor | None
+    finish: Callable[[Tensor], Tensor]
 
 
-def _run(
+def prepare_pass(
+    name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **options: Any
+) -> StackPass:
+    """Prepares a pass through a stack; its wrapper, if there is one, changes the inputs first.
+
+    Args:
+        name: "encoder" or "decoder".
+        stack: The stack.
+        tokens: Token ids of [batch, position], or the signal.
+        mask: True at real tokens.
+        **options: The other inputs of the pass; see `PassContext`.
+    """
+    if stack.wrapper is None:
+        return _prepare(name, stack, tokens, mask=mask, **options)
+    tokens, options = stack.wrapper.prepare(name, stack, tokens, {**options, "mask": mask})
+    return _prepare(name, stack, tokens, **options)
+
+
+def _prepare(
     name: str,
     stack: Stack,
     tokens: Tensor,
@@ -39,8 +72,8 @@ def _run(
     documents: Tensor | None = None,
     memory_mask: Tensor | None = None,
     **options: Any,
-) -> Tensor:
-    """Computes positions, extends the masks by the cached slots, and runs the stack."""
+) -> StackPass:
+    """Computes positions and extends the masks by the cached slots."""
     device, batch, new = tokens.device, len(tokens), stack.embed.length(tokens)
     past = 0 if cache is None else cache.length
     table = stack.spec.embed.position
@@ -109,7 +142,10 @@ def _run(
         ctx.left_padding_is_memory = before[:, -new:]
     if stack.spec.scores_segments:
         ctx.token_type_ids, segments = segments, None
-    hidden: Tensor = stack(tokens, ctx, segments, languages)
-    if cache is not None:
-        cache.advance(positions, mask, documents, ctx.token_type_ids, empty_slots)
-    return hidden
+
+    def finish(hidden: Tensor) -> Tensor:
+        if cache is not None:
+            cache.advance(positions, mask, documents, ctx.token_type_ids, empty_slots)
+        return hidden if stack.wrapper is None else stack.wrapper.finish(hidden, ctx)
+
+    return StackPass(tokens, ctx, segments, languages, finish)

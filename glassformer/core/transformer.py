@@ -8,7 +8,8 @@ from typing import Any, Self, Unpack
 from torch import Tensor, nn
 
 from glassformer.core.cache import Cache
-from glassformer.core.head_outputs import HeadInputs, run_heads
+from glassformer.core.head_outputs import HeadInputs
+from glassformer.core.heads import Head
 from glassformer.core.hooks import ActivationCapture, Tap, chain
 from glassformer.core.input_rules import (
     as_mask,
@@ -25,7 +26,7 @@ from glassformer.core.model_output import ModelOutput
 from glassformer.core.pass_options import PassOptions, check_options
 from glassformer.core.span_head import make_head
 from glassformer.core.stack import Stack
-from glassformer.core.stack_pass import run
+from glassformer.core.stack_pass import prepare_pass
 from glassformer.errors import InputError, UnsupportedError
 from glassformer.spec import HeadSpec, ModelSpec, head_among
 
@@ -150,7 +151,7 @@ class Transformer(nn.Module):
         heads = self._wanted_heads(options)
         inner = any(head.num_weighted_layers or head.depth is not None for head in heads)
         states: list[Tensor] | None = [] if inner or output_hidden_states else None
-        hidden = run(
+        prepared = prepare_pass(
             name,
             stack,
             tokens,
@@ -174,8 +175,28 @@ class Transformer(nn.Module):
             cache=cache,
             **shared,
         )
-        read = HeadInputs(hidden, states, text, text_mask, question, lead, logits_to_keep)
-        results = run_heads(self.heads, heads, read, options, stack, self.spec.tokens)
+        hidden = stack(prepared.tokens, prepared.ctx, prepared.segments, prepared.languages)
+        hidden = prepared.finish(hidden)
+        inputs = HeadInputs(
+            hidden,
+            states,
+            text,
+            text_mask,
+            question,
+            lead,
+            logits_to_keep,
+            options,
+            stack,
+            self.spec.tokens,
+        )
+        results: dict[str, Tensor] = {}
+        for spec in heads:
+            head = self.heads[spec.name]
+            assert isinstance(head, Head)
+            if options.get("return_features"):
+                results[spec.name] = inputs.features(head)
+            else:
+                results |= inputs.outputs(head, head(*inputs.of(head)))
         scored = [head for head in heads if head.num_outputs is not None]
         if options.get("return_features"):
             scored = []
@@ -211,7 +232,11 @@ class Transformer(nn.Module):
     def encode(self, source: Tensor, source_mask: Tensor | None = None, **options: Any) -> Tensor:
         """Runs the encoder alone, and returns the hidden states that cross-attention reads."""
         assert self.encoder is not None
-        return run("encoder", self.encoder, source, source_mask, **options)
+        prepared = prepare_pass("encoder", self.encoder, source, source_mask, **options)
+        hidden: Tensor = self.encoder(
+            prepared.tokens, prepared.ctx, prepared.segments, prepared.languages
+        )
+        return prepared.finish(hidden)
 
     def decode(
         self,

@@ -38,14 +38,22 @@ class Tokenizer:
         *,
         segments: bool = False,
         side_files: Mapping[str, bytes] | None = None,
+        context_length: int | None = None,
     ) -> None:
         self._backend = backend
         self._settings = settings
         self._segments = segments
         self._side_files = side_files or {}  # not used here, but saved with the tokenizer
+        self._context_length = context_length  # the model's; not saved with the tokenizer
 
     @classmethod
-    def load(cls, source: str | Path, *, size: int | None = None) -> "Tokenizer":
+    def load(
+        cls,
+        source: str | Path,
+        *,
+        size: int | None = None,
+        context_length: int | None = None,
+    ) -> "Tokenizer":
         """Loads a tokenizer from a model folder or a single model file.
 
         A folder is read from its `tokenizer.json`, or else from the legacy files of the model's
@@ -55,11 +63,19 @@ class Tokenizer:
             source: The model folder or file.
             size: The vocabulary size of the model. Needed for OpenAI's .pt files only, because the
                 folder may hold the vocabularies of several models.
+            context_length: The number of tokens that the model reads. A call of the tokenizer
+                truncates to it if the folder states no maximum length.
         """
         with stable_folder(Path(source)):
             backend, settings, segments = load_backend(Path(source), size)
             side_files = read_side_files(Path(source))
-        return cls(backend, settings, segments=segments, side_files=side_files)
+        return cls(
+            backend,
+            settings,
+            segments=segments,
+            side_files=side_files,
+            context_length=context_length,
+        )
 
     def save(self, folder: str | Path) -> None:
         """Writes the files that `load`, and the reference implementation, can read."""
@@ -148,7 +164,13 @@ class Tokenizer:
         return self._changed(backend, settings)
 
     def _changed(self, backend: TokenizerBackend, settings: TokenizerConfig) -> "Tokenizer":
-        return Tokenizer(backend, settings, segments=self._segments, side_files=self._side_files)
+        return Tokenizer(
+            backend,
+            settings,
+            segments=self._segments,
+            side_files=self._side_files,
+            context_length=self._context_length,
+        )
 
     def for_translation(
         self, source: str | None, target: str | None = None
@@ -222,7 +244,8 @@ class Tokenizer:
             text_pair: The second text, or a list of second texts, of pairs.
             padding: True or "longest" pads to the longest text, "max_length" to `max_length`.
             truncation: Whether to truncate texts to `max_length`.
-            max_length: The largest number of tokens; None is the tokenizer's `max_length`.
+            max_length: The largest number of tokens; None is the tokenizer's `max_length`, or else
+                the context length of its model.
             add_special_tokens: Whether to add special tokens.
             return_tensors: "pt" returns tensors of [batch, position]; None returns lists.
             padding_side: The side to pad; None is the tokenizer's `padding_side`.
@@ -247,7 +270,8 @@ class Tokenizer:
                 )
             texts = [(str(one), two) for one, two in zip(firsts, seconds, strict=True)]
         check_choice("padding_side", padding_side or self.padding_side)
-        limit = self.max_length if max_length is None else max_length
+        limits = (max_length, self.max_length, self._context_length)
+        limit = next((length for length in limits if length is not None), None)
         if limit is None and (truncation or padding == "max_length"):
             raise ConfigError("The tokenizer states no maximum length; pass max_length.")
         side = self.truncation_side

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.attention.eager import CoreAttention
+from glassformer.core.attention.self_attention import CoreAttention
 from glassformer.core.audio_image_embedding import PatchEmbedding
 from glassformer.core.embedding import Embedding, PositionTable, sinusoids
 from glassformer.core.linear import EmbeddingTable, Linear

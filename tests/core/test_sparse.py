@@ -10,8 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.core import ActivationCapture
-from glassformer.core.attention.eager import CoreAttention
 from glassformer.core.attention.mask import self_attention_mask
+from glassformer.core.attention.self_attention import CoreAttention
 from glassformer.core.attention.sparse import prefers_sparse, sparse_attention
 from glassformer.core.pass_context import PassContext
 from glassformer.spec import AttentionPattern, AttentionSpec, BlockSparsePattern

@@ -104,13 +104,13 @@ def test_the_fused_step_computes_what_the_net_computes(name, dtype, rows):
     filling, cache, plain = PrefillCache(slots), gf.Cache(), gf.Cache()
     model(tokens, attention_mask=mask, past_key_values=filling)
     filling.settle()
-    exact(tokens, mask=mask, cache=cache)
+    exact(tokens, attention_mask=mask, past_key_values=cache)
     model(tokens, attention_mask=mask, past_key_values=plain)
     step = FusedStep(model, slots)
     for _ in range(3):
         token = torch.randint(0, 1001, (rows, 1), device="cuda")
         ours = step(token).float()
-        wanted = exact(token, cache=cache).logits[:, -1]
+        wanted = exact(token, past_key_values=cache).logits[:, -1]
         others = model(token, past_key_values=plain).logits[:, -1].float()
         if dtype == torch.float32:
             assert (ours - wanted).abs().max() < 1e-4 * wanted.abs().max()

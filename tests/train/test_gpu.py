@@ -173,7 +173,7 @@ def test_every_part_of_a_mixture_is_recorded_and_told_where_texts_end(monkeypatc
         isinstance(loop.forward_backward, Recorded) and len(loop.forward_backward._recordings) == 2
     )
     for recording in loop.forward_backward._recordings.values():
-        assert any(name.endswith("/runs") for name in recording.batch.inputs)
+        assert any(name.endswith("/cu_seqlens") for name in recording.batch.inputs)
     monkeypatch.setattr(cuda_graphs, "SHAPES", 0)
     assert losses == pytest.approx(mixed_steps("cuda")[0], rel=2e-3)
 

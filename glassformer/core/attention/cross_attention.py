@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from glassformer.core.attention.eager import CoreAttention
 from glassformer.core.attention.mask import cross_attention_mask
-from glassformer.core.attention.self_attention import join_heads, split_heads
+from glassformer.core.attention.self_attention import CoreAttention, join_heads, split_heads
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext

@@ -155,7 +155,7 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
     if not all(0 <= id < size for id in ids):
         raise InputError(f"The {what} has a token beyond the model's, which end at {size - 1}.")
     table = stack.spec.embed.position
-    taken: int = 0 if stack.wrapper is None else stack.wrapper.num_virtual_tokens(stack)  # type: ignore[attr-defined]
+    taken: int = 0 if stack.wrapper is None else stack.wrapper.num_virtual_tokens(stack)
     if table is not None and len(ids) > table.length - taken:
         capacity = table.length - taken
         raise InputError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -17,8 +16,8 @@ from torch import Tensor
 
 from glassformer.core import ActivationCapture, Cache, Transformer
 from glassformer.core.hooks import Tap, wants
-from glassformer.core.pass_context import count_positions
-from glassformer.core.stack import Stack
+from glassformer.core.pass_context import PassContext, count_positions
+from glassformer.core.stack import Stack, StackWrapper
 from glassformer.inside.capture.model_inputs import encode_inputs
 from glassformer.inside.capture.names import names_of
 from glassformer.inside.intervene.edit import Edit, Edits, Places, Resolved, own_part, touched
@@ -28,20 +27,29 @@ LONGEST = 1 << 12  # maximum number of sentences in a story
 
 
 class Editing:
-    """Wraps a stack, and whatever wrapped it before."""
+    """A stack's wrapper that applies edits, and then what wrapped the stack before."""
 
-    def __init__(self, edits: Edits, inner: Any) -> None:
+    def __init__(self, edits: Edits, inner: StackWrapper | None) -> None:
         self.edits, self.inner = edits, inner
 
     def num_virtual_tokens(self, stack: Stack) -> int:
         return 0 if self.inner is None else int(self.inner.num_virtual_tokens(stack))
 
-    def __call__(self, run: Any, name: str, stack: Stack, tokens: Tensor, **given: Any) -> Tensor:
-        places = _places(stack, tokens, given, self.num_virtual_tokens(stack))
-        given["tap"] = Editor(self.edits, places, given.get("tap"))
-        inner = run if self.inner is None else partial(self.inner, run)
-        hidden: Tensor = inner(name, stack, tokens, **given)
-        return hidden
+    def prepare(
+        self, name: str, stack: Stack, tokens: Tensor, inputs: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Adds the edits to the hooks of the pass."""
+        places = _places(stack, tokens, inputs, self.num_virtual_tokens(stack))
+        given = {**inputs, "tap": Editor(self.edits, places, inputs.get("tap"))}
+        return (
+            (tokens, given)
+            if self.inner is None
+            else self.inner.prepare(name, stack, tokens, given)
+        )
+
+    def finish(self, hidden: Tensor, ctx: PassContext) -> Tensor:
+        """Returns the hidden states as the wrapped wrapper does."""
+        return hidden if self.inner is None else self.inner.finish(hidden, ctx)
 
 
 class Editor:
