@@ -59,9 +59,9 @@ def test_another_delimiter_is_named(here, mark):
     name = here("a.csv", mark.join(("text", "label")) + "\n" + mark.join(ROWS[0]) + "\n")
     shown = "\\\\t" if mark == "\t" else rf"\{mark}"
     with pytest.raises(DataError, match=rf'^a.csv:1: the header is one column, .* = "{shown}"\.$'):
-        records(name)
+        records(name, delimiter=",")
     with pytest.raises(DataError, match=r'a.tsv:1: .*data.delimiter = ","'):
-        records(here("a.tsv", "text,label\na,b\n"))
+        records(here("a.tsv", "text,label\na,b\n"), delimiter="\t")
 
 
 def test_a_column_of_text_alone_needs_no_delimiter(here):
