@@ -62,8 +62,11 @@ class ModelAdapters:
 
         >>> model.adapters.add(gf.adapters.LoRA(rank=8, targets=("q_proj", "v_proj")))
         """
-        adapters.add(self._model, settings, name, seed=seed)
-        return self._model.invalidate()
+        model = self._model
+        if model.base is not None and model.base.fingerprint is None:
+            model.base = replace(model.base, fingerprint=model.base.current_fingerprint)
+        adapters.add(model, settings, name, seed=seed)
+        return model.invalidate()
 
     def load(self, folder: str | Path, name: str = "default") -> Model:
         """Loads an adapter, with the labels and task settings that are stored with it.
@@ -111,7 +114,11 @@ class ModelAdapters:
             raise GlassformerError("The model has no active adapter; add or activate one.")
         origin = model.base
         if base is not None:
-            origin = replace(origin or AdapterBase(source=base), source=base, folder=base)
+            origin = replace(
+                origin or AdapterBase(source=base), source=base, folder=base, fingerprint=None
+            )
+        if origin is not None and origin.fingerprint is None:
+            origin = replace(origin, fingerprint=origin.current_fingerprint)
         target = Path(folder)
         complete_pending_save(target)
         has_model = (target / CONFIG).is_file()  # holds a model, whose tokenizer and pooling stay

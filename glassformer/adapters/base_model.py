@@ -17,6 +17,7 @@ from typing import Any
 from glassformer.errors import LoadError
 from glassformer.storage.files import write_json
 from glassformer.weights.folder_kind import ADAPTER_CONFIG
+from glassformer.weights.model_files import weights_fingerprint
 from glassformer.weights.pretrained import PretrainedTransformer
 from glassformer.weights.save import dtype_of
 
@@ -32,6 +33,7 @@ class AdapterBase:
         folder: The local folder of `source`.
         architecture: As in `LoadOptions`, like `init_missing` and `ignore_unexpected`.
         labels: The labels of the classification head.
+        fingerprint: The `weights_fingerprint` of the model that the adapter was trained on.
     """
 
     source: str
@@ -40,6 +42,12 @@ class AdapterBase:
     init_missing: tuple[str, ...] = ()
     ignore_unexpected: tuple[str, ...] = ()
     labels: tuple[str, ...] | None = None
+    fingerprint: str | None = None
+
+    @property
+    def current_fingerprint(self) -> str | None:
+        """The fingerprint of what the folder holds now."""
+        return None if self.folder is None else weights_fingerprint(Path(self.folder))
 
     def or_else(self, other: AdapterBase) -> AdapterBase:
         """Fills unset options with those of another description of the same model."""

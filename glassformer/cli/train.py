@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from glassformer.cli.printing import is_main_process, output_console, progress_bar
 from glassformer.cli.verbs import verb
@@ -17,9 +19,11 @@ from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
+    from glassformer.train.data_summary import DataSummary
     from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
 
+LABELS = 40  # number of labels in the table of the data
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -89,6 +93,11 @@ class ProgressBar(Reporter):
     def note(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, highlight=False)
 
+    def data(self, summary: DataSummary) -> None:
+        self._console.print(data_table(summary))
+        for note in summary.notes():
+            self.note(note)
+
     def begin(self, run: Run, plan: RunEstimate) -> None:
         self._plan = plan
         self._bar.start()
@@ -157,6 +166,40 @@ def table(plan: RunEstimate) -> Table:
     }
     for name, value in rows.items():
         shown.add_row(f"[bold]{name}[/]", value)
+    return shown
+
+
+def data_table(summary: DataSummary) -> Table:
+    """Returns the rows, labels and truncated texts of every split as a table."""
+    splits = summary.splits.values()
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("data")
+    for name in summary.splits:
+        shown.add_column(name, justify="right")
+
+    def add(name: str, counts: Iterable[int]) -> None:
+        shown.add_row(Text(name), *(f"{count:,}" for count in counts))
+
+    add("rows", (split.tally.rows for split in splits))
+    if any(split.skipped for split in splits):
+        add("rows left out", (split.skipped for split in splits))
+    if any(split.documents != split.examples for split in splits):
+        add("documents", (split.documents for split in splits))
+    if any(split.examples != split.tally.rows for split in splits):
+        add("examples", (split.examples for split in splits))
+    if any(split.tally.truncated for split in splits):
+        add("texts", (split.tally.texts for split in splits))
+        add("texts that are cut", (split.tally.truncated for split in splits))
+        shares = (split.tally.cut_tokens / max(split.tally.tokens, 1) for split in splits)
+        shown.add_row("tokens that are cut", *(f"{share:.1%}" for share in shares))
+        add("tokens of the longest text", (split.tally.longest for split in splits))
+    labels = list(summary.labels().items())
+    for label, counts in labels[:LABELS]:
+        add(f"label {label}", counts.values())
+    if rest := labels[LABELS:]:
+        add(
+            f"{len(rest):,} more labels", map(sum, zip(*(c.values() for _, c in rest), strict=True))
+        )
     return shown
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.data_config import DataSettings
-from glassformer.data.files import PIECE, TextFileReader
+from glassformer.data.files import PIECE, TextFileReader, undecodable
 from glassformer.data.record import Record, RecordError
 from glassformer.data.tables import read_csv, read_parquet, read_tsv
 from glassformer.errors import ConfigError, DataError
@@ -43,8 +43,9 @@ def _whole_file(file_reader: TextFileReader, path: Path, encoding: str) -> Found
     for piece in file_reader.pieces(path, encoding):
         if isinstance(piece, RecordError):
             yield piece
-        else:
-            number, text, ends = piece
+            continue
+        number, text, ends = piece
+        if text.strip() or not (begins and ends):  # a blank file is no document
             yield {"text": text, "begins": begins, "ends": ends, "where": f"{path}:{number}"}
             begins = False
 
@@ -152,7 +153,12 @@ def read_squad(file_reader: TextFileReader, path: Path, settings: DataSettings) 
     """
     with file_reader.open(path) as stream:
         try:
-            articles = json.loads(stream.read().decode(settings.encoding).removeprefix("\ufeff"))
+            content = stream.read().decode(settings.encoding)
+        except UnicodeDecodeError as error:
+            number = error.object.count(b"\n", 0, error.start) + 1
+            raise undecodable(f"{path}:{number}", error).refused("convert the file") from None
+        try:
+            articles = json.loads(content.removeprefix("\ufeff"))
             paragraphs = [
                 (f"{path}: data[{i}].paragraphs[{j}]", paragraph)
                 for i, article in enumerate(articles["data"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.errors import DataError
+from glassformer.errors import DataError, GlassformerError
 
 Record = Mapping[str, Any]
 """A line of a data file by column name; `where` locates the line.
@@ -36,6 +36,21 @@ class RecordError(DataError):
         """Returns the error to raise if malformed records are not skipped."""
         why = str(self).rstrip(".")
         return DataError(f"{why}; mend it, or {remedy}.", path=self.path, line=self.line)
+
+
+def invalid(record: Record, wrong: str, advice: str = "") -> RecordError:
+    """Returns the error of a record that was read, but cannot be used."""
+    return RecordError(str(record.get("where", "A record")), wrong, advice)
+
+
+def refused(error: GlassformerError, record: Record) -> DataError:
+    """Returns the error to raise for a record; it names the record if the given one does not."""
+    if isinstance(error, RecordError):
+        return error.refused()
+    where = str(record.get("where", "A record"))
+    path, line = path_and_line(where)
+    message = str(error) if where in str(error) else f"{where}: {error}"
+    return DataError(message, path=path, line=line)
 
 
 def path_and_line(where: str) -> tuple[str | None, int | None]:

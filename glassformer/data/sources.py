@@ -70,7 +70,9 @@ class RecordSource:
 
     def reject(self, where: str, wrong: str) -> None:
         """Raises an error for an invalid record, or counts it as skipped."""
-        error = RecordError(where, wrong.removeprefix(f"{where} ").rstrip("."))
+        error = RecordError(
+            where, wrong.removeprefix(f"{where} ").removeprefix(f"{where}: ").rstrip(".")
+        )
         if self.on_error == "stop":
             raise error.refused("leave such records out (on_error skip)")
         self.skipped.append(str(error))

@@ -11,6 +11,7 @@ from typing import Any
 
 from glassformer.data.data_config import DataSettings
 from glassformer.data.files import TextFileReader
+from glassformer.data.header import check_header, check_names
 from glassformer.data.record import Record, RecordError
 from glassformer.errors import DataError, GlassformerError
 
@@ -40,19 +41,20 @@ def _table(
     quotes = quotes if settings.quoting is None else settings.quoting
     rows = _quoted if quotes else _plain
     names: Sequence[str] = settings.column_names
+    begun = False
     for number, row in rows(file_reader, path, settings.encoding, delimiter):
-        where = f"{path}:{number}"
+        where, first, begun = f"{path}:{number}", not begun, True
         if isinstance(row, RecordError):
+            if first and not names:
+                raise row.refused("name the columns in data.column_names")
             yield row
-        elif not names:
+            continue
+        if first:
+            check_header(row, settings, delimiter, path, number)
+        if not names:
             names = row
-            if len(set(names)) < len(names):
-                raise DataError(
-                    f"{where}: the header names a column twice ({', '.join(names)}); name all "
-                    "columns in data.column_names if this is no header.",
-                    path=path,
-                    line=number,
-                )
+        elif len(row) > 1 and not any(cell.strip() for cell in row):
+            continue  # a blank row, as spreadsheets write it
         elif len(row) != len(names):
             yield RecordError(
                 where, f"this row has {len(row)} columns, not {len(names)} ({', '.join(names)})"
@@ -92,8 +94,11 @@ def _quoted(
         number = held[0][0]
         broken = [line for _, line in held if isinstance(line, RecordError)]
         if isinstance(row, csv.Error):
-            advice = "data.quoting = false if quotes are text"
-            yield number, RecordError(f"{path}:{number}", f"this is no row ({row})", advice)
+            wrong, advice = f"this is no row ({row})", "data.quoting = false if quotes are text"
+            if "\r" in str(held[0][1]):
+                wrong = "lines end with a carriage return alone"
+                advice = "convert the file to line feeds"
+            yield number, RecordError(f"{path}:{number}", wrong, advice)
             again.extendleft(held[:0:-1])
             reader = csv.reader(lines(), delimiter=delimiter, strict=True)
         elif broken:
@@ -120,9 +125,11 @@ def read_parquet(
     parquet = _import_parquet(path)
     with file_reader.open(path) as stream:
         try:
-            batches = parquet.ParquetFile(stream).iter_batches(batch_size=1000)
+            table = parquet.ParquetFile(stream)
+            batches = table.iter_batches(batch_size=1000)
         except Exception as error:
             raise DataError(f"{path} is no Parquet file: {error}", path=path) from None
+        check_names(settings.columns, table.schema_arrow.names, path)
         number = 0
         for batch in batches:
             for row in batch.to_pylist():

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from glassformer.data import Records
+from glassformer.data.files import find_files
+from glassformer.errors import ConfigError
 from glassformer.model import Model
-from glassformer.train.batches import DataModule, Loader, make_loader, prepare
+from glassformer.train.batches import DataModule, Loader, MemmapDataset, make_loader, prepare
+from glassformer.train.data_summary import DataSummary, SplitSummary
 from glassformer.train.distributed import Worker
 from glassformer.train.objectives import Objective
+from glassformer.train.objectives.registry import find_objective
 from glassformer.train.objectives.text_inputs import length_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Reporter
@@ -36,6 +41,35 @@ def tokenizer_texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[s
             yield from _texts_in(value for key, value in record.items() if key != "where")
 
 
+def check_columns(recipe: Recipe) -> None:
+    """Raises an error if [data.columns] has a name that no objective of the recipe reads."""
+    read = _columns_of([{"name": one.name, **one.options} for one in recipe.objective])
+    for name in recipe.data.columns if read else ():
+        if name not in read:
+            near = get_close_matches(name, read, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            what = " and ".join(one.name for one in recipe.objective)
+            raise ConfigError(
+                f"data.columns.{name} names a column that {what} does not read{hint} It reads "
+                f"{', '.join(read)}; on the right of each stands the name that the file has."
+            )
+
+
+def _columns_of(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the columns that objectives read; none if one of them does not say it."""
+    found: dict[str, None] = {"objective": None} if len(tables) > 1 else {}
+    for table in tables:
+        own: Sequence[str] = find_objective(str(table["name"])).columns
+        if "parts" in table:
+            own = _columns_of(table["parts"])
+        elif "task" in table:
+            own = _columns_of([{"name": table["task"], **(table.get("task_options") or {})}])
+        if not own:
+            return []
+        found |= dict.fromkeys(own)
+    return list(found)
+
+
 def build_dataloader(
     recipe: Recipe,
     model: Model,
@@ -44,60 +78,79 @@ def build_dataloader(
     cache: Path,
     reporters: Sequence[Reporter],
 ) -> DataModule:
-    """Tokenizes the data, unless it is cached, and returns the batches of this process."""
+    """Tokenizes the data, unless it is cached, and returns the batches of this process.
+
+    Reports a summary of the data, and raises an error if nothing can be learned from it.
+    """
     data = recipe.data
-    for part in objective.modules():
-        if isinstance(part, Objective):
-            part.few_shapes = worker.device.type == "cuda"
+    parts = [part for part in objective.modules() if isinstance(part, Objective)]
+    for part in parts:
+        part.few_shapes = worker.device.type == "cuda"
     length_of(model, data.sequence_length)  # an error if rows are longer than the model can read
-    loader = partial(_split_loader, recipe, model, objective, data.cache or cache, reporters)
+    splits = ["train", *(split for split in HELD_OUT_SPLITS.values() if data.files(split))]
+    prepared = partial(_prepared_split, recipe, model, objective, data.cache or cache, reporters)
+    stores = {split: prepared(split) for split in splits}
+    summary = DataSummary(
+        {
+            split: SplitSummary.of(find_files(data.files(split)), store)
+            for split, store in stores.items()
+        }
+    )
+    for reporter in reporters:
+        reporter.data(summary)
+    for part in parts:
+        part.check(stores["train"].tally)
+    loader = partial(_split_loader, recipe, model, objective)
     return DataModule(
-        loader("train", 2),
-        {name: loader(split, 0) for name, split in HELD_OUT_SPLITS.items() if data.files(split)},
+        loader(stores["train"], ahead=2),
+        {
+            name: loader(stores[split], ahead=0)
+            for name, split in HELD_OUT_SPLITS.items()
+            if split in stores
+        },
         worker.data_rank,
         worker.data_parallel_size,
         recipe.train.max_eval_batches or None,
     )
 
 
-def _split_loader(
+def _prepared_split(
     recipe: Recipe,
     model: Model,
     objective: Objective,
     cache: str | Path,
     reporters: Sequence[Reporter],
     split: str,
-    ahead: int,
-) -> Loader:
-    """Returns the loader of a split, which prepares `ahead` steps in advance."""
-    context, settings = context_length(model), recipe.train
+) -> MemmapDataset:
+    """Returns the examples of a split."""
     about: dict[str, Any] = {
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
         "tokenizer": None if model.tokenizer is None else model.tokenizer.fingerprint,
-        "context": context,
+        "context": context_length(model),
         "length": recipe.data.sequence_length,
         "labels": list(model.spec.labels),
     }
-    store = prepare(
+    return prepare(
         recipe.data,
         split,
         objective,
         cache,
         about=about,
-        seed=settings.seed,
+        seed=recipe.train.seed,
         progress=partial(report_progress, reporters, f"reading {split}"),
     )
-    if store.skipped:
-        for reporter in reporters:
-            reporter.note(
-                f"{store.skipped:,} of the records of data.{split} left out; the first: "
-                f"{store.reasons[0]}"
-            )
+
+
+def _split_loader(
+    recipe: Recipe, model: Model, objective: Objective, store: MemmapDataset, *, ahead: int
+) -> Loader:
+    """Returns the loader of a split, which prepares `ahead` steps in advance."""
+    settings = recipe.train
     return make_loader(
         recipe.data,
         store,
         objective,
-        context=context,
+        context=context_length(model),
         seed=settings.seed,
         batch=settings.batch_size,
         accumulate=settings.gradient_accumulation_steps,

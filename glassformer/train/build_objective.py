@@ -29,7 +29,9 @@ def with_labels(recipe: Recipe) -> Recipe:
         name = task if isinstance(task, str) else task["name"]
         records = Records(recipe.data, "train", recipe.train.seed).strict()
         own = (record for record in records if record.get("objective", key) == key)
-        found = tuple(map(str, one.options.get("labels") or ())) or find_labels(name, own)
+        found = tuple(map(str, one.options.get("labels") or ())) or find_labels(
+            name, own, skip=recipe.data.on_error == "skip"
+        )
         if found:
             return replace(recipe, model=replace(recipe.model, labels=found))
     return recipe
@@ -46,7 +48,12 @@ def build_objective(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
         return model, make_objective(one.name, model, one.options, length)
     named = [{"name": one.name, **one.options} for one in recipe.objective]
     seed = recipe.train.seed
-    parts = with_part_labels(model, named, lambda: Records(recipe.data, "train", seed).strict())
+    parts = with_part_labels(
+        model,
+        named,
+        lambda: Records(recipe.data, "train", seed).strict(),
+        skip=recipe.data.on_error == "skip",
+    )
     model = with_heads(model, parts, seed)
     return model, make_objective("mixture", model, {"parts": parts}, length)
 

@@ -134,13 +134,24 @@ class Checkpointer:
         loop = self.loop
         loop.state.scaler = loop.precision.state()
         loop.state.tokens_per_epoch = loop.data.tokens_per_epoch
+        loop.state.tokenizer = self._tokenizer
         self.run.sync()
         loop.checkpoint.save(self.run.manifest, loop.state)
+
+    @property
+    def _tokenizer(self) -> str:
+        tokenizer = self.loop.model.tokenizer
+        return "" if tokenizer is None else tokenizer.fingerprint
 
     def resume(self) -> None:
         """Restores the state of the last checkpoint; raises an error if the data has changed."""
         loop, run = self.loop, self.run
         loop.state = loop.checkpoint.load(run.state)
+        if loop.state.tokenizer not in ("", self._tokenizer):
+            raise DataError(
+                f"The tokenizer of {run.folder} has changed since its last checkpoint; put its "
+                "files back as they were, or --restart begins anew."
+            )
         if loop.state.tokens_per_epoch != loop.data.tokens_per_epoch:
             raise DataError(
                 f"The data had {loop.state.tokens_per_epoch:,} tokens when {run.folder} was begun "

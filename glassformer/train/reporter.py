@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from glassformer.train.data_summary import DataSummary
     from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
 
@@ -20,6 +21,9 @@ class Reporter:
 
     def note(self, text: str) -> None:
         """Called with a message to print."""
+
+    def data(self, summary: DataSummary) -> None:
+        """Called when the data is prepared, before the first step."""
 
     def begin(self, run: Run, plan: RunEstimate) -> None:
         """Called before the first step, or the first step after the checkpoint that is resumed."""

@@ -8,6 +8,8 @@ best/           the same, at the best evaluation
 steps/          the same, every run.snapshot_steps steps and after the steps in run.snapshots
 tokenizer/      the tokenizer that was trained on the data
 about.json      facts about the model, the data and the machine that the recipe does not contain
+inputs.json     fingerprints of the files that the run reads: it goes on with the same only
+data_summary.json  rows, labels and truncated texts of every split
 plots/          plots of loss, learning rate and gradient norm
 events.*        the same values for TensorBoard
 README.md       the model card, when the run is finished
@@ -27,10 +29,15 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, GlassformerError, LoadError
+from glassformer.errors import ConfigError, DataError, GlassformerError, LoadError
 from glassformer.storage.files import write_synced
+from glassformer.storage.fingerprints import Progress
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.checkpointing import checkpoints, step_number
+from glassformer.train.data_summary import FILE as SUMMARY
+from glassformer.train.data_summary import DataSummary
+from glassformer.train.inputs import FILE as INPUTS
+from glassformer.train.inputs import RunInputs, read_inputs
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
 from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat
 from glassformer.train.recipe_text import recipe_format
@@ -40,7 +47,7 @@ from glassformer.train.stored_recipe import read_stored_recipe
 from glassformer.weights.folder_kind import RECIPES, recipe_of
 
 LOCK = ".lock"
-FILES = ("metrics.jsonl", "about.json", "README.md")
+FILES = ("metrics.jsonl", "about.json", "README.md", SUMMARY, INPUTS)
 NO_CONTENT = (".DS_Store", ".gitignore", ".gitkeep", "lost+found")
 """A folder that contains only these is considered empty; a run never writes them."""
 
@@ -96,6 +103,12 @@ class Run:
         """Summary of how the run ended; None while it is unfinished."""
         path = self.folder / "finished.json"
         return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+    @property
+    def data_summary(self) -> DataSummary | None:
+        """Rows, labels and truncated texts of the data; None before the first step."""
+        path = self.folder / SUMMARY
+        return DataSummary.read(path) if path.exists() else None
 
     @property
     def manifest(self) -> Manifest:
@@ -163,12 +176,15 @@ def non_main_run(recipe: Recipe) -> Run:
 
 
 @contextmanager
-def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
+def open_run(
+    recipe: Recipe, *, restart: bool = False, progress: Progress | None = None
+) -> Iterator[Run]:
     """Opens a new or existing run and locks its folder against other processes.
 
     Args:
         recipe: The complete recipe; `run.out` is the folder to open.
         restart: Whether to remove the files of an earlier run first.
+        progress: Called with the bytes of the inputs that are checked and the total.
     """
     folder = Path(recipe.run.out)
     try:
@@ -193,6 +209,7 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
                 if restart:
                     _clear(run)
                 _compare(run)
+                _compare_inputs(run, progress)
                 if run.finished is None:
                     manifest.check(*FILES)
                     if holds_tokenizer(run.tokenizer):  # it would be loaded
@@ -293,6 +310,23 @@ def _compare(run: Run) -> None:
             f"{run.folder} holds a run of another recipe ({'; '.join(changed)}); name another "
             "run.out, or --restart begins anew."
         )
+
+
+def _compare_inputs(run: Run, progress: Progress | None) -> None:
+    """Stores the fingerprints of a new run's inputs; an older run needs the same inputs."""
+    inputs, finished = RunInputs(run.recipe, run.folder), run.finished is not None
+    if run.manifest.owns(INPUTS):
+        run.manifest.check_text(INPUTS)
+        before = read_inputs(run.folder / INPUTS)
+        changed = inputs.changed(before, missing=not finished, progress=progress)
+        if changed is None:
+            return
+        if run.is_begun or finished:
+            raise DataError(changed)
+        _clear(run)  # no checkpoint yet
+    elif run.is_begun or finished:  # of an older version
+        return
+    run.manifest.write(INPUTS, json.dumps(inputs.fingerprints(progress), indent=1) + "\n")
 
 
 def _line(entry: Entry) -> str:

@@ -29,6 +29,8 @@ from glassformer.train.checkpointing import (
     step_number,
 )
 from glassformer.train.compare_runs import read_run
+from glassformer.train.inputs import FILE as INPUTS
+from glassformer.train.inputs import RunInputs, read_inputs
 from glassformer.train.run_folder import Run
 from glassformer.weights.folder_kind import recipe_of
 
@@ -100,6 +102,7 @@ def _newest_progress(run: Run) -> dict[str, Any]:
 def _from_state(run: Run, folder: Path) -> Model:
     """Rebuilds the initial model of the run and loads the weights of a checkpoint into it."""
     recipe = with_labels(run.recipe)
+    _check_inputs(run, data=recipe.model.labels != run.recipe.model.labels)
     model, _ = build_objective(recipe, build_model(recipe, _no_texts, run.tokenizer))
     if recipe.adapter is not None:
         model = add_adapter(model, recipe)
@@ -113,6 +116,21 @@ def _from_state(run: Run, folder: Path) -> Model:
             no_dist=True,
         )
     return model
+
+
+def _check_inputs(run: Run, data: bool) -> None:
+    """Raises an error if the model that a run started from is no longer the same.
+
+    Args:
+        run: The run.
+        data: Whether the training data was read, for the labels.
+    """
+    path, read = run.folder / INPUTS, ("model.base", "tokenizer.folder", *["data.train"] * data)
+    if path.is_file():
+        before = {name: files for name, files in read_inputs(path).items() if name in read}
+        changed = RunInputs(run.recipe, run.folder).changed(before)
+        if changed:
+            raise LoadError(changed)
 
 
 def _no_texts() -> Sequence[str]:

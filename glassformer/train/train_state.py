@@ -28,6 +28,7 @@ class TrainState:
     stopped: bool = False  # whether early stopping ended the run
     scaler: dict[str, Any] = field(default_factory=dict)
     tokens_per_epoch: int = 0  # to detect changed data
+    tokenizer: str = ""  # its fingerprint, to detect a changed one
     metric_history: list[float] = field(default_factory=list)  # values before averaging begins
     averaging_start: int = 0  # step at which weight averaging begins; 0 until it is known
 

@@ -12,7 +12,12 @@ from tempfile import TemporaryDirectory
 
 from glassformer.model import Model
 from glassformer.train.batches import DataModule
-from glassformer.train.build_data import build_dataloader, tokenizer_texts
+from glassformer.train.build_data import (
+    build_dataloader,
+    check_columns,
+    report_progress,
+    tokenizer_texts,
+)
 from glassformer.train.build_model import build_model, initialize_from_vectors
 from glassformer.train.build_objective import add_adapter, build_objective, with_labels
 from glassformer.train.callbacks import (
@@ -98,7 +103,8 @@ def _open_run(
 ) -> tuple[Run, Sequence[Reporter]]:
     """Opens the run until the stack is closed, and creates the reporters of the recipe."""
     reporters = [*reporters, *own_reporters(recipe.run)]
-    return stack.enter_context(open_run(recipe, restart=restart)), reporters
+    progress = partial(report_progress, reporters, "checking the inputs")
+    return stack.enter_context(open_run(recipe, restart=restart, progress=progress)), reporters
 
 
 class Trainer:
@@ -127,6 +133,7 @@ class Trainer:
             folder: The run folder.
             reporters: Reporters that receive progress and notes.
         """
+        check_columns(recipe)
         recipe = with_labels(recipe)
         parts = worker.on_main_first(partial(_build, recipe, worker, folder, reporters))
         model, objective, data = parts

@@ -14,6 +14,7 @@ from glassformer.tasks.pooling import read_pooling
 from glassformer.tasks.search.index import Added, IndexRows
 from glassformer.tasks.search.passages import Passage
 from glassformer.train.batches.memmap_dataset import MemmapDataset
+from glassformer.train.objectives.tally import Tally
 
 NAMES = ("../x", "..", ".", "", "/tmp/x", "rows-1/../../x", "rows-1/", "a\\..\\x", "C:x", "x\0", 5,
          None, ["rows-1"])  # fmt: skip
@@ -152,6 +153,7 @@ def test_prepared_data_of_other_numbers(tmp_path, kind, field):
     folder = tmp_path / "store"
     folder.mkdir()
     said = {"examples": 1, "parallel": True, "documents": 1, "skipped": 0, "reasons": []}
+    said["tally"] = Tally().written()
     (folder / "header.json").write_text(json.dumps({**said, "fields": {field: kind}}))
     for name in ("x.bin", "x.offsets", "../x.bin", "../x.offsets", "begins"):
         (folder / name).write_bytes(b"mine" * 4)

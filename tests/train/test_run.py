@@ -44,8 +44,9 @@ def test_the_recipe_of_the_issue_runs(tmp_path, monkeypatch):
     assert run.folder == Path("runs/shakespeare")
     written = sorted(path.name for path in run.folder.iterdir() if not path.name.startswith("."))
     assert [name.split(".out")[0] for name in written] == [
-        "README.md", "about.json", "best", "data", "events", "finished.json", "metrics.jsonl",
-        "model", "plots", "recipe.toml", "run.json", "state", "tokenizer",
+        "README.md", "about.json", "best", "data", "data_summary.json", "events", "finished.json",
+        "inputs.json", "metrics.jsonl", "model", "plots", "recipe.toml", "run.json", "state",
+        "tokenizer",
     ]  # fmt: skip
     kept = tomllib.loads((run.folder / "recipe.toml").read_text())
     assert kept["train"]["lr_scheduler"] == "cosine" and kept["objective"]["memory_length"] == 0
@@ -132,6 +133,12 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path):
     with pytest.raises(TrainingInterrupted):
         gf.train(whole, reporters=[Interrupting(4)])
     (tmp_path / "data/train").write_text("the cat sat on the mat.\n" * 20)
+    with pytest.raises(GlassformerError, match=r"train \(data\.train\) has changed since the run"):
+        gf.train(whole)
+    manifest = json.loads((tmp_path / "run/run.json").read_text())
+    del manifest["files"]["inputs.json"]  # as an older version has left it
+    (tmp_path / "run/run.json").write_text(json.dumps(manifest))
+    (tmp_path / "run/inputs.json").unlink()
     with pytest.raises(GlassformerError, match=r"had 1,488 tokens when .* and has 480 now"):
         gf.train(whole)
 

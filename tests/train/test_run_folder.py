@@ -250,7 +250,8 @@ def test_a_second_process_damages_nothing(tmp_path):
 
 def as_version_0_1(folder: Path) -> None:
     """Without a manifest; with the keys of that version and the options of all optimizers."""
-    (folder / "run.json").unlink()
+    for name in ("run.json", "inputs.json", "data_summary.json"):
+        (folder / name).unlink(missing_ok=True)
     path = folder / "recipe.toml"
     tables = tomllib.loads(path.read_text())
     tables["train"] |= {"betas": [0.9, 0.95], "momentum": 0.95}

@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 from glassformer.errors import DataError, LoadError
 from glassformer.train.batches.sampler import Numbers
 from glassformer.train.objectives.objective import Example
+from glassformer.train.objectives.tally import Tally
 
 HEADER = "header.json"
 Fields = Mapping[str, type[np.generic]]
@@ -34,6 +35,7 @@ class ExampleBlock:
     lengths: dict[str, Numbers]
     begins: NDArray[np.bool_]
     skipped: list[str]  # the reason for each skipped record
+    tally: Tally
 
 
 class MemmapDataset:
@@ -50,6 +52,7 @@ class MemmapDataset:
         self.documents: int = header["documents"]
         self.skipped: int = header["skipped"]
         self.reasons: list[str] = header["reasons"]
+        self.tally = Tally.read(header["tally"])
         fields = header["fields"]
         self._values = {name: _mapped(folder / _values(name), fields[name]) for name in fields}
         self._offsets = {name: _mapped(folder / _offsets(name), np.int64) for name in fields}
@@ -105,6 +108,7 @@ class MemmapWriter:
         self.folder, self.fields = folder, fields
         self.count = self.documents = self.skipped = 0
         self.reasons: list[str] = []
+        self.tally = Tally()
         self.parallel = True
         self._sizes = dict.fromkeys(fields, 0)
         self._files: dict[str, BinaryIO] = {
@@ -129,6 +133,7 @@ class MemmapWriter:
         self.parallel &= all(np.array_equal(one, other) for other in others)
         self.skipped += len(block.skipped)
         self.reasons += block.skipped[: 5 - len(self.reasons)]
+        self.tally.add(block.tally)
 
     def close(self, about: Mapping[str, Any]) -> None:
         """Syncs all files to disk, then writes the header."""
@@ -139,6 +144,7 @@ class MemmapWriter:
             "fields": {name: np.dtype(kind).name for name, kind in self.fields.items()},
             "skipped": self.skipped,
             "reasons": self.reasons,
+            "tally": self.tally.written(),
             "about": about,
         }
         for file in self._files.values():
@@ -156,7 +162,11 @@ class MemmapWriter:
 
 
 def block_of(
-    examples: list[Example], begins: list[bool], skipped: list[str], fields: Fields
+    examples: list[Example],
+    begins: list[bool],
+    skipped: list[str],
+    fields: Fields,
+    tally: Tally | None = None,
 ) -> ExampleBlock:
     """Returns a block of examples, with the dtypes of their fields."""
     values: dict[str, NDArray[Any]] = {}
@@ -166,7 +176,7 @@ def block_of(
     lengths = {
         name: np.array([len(example[name]) for example in examples], np.int64) for name in fields
     }
-    return ExampleBlock(values, lengths, np.array(begins, np.bool_), skipped)
+    return ExampleBlock(values, lengths, np.array(begins, np.bool_), skipped, tally or Tally())
 
 
 def _as(name: str, array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:

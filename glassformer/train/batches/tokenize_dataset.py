@@ -33,7 +33,7 @@ from glassformer.train.batches.memmap_dataset import (
 from glassformer.train.batches.tokenize_workers import TokenizeWorker, packed, prepared
 from glassformer.train.objectives.objective import Objective
 
-VERSION = 1
+VERSION = 2
 """Version of the file format and of the readers; a new one invalidates all caches."""
 
 READING = (
@@ -98,7 +98,8 @@ def _about(records: Records, objective: Objective, about: Mapping[str, Any]) -> 
     settings = asdict(records.settings)
     return {
         "version": VERSION,
-        "files": [[path, stat.st_size, stat.st_mtime_ns] for path, stat in files],
+        # the change time, because an edit that restores the modification time is a change, too
+        "files": [[path, s.st_size, s.st_mtime_ns, s.st_ctime_ns] for path, s in files],
         "reading": {name: settings[name] for name in READING},
         "held_out": [records.settings.held_out, records.split, records.seed]
         if records.settings.held_out

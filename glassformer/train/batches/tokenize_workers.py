@@ -19,10 +19,11 @@ from typing import Any
 import torch
 
 from glassformer.core import Transformer
-from glassformer.data.record import Record, RecordError, path_and_line
-from glassformer.errors import DataError, GlassformerError
+from glassformer.data.record import Record, RecordError, refused
+from glassformer.errors import GlassformerError
 from glassformer.train.batches.memmap_dataset import ExampleBlock, block_of
 from glassformer.train.objectives.objective import Example, Objective
+from glassformer.train.objectives.tally import Tally
 
 
 def prepared(
@@ -38,6 +39,10 @@ def prepared(
     examples: list[Example] = []
     begins: list[bool] = []
     skipped: list[str] = []
+    tally = Tally()
+    counting = [part.tally for part in objective.modules() if isinstance(part, Objective)]
+    for counts in counting:
+        counts.reset()  # an error may have ended an earlier call
     records = list(records)
     objective.lookahead_tokenize(
         [record for record in records if not isinstance(record, RecordError)]
@@ -48,26 +53,23 @@ def prepared(
                 raise record
             made = list(objective.prepare(record))
         except GlassformerError as error:
-            if isinstance(record, RecordError):
-                reason, refused = error, record.refused()
-            else:
-                reason = refused = _placed(error, record)
+            known: Record = {} if isinstance(record, RecordError) else record
             if not skip:
-                raise refused from None
-            skipped.append(str(reason))
+                raise refused(error, known) from None
+            own = isinstance(error, RecordError)
+            skipped.append(str(error if own else refused(error, known)))
+            for counts in counting:
+                counts.reset()
             continue
+        for counts in counting:
+            tally.add(counts)
+            counts.reset()
+        tally.rows += 1
+        tally.unused += not made
         examples += made
         begins_document = bool(record.get("begins", True))
         begins += [begins_document or index > 0 for index in range(len(made))]
-    return block_of(examples, begins, skipped, objective.fields)
-
-
-def _placed(error: GlassformerError, record: Record) -> DataError:
-    """Returns the error as one of the record, whose location is added to a message without it."""
-    where = str(record.get("where", "A record"))
-    path, line = path_and_line(where)
-    message = str(error) if where in str(error) else f"{where}: {error}"
-    return DataError(message, path=path, line=line)
+    return block_of(examples, begins, skipped, objective.fields, tally)
 
 
 class TokenizeWorker:

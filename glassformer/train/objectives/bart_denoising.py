@@ -18,9 +18,9 @@ from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
 from glassformer.train.objectives.text_inputs import (
     Ids,
     TextFrame,
-    column,
     length_of,
     require_head,
+    text_of,
     tokenizer_of,
 )
 from glassformer.train.objectives.usage_example import GENERATE
@@ -46,6 +46,7 @@ class Denoising(Objective):
     pipeline_tag = "text2text-generation"
     usage = GENERATE
 
+    columns = ("text", "sentences")
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
 
     def __init__(
@@ -88,7 +89,7 @@ class Denoising(Objective):
         self.weights = {"lm": 1.0}
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        text = " ".join(record["sentences"]) if "sentences" in record else column(record, "text")
+        text = " ".join(record["sentences"]) if "sentences" in record else text_of(record)
         return self.frame.pieces(text, self.length)
 
     def vary(self, example: Example, rng: np.random.Generator) -> Example:

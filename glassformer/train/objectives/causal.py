@@ -22,8 +22,8 @@ from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     TextFrame,
-    column,
     several_documents,
+    text_of,
     tokenizer_of,
 )
 from glassformer.train.objectives.usage_example import GENERATE
@@ -52,6 +52,7 @@ class CausalLM(Objective):
     pipeline_tag = "text-generation"
     usage = GENERATE
 
+    columns = ("text", "tokens")
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     batching = "concatenate"
     beyond = 1
@@ -93,7 +94,7 @@ class CausalLM(Objective):
         if "tokens" in record and "text" not in record:
             yield {"tokens": self._known(np.asarray(record["tokens"]))}
             return
-        tokens = self.frame.ids(column(record, "text"))
+        tokens = self.frame.ids(text_of(record))
         if record.get("begins", True):
             tokens = [*self.frame.before, *tokens]
         if record.get("ends", True):

@@ -10,14 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.data.record import Record
-from glassformer.errors import DataError
+from glassformer.data.record import Record, invalid
 from glassformer.metrics.classification import accuracy, f1, matthews
 from glassformer.model import Model
 from glassformer.tasks.classify import SEVERAL, SINGLE
 from glassformer.tasks.task_settings import keep
 from glassformer.train.batches.collate import pad_rows
-from glassformer.train.objectives.labels import Labels, written
+from glassformer.train.objectives.labels import Labels, label_of
 from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
@@ -28,6 +27,7 @@ from glassformer.train.objectives.sequence_level import (
     head_scores,
     text_and_pair,
 )
+from glassformer.train.objectives.tally import Tally
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
 from glassformer.train.objectives.usage_example import UsageExample
 
@@ -44,6 +44,7 @@ class ClassificationObjective(SequenceLevelObjective):
     pipeline_tag = "text-classification"
     usage = UsageExample("classify", ("The plot is thin.",), ".label")
 
+    columns = ("text", "pair", "label", "labels")
     fields: ClassVar = {**TEXT, "label": np.int32}
 
     def __init__(
@@ -59,8 +60,8 @@ class ClassificationObjective(SequenceLevelObjective):
         super().__init__()
         such = "a class such as BertForSequenceClassification"
         require_head(model, head, "classification", such)
-        self.texts = TextEncoder(model, max_length)
-        self.labels = Labels(model, head, labels)
+        self.texts = TextEncoder(model, max_length, self.tally)
+        self.labels = Labels(model, head, labels, self.tally)
         self.several, self.smoothing, self.head = multi_label, label_smoothing, head
         self.weights = {head: 1.0}
         kind = SEVERAL if multi_label else SINGLE
@@ -76,14 +77,19 @@ class ClassificationObjective(SequenceLevelObjective):
         self.texts.lookahead_tokenize(records)
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        names = named(record)
-        if not self.several and len(names) != 1:
-            raise DataError(
-                f"{record.get('where', 'A record')} has {len(names)} labels where one is wanted; "
-                "say objective.multi_label = true if a text may have any number."
+        values = values_of(record)
+        if not self.several and len(values) != 1:
+            raise invalid(
+                record,
+                f"there are {len(values)} labels where one is wanted",
+                "objective.multi_label = true if a text may have any number",
             )
-        label = np.array([self.labels.id(name, record) for name in names], dtype=np.int32)
+        label = np.array([self.labels.id(value, record) for value in values], dtype=np.int32)
         yield {**self.texts.example(record, *text_and_pair(record)), "label": label}
+
+    def check(self, tally: Tally) -> None:
+        if not self.several:
+            self.labels.check(tally)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         labels, real = pad_rows([example["label"] for example in examples])
@@ -137,9 +143,16 @@ class ClassificationObjective(SequenceLevelObjective):
 
 def named(record: Record) -> list[str]:
     """Returns the names of a record's labels."""
+    return [label_of(value, record) for value in values_of(record)]
+
+
+def values_of(record: Record) -> Sequence[Any]:
+    """Returns the labels of a record as the file has them."""
     if "labels" not in record:
-        return [written(column(record, "label"))]
+        return [column(record, "label")]
     value = record["labels"]
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
-    return [written(name) for name in value]
+    if not isinstance(value, list | tuple):
+        raise invalid(record, f"the labels are {value!r:.40}, and not a list")
+    return value

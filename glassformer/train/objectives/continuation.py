@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from glassformer.data.record import Record
-from glassformer.errors import DataError, GlassformerError, UnsupportedError
+from glassformer.errors import GlassformerError, UnsupportedError
 from glassformer.metrics.regression import perplexity
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
@@ -53,6 +53,7 @@ class Continuation(SequenceLevelObjective):
     pipeline_tag = "text-generation"
     usage = GENERATE
 
+    columns = ("source", "target", "target_language")
     fields: ClassVar = {"tokens": np.int32, "prefix": np.int32}
     beyond = 1
 
@@ -109,10 +110,11 @@ class Continuation(SequenceLevelObjective):
         frame = len(self.start) + len(self.separator)
         for text in targets_of(record):
             target = [*self.ids(text), *self.end]
-            if not target:
-                raise DataError(f"{record.get('where', 'A record')} has an empty target.")
+            whole = len(source) + frame + len(target)
             target = target[: self.length - frame]
             read = source[max(0, len(source) + frame + len(target) - self.length) :]
+            kept = len(read) + frame + len(target)
+            self.tally.count_text(kept, whole - kept)
             before = [*self.start, *read, *self.separator]
             yield {
                 "tokens": np.array([*before, *target], dtype=np.int32),

@@ -49,6 +49,7 @@ class Contrastive(SequenceLevelObjective):
 
     usage = UsageExample("embed", ("A dog barks.",), ".shape")
 
+    columns = ("text", "positive", "negative")
     fields: ClassVar = {**TEXT, "lengths": np.int32}
 
     def __init__(
@@ -64,7 +65,7 @@ class Contrastive(SequenceLevelObjective):
         if temperature <= 0:
             raise ConfigError(f"The temperature must be above 0, not {temperature}.")
         require_text(model)
-        self.texts = TextEncoder(model, max_length)
+        self.texts = TextEncoder(model, max_length, self.tally)
         self.temperature, self.symmetric = temperature, symmetric
         self.pooling = Pooling(modes=(pooling,), normalize=True, length=max_length)
         self.weights = {PART: 1.0}

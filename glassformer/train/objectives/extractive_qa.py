@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.data.record import Record
+from glassformer.data.record import Record, invalid
 from glassformer.errors import DataError, GlassformerError
 from glassformer.metrics.squad import exact_match, right_answers, word_f1
 from glassformer.model import Model
@@ -35,7 +35,7 @@ from glassformer.train.objectives.sequence_level import (
     TextEncoder,
     head_scores,
 )
-from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
+from glassformer.train.objectives.text_inputs import count_tokens, require_head, text_of
 from glassformer.train.objectives.usage_example import UsageExample
 
 USUAL_STRIDE = 128
@@ -68,6 +68,7 @@ class ExtractiveQA(SequenceLevelObjective):
     pipeline_tag = "question-answering"
     usage = UsageExample("answer", ("Who wrote it?", "Ada Lovelace wrote it in 1843."), ".text")
 
+    columns = ("question", "context", "answers", "impossible", "is_impossible", "id")
     fields: ClassVar = {
         **TEXT,
         "span": np.int32,  # first and last token
@@ -91,7 +92,7 @@ class ExtractiveQA(SequenceLevelObjective):
     ) -> None:
         super().__init__()
         require_head(model, head, "span", "a class such as BertForQuestionAnswering")
-        self.texts = TextEncoder(model, max_length)
+        self.texts = TextEncoder(model, max_length, self.tally)
         self.stride, self.question, self.longest = stride, max_question_length, max_answer_length
         self.impossible, self.head = allow_no_answer, head
         self.weights = {head: 1.0}
@@ -108,12 +109,11 @@ class ExtractiveQA(SequenceLevelObjective):
 
     def prepare(self, record: Record) -> Iterable[Example]:
         where = record.get("where", "A record")
-        question, context = (column(record, name) for name in ("question", "context"))
-        for name, text in (("question", question), ("context", context)):
-            if not isinstance(text, str):
-                raise DataError(f"{where} has {text!r:.40} as its {name}, and not a text.")
+        question, context = text_of(record, "question"), text_of(record, "context")
         encoding = self.texts.ahead.encode(question.strip(), context)
         before, inside, behind = parts(encoding, 1, self.question)
+        asked = encoding.sequence.count(0)
+        self.tally.count_text(min(asked, self.question), max(0, asked - self.question))
         capacity = self.texts.length - len(before) - len(behind)
         if not inside or capacity < 1:
             raise DataError(f"{where} leaves no room for the context; raise the length.")
@@ -219,7 +219,7 @@ class ExtractiveQA(SequenceLevelObjective):
 
 def placed(record: Record, context: str) -> list[tuple[str, int]]:
     """Returns the answers and their starts in the context, and checks the first one."""
-    where, given = record.get("where", "A record"), record.get("answers") or ()
+    given = record.get("answers") or ()
     try:
         texts = right_answers({**record, "answers": given})
         starts: Any = (
@@ -230,15 +230,15 @@ def placed(record: Record, context: str) -> list[tuple[str, int]]:
         pairs = zip(texts, starts, strict=True) if texts else ()
         found = [(text, int(start)) for text, start in pairs]
     except (GlassformerError, LookupError, TypeError, ValueError):
-        raise DataError(
-            f"{where} has answers that cannot be learned: they are a list of objects with a text "
-            "and an answer_start, or one object with a list of each, equally long."
+        raise invalid(
+            record,
+            "the answers are neither a list of objects with a text and an answer_start, nor one "
+            "object with a list of each, equally long",
         ) from None
     text, start = found[0] if found else ("", 0)
     if found and (not text or start < 0 or not context.startswith(text, start)):
-        raise DataError(
-            f"{where} has the answer {text!r}, which does not stand at letter {start} of its "
-            "context."
+        raise invalid(
+            record, f"the answer {text!r} does not stand at letter {start} of the context"
         )
     return found
 

@@ -19,13 +19,13 @@ from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     TextFrame,
-    column,
     count,
     count_tokens,
     length_of,
     read_inputs,
     require_head,
     target_positions,
+    text_of,
     tokenizer_of,
 )
 from glassformer.train.objectives.usage_example import UsageExample
@@ -42,6 +42,7 @@ class MaskedLM(Objective):
     pipeline_tag = "fill-mask"
     usage: ClassVar[UsageExample | None] = UsageExample("fill", ("The ___ is here.",), ".text")
 
+    columns: ClassVar[tuple[str, ...]] = ("text",)
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     batching = "pack"
 
@@ -61,7 +62,7 @@ class MaskedLM(Objective):
         self.weights = {"lm": 1.0}
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        return self.frame.pieces(column(record, "text"), self.length)
+        return self.frame.pieces(text_of(record), self.length)
 
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         shown, targets = self.masking(example["tokens"], rng, example.get("documents"))

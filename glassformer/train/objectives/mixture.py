@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.data.record import Record
-from glassformer.errors import ConfigError, DataError
+from glassformer.data.record import Record, invalid
+from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.train.objectives.mixture_parts import part_names
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
@@ -90,9 +90,10 @@ class Mixture(SequenceLevelObjective):
         """Yields combined examples with one of every part; a part with fewer repeats them."""
         own = [name for name in self.names if record.get("objective", name) == name]
         if not own:
-            raise DataError(
-                f"{record.get('where', 'A record')} is for the objective {record['objective']!r}, "
-                f"which is none of the mixture's: {', '.join(self.names)}."
+            raise invalid(
+                record,
+                f"the objective {record['objective']!r} is none of the mixture's: "
+                f"{', '.join(self.names)}",
             )
         found = {name: list(self._prepared(self.parts[name], record)) for name in own}
         for number in range(max(map(len, found.values()))):

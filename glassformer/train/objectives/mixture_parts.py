@@ -28,7 +28,11 @@ def part_names(names: Iterable[str]) -> list[str]:
 
 
 def with_part_labels(
-    model: Model, parts: Sequence[Mapping[str, Any]], records: Callable[[], Iterable[Record]]
+    model: Model,
+    parts: Sequence[Mapping[str, Any]],
+    records: Callable[[], Iterable[Record]],
+    *,
+    skip: bool = False,
 ) -> list[dict[str, Any]]:
     """Returns the parts; those whose head has yet to be created get the labels of their data.
 
@@ -38,6 +42,7 @@ def with_part_labels(
         model: The model.
         parts: The tables of the parts.
         records: Returns the records of the data.
+        skip: Whether to leave out records whose labels are invalid.
     """
     heads = {head.name for head in model.spec.heads}
     found: list[dict[str, Any]] = []
@@ -48,7 +53,7 @@ def with_part_labels(
         lacks = "labels" in known and table.get("head", known["head"].default) not in heads
         if lacks and not table.get("labels"):
             own = (record for record in records() if record.get("objective", key) == key)
-            table["labels"] = find_labels(name, own)
+            table["labels"] = find_labels(name, own, skip=skip)
         found.append(table)
     return found
 

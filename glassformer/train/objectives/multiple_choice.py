@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.data.record import Record
-from glassformer.errors import DataError
+from glassformer.data.record import Record, invalid
 from glassformer.metrics.classification import accuracy
 from glassformer.model import Model
 from glassformer.train.batches import collate
@@ -39,6 +38,7 @@ class MultipleChoice(SequenceLevelObjective):
 
     pipeline_tag = "multiple-choice"
 
+    columns = ("question", "prompt", "choices", "label", "context")
     fields: ClassVar = {**TEXT, "lengths": np.int32, "label": np.int32}
 
     def __init__(
@@ -46,7 +46,7 @@ class MultipleChoice(SequenceLevelObjective):
     ) -> None:
         super().__init__()
         require_head(model, head, "multiple-choice", "a class such as BertForMultipleChoice")
-        self.texts = TextEncoder(model, max_length)
+        self.texts = TextEncoder(model, max_length, self.tally)
         self.head = head
         self.weights = {head: 1.0}
 
@@ -122,8 +122,9 @@ def number_of(label: Any, choices: Sequence[str], record: Record) -> int:
     if len(word) == 1 and word.isalpha():
         number = ord(word.upper()) - ord("A")
     if not 0 <= number < len(choices):
-        raise DataError(
-            f"{record.get('where', 'A record')} has the label {label!r} and {len(choices)} "
-            "choices; it must be the right one's number from 0, its letter from A, or its text."
+        raise invalid(
+            record,
+            f"the label is {label!r:.40}, and not one of {len(choices)} choices",
+            "the right one's number from 0, its letter from A, or its text",
         )
     return number

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
+from glassformer.train.objectives.tally import Tally
 from glassformer.train.objectives.usage_example import UsageExample
 
 Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
@@ -52,6 +53,7 @@ class Objective(nn.Module, ABC):
     do not affect what is learned.
     """
 
+    columns: ClassVar[tuple[str, ...]] = ()  # names of the columns that it reads
     fields: ClassVar[Mapping[str, type[np.generic]]]  # stored arrays of an example and dtypes
     pipeline_tag: ClassVar[str | None] = None  # the hub's name of the task, for the model card
     usage: ClassVar[UsageExample | None] = None  # how to use a trained model, for the model card
@@ -62,12 +64,22 @@ class Objective(nn.Module, ABC):
     few_shapes: bool = False  # whether to pad rows to one of a few lengths, for CUDA graphs
     others: int = 0  # number of random other rows that are added, with their fields as "other.0.x"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.tally = Tally()  # what `prepare` counts
+
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         """Announces the records that are prepared next, so that they can be tokenized together."""
 
     @abstractmethod
     def prepare(self, record: Record) -> Iterable[Example]:
-        """Converts a record to examples of token ids; called once, before training."""
+        """Converts a record to examples of token ids; called once, before training.
+
+        Raises an error if the record cannot be used.
+        """
+
+    def check(self, tally: Tally) -> None:
+        """Raises an error if nothing can be learned from training data with these counts."""
 
     def draws(self, example: Example) -> bool:
         """Returns whether `vary` changes the example; if not, it is used as it is stored."""

@@ -26,11 +26,11 @@ from glassformer.train.objectives.text_inputs import (
     IGNORED,
     Ids,
     TextFrame,
-    column,
     count_tokens,
     length_of,
     read_inputs,
     require_head,
+    text_of,
     tokenizer_of,
 )
 from glassformer.train.objectives.usage_example import GENERATE
@@ -52,6 +52,7 @@ class PermutationLM(Objective):
     pipeline_tag = "text-generation"
     usage = GENERATE
 
+    columns = ("text",)
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
 
     def __init__(
@@ -87,7 +88,7 @@ class PermutationLM(Objective):
         self.weights = {"lm": 1.0}
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        return self.frame.pieces(column(record, "text"), self.length)
+        return self.frame.pieces(text_of(record), self.length)
 
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         tokens = example["tokens"].astype(np.int64)

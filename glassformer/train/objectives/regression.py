@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.data.record import Record
-from glassformer.errors import DataError, UnsupportedError
+from glassformer.data.record import Record, invalid
+from glassformer.errors import UnsupportedError
 from glassformer.metrics.regression import mean_squared_error, pearson, spearman
 from glassformer.model import Model
 from glassformer.train.batches.collate import pad
@@ -38,6 +38,7 @@ class Regression(SequenceLevelObjective):
 
     pipeline_tag = "text-classification"
 
+    columns = ("text", "pair", "value")
     fields: ClassVar = {**TEXT, "value": np.float32}
 
     def __init__(
@@ -46,7 +47,7 @@ class Regression(SequenceLevelObjective):
         super().__init__()
         such = "a class such as BertForSequenceClassification with one label"
         require_head(model, head, "regression", such)
-        self.texts = TextEncoder(model, max_length)
+        self.texts = TextEncoder(model, max_length, self.tally)
         self.head = head
         self.outputs = next(one.num_outputs for one in model.spec.heads if one.name == head)
         self.weights = {head: 1.0}
@@ -72,9 +73,10 @@ class Regression(SequenceLevelObjective):
             numbers = np.array([np.nan])
         if numbers.shape != (self.outputs,) or not np.isfinite(numbers).all():
             wanted = "a number" if self.outputs == 1 else f"{self.outputs} numbers"
-            raise DataError(
-                f"{record.get('where', 'A record')} has the value {value!r}; {wanted} must stand "
-                "there, one for every output of the head (model.labels)."
+            raise invalid(
+                record,
+                f"the value is {value!r:.40}, and not {wanted}",
+                "one for every output of the head, model.labels",
             )
         return numbers
 

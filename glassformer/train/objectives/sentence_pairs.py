@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.data.record import Record
+from glassformer.data.record import Record, invalid
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
@@ -28,6 +28,7 @@ from glassformer.train.objectives.text_inputs import (
     IGNORED,
     Ids,
     TextFrame,
+    checked,
     column,
     count,
     count_tokens,
@@ -48,6 +49,7 @@ class SegmentPairs(Objective):
     the text. A fraction `short_seq_prob` of the pairs (one in ten) is shortened to a random length.
     """
 
+    columns = ("sentences",)
     fields: ClassVar[Mapping[str, type[np.generic]]] = {
         "tokens": np.int32,
         "starts": np.bool_,  # of sentences
@@ -81,10 +83,15 @@ class SegmentPairs(Objective):
 
     def prepare(self, record: Record) -> Iterable[Example]:
         """Collects sentences until a row is full; a longer sentence is truncated."""
-        sentences = [
-            self.frame.ids(text)[: self.capacity - 1] for text in column(record, "sentences")
-        ]
-        document = crc32("\n".join(record["sentences"]).encode()) >> 1
+        texts = column(record, "sentences")
+        if not isinstance(texts, list | tuple) or not texts:
+            raise invalid(record, f"the sentences are {texts!r:.40}, and not a list of texts")
+        sentences = []
+        for text in texts:
+            ids = self.frame.ids(checked(record, "sentence", text))
+            sentences.append(ids[: self.capacity - 1])
+            self.tally.count_text(len(sentences[-1]), len(ids) - len(sentences[-1]))
+        document = crc32("\n".join(texts).encode()) >> 1
         run: list[list[int]] = []
         for sentence in filter(None, sentences):
             if len(run) > 1 and sum(map(len, run)) + len(sentence) > self.capacity:

@@ -15,8 +15,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from torch import Tensor, nn
 
-from glassformer.data.record import Record
-from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
+from glassformer.data.record import Record, invalid
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.metrics.regression import perplexity
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout
@@ -64,6 +64,7 @@ class SequenceToSequence(SequenceLevelObjective):
     pipeline_tag = "text2text-generation"
     usage = GENERATE
 
+    columns = ("source", "target", "source_language", "target_language")
     fields: ClassVar = {"source": np.int32, "tokens": np.int32, "start": np.int32}
 
     def __init__(
@@ -127,8 +128,8 @@ class SequenceToSequence(SequenceLevelObjective):
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         read: defaultdict[Tokenizer, list[str]] = defaultdict(list)
         for record in records:
-            tokenizer, address = self.tokenizer_for(record)
             with suppress(GlassformerError):  # `prepare` reports the error
+                tokenizer, address = self.tokenizer_for(record)
                 read[tokenizer].append(address + self.prefix + source_of(record))
                 read[tokenizer.target] += targets_of(record)
         for tokenizer, texts in read.items():
@@ -140,14 +141,16 @@ class SequenceToSequence(SequenceLevelObjective):
     def prepare(self, record: Record) -> Iterable[Example]:
         tokenizer, address = self.tokenizer_for(record)
         text = address + self.prefix + source_of(record)
-        source = self.ahead_of(tokenizer).encode(text, max_length=self.source_length).ids
+        source = self.ahead_of(tokenizer).encode(text, max_length=self.source_length)
+        self.tally.count_text(len(source), source.cut)
         for text in targets_of(record):
-            target = ended(self.ahead_of(tokenizer.target), text, self.target_length)
-            if not source or not target:
-                raise DataError(f"{record.get('where', 'A record')} has an empty side.")
+            target, cut = ended(self.ahead_of(tokenizer.target), text, self.target_length)
+            self.tally.count_text(len(target), cut)
+            if not source.ids or not target:
+                raise invalid(record, "a side has no tokens")
             tokens = np.array(target)
             yield {
-                "source": np.array(source, dtype=np.int32),
+                "source": np.array(source.ids, dtype=np.int32),
                 "tokens": tokens.astype(np.int32),
                 "start": self.start.of(tokens, tokenizer.target.language).astype(np.int32),
             }
@@ -186,11 +189,14 @@ class SequenceToSequence(SequenceLevelObjective):
         return {"perplexity": perplexity(*totals)}
 
 
-def ended(reader: PrefetchEncoder, text: str, length: int) -> list[int]:
-    """Returns a text's tokens with the end token, which a language code may follow."""
+def ended(reader: PrefetchEncoder, text: str, length: int) -> tuple[list[int], int]:
+    """Returns a text's tokens with the end token, which a language code may follow.
+
+    Also returns the number of tokens that were cut off.
+    """
     end = _missing_end(reader.tokenizer)
-    ids = reader.encode(text, max_length=length - len(end)).ids
-    return [*ids, *end]
+    encoded = reader.encode(text, max_length=length - len(end))
+    return [*encoded.ids, *end], encoded.cut
 
 
 @lru_cache(maxsize=64)

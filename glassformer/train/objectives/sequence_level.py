@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from glassformer.data.record import Record
-from glassformer.errors import DataError
+from glassformer.data.record import Record, invalid
 from glassformer.model import Model
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.batches.collate import even, pad
 from glassformer.train.fused_cross_entropy import exact, features, head_loss, head_of, head_output
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
-from glassformer.train.objectives.text_inputs import column, length_of, tokenizer_of
+from glassformer.train.objectives.tally import Tally
+from glassformer.train.objectives.text_inputs import checked, column, length_of, tokenizer_of
 
 TEXT: dict[str, type[np.generic]] = {
     "tokens": np.int32,
@@ -65,12 +65,15 @@ class SequenceLevelObjective(Objective):
 
 
 class TextEncoder:
-    """Tokenizes texts, or pairs of them, with special tokens and truncated to `length` tokens."""
+    """Tokenizes texts, or pairs of them, with special tokens and truncated to `length` tokens.
 
-    def __init__(self, model: Model, length: int | None) -> None:
+    Texts are counted in `tally`.
+    """
+
+    def __init__(self, model: Model, length: int | None, tally: Tally) -> None:
         self.tokenizer = tokenizer_of(model)
         self.ahead = PrefetchEncoder(self.tokenizer)
-        self.length = length_of(model, length)
+        self.length, self.tally = length_of(model, length), tally
         stack = model.spec.last_stack
         self.segmented = stack.embed.segments > 1 or stack.scores_segments
         self.pad = model.spec.tokens.pad or 0
@@ -81,12 +84,14 @@ class TextEncoder:
         self.ahead.read(text if pair is None else (text, pair) for text, pair in texts)
 
     def example(self, record: Record, text: Any, pair: Any = None) -> Example:
-        for value in (text, pair):
-            if not isinstance(value, str | None):
-                raise DataError(f"{record.get('where', 'A record')} has {value!r} as a text.")
+        """Returns the tokens of a text, or of a pair; raises an error if a text is empty."""
+        checked(record, "text", text)
+        if pair is not None:
+            checked(record, "second text", pair)
         encoded = self.ahead.encode(text, pair, max_length=self.length)
+        self.tally.count_text(len(encoded), encoded.cut)
         if not encoded.ids:
-            raise DataError(f"{record.get('where', 'A record')} has an empty text.")
+            raise invalid(record, "the text has no tokens")
         return {
             "tokens": np.array(encoded.ids, dtype=np.int32),
             "segments": np.array(encoded.segments, dtype=np.uint8),

@@ -23,9 +23,9 @@ from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.seq2seq_inputs import Start, end_of, rewriting
 from glassformer.train.objectives.text_inputs import (
     TextFrame,
-    column,
     length_of,
     require_head,
+    text_of,
     tokenizer_of,
 )
 from glassformer.train.objectives.usage_example import GENERATE
@@ -46,6 +46,7 @@ class SpanCorruption(Objective):
     pipeline_tag = "text2text-generation"
     usage = GENERATE
 
+    columns = ("text",)
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     batching = "concatenate"
 
@@ -82,7 +83,7 @@ class SpanCorruption(Objective):
 
     def prepare(self, record: Record) -> Iterable[Example]:
         """Tokenizes a text and adds the end token where another text may follow in a row."""
-        tokens = self.frame.ids(column(record, "text"))
+        tokens = self.frame.ids(text_of(record))
         if record.get("ends", True):
             tokens.append(self.end)
         yield {"tokens": np.array(tokens, dtype=np.int32)}

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.data.record import Record
+from glassformer.data.record import Record, invalid
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.model import Model
 from glassformer.tasks import windows
@@ -82,29 +82,36 @@ def column(record: Record, name: str) -> Any:
     return record[name]
 
 
+def text_of(record: Record, name: str = "text") -> str:
+    """Returns a column that holds a text; only a part of a longer text may be blank."""
+    value = column(record, name)
+    whole = record.get("begins", True) and record.get("ends", True)
+    return checked(record, name, value) if whole or not isinstance(value, str) else value
+
+
+def checked(record: Record, name: str, value: Any) -> str:
+    """Returns the value; raises an error if it is not a text, or a blank one."""
+    if not isinstance(value, str):
+        raise invalid(record, f"the {name} is {value!r:.40}, and not a text")
+    if not value.strip():
+        raise invalid(record, f"the {name} is empty")
+    return value
+
+
 def source_of(record: Record) -> str:
     """Returns the source text; a list of sentences is joined."""
     found = column(record, "source")
-    return " ".join(found) if _is_list(found) else _text(record, "source", found)
+    return checked(record, "source", " ".join(found) if _is_list(found) else found)
 
 
 def targets_of(record: Record) -> list[str]:
     """Returns the target texts; a list contains several correct alternatives."""
     found = column(record, "target")
-    return list(found) if _is_list(found) else [_text(record, "target", found)]
+    return [checked(record, "target", one) for one in (found if _is_list(found) else [found])]
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
-
-
-def _text(record: Record, name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise DataError(
-            f"{record.get('where', 'A record')} has {str(value)[:40]!r} as its {name}, and not a "
-            "text, or a list of texts."
-        )
-    return value
 
 
 class TextFrame:

@@ -10,8 +10,8 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.data.record import Record
-from glassformer.errors import ConfigError, DataError
+from glassformer.data.record import Record, invalid
+from glassformer.errors import ConfigError
 from glassformer.metrics.classification import accuracy
 from glassformer.metrics.ner import entity_scores, names_entities
 from glassformer.model import Model
@@ -21,7 +21,7 @@ from glassformer.tasks.words import SPLITS, Split
 from glassformer.text import Tokenizer
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.batches.collate import pad
-from glassformer.train.objectives.labels import Labels, written
+from glassformer.train.objectives.labels import Labels, label_of
 from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.sequence_level import (
@@ -31,9 +31,11 @@ from glassformer.train.objectives.sequence_level import (
     TextEncoder,
     head_scores,
 )
+from glassformer.train.objectives.tally import Tally
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     TextFrame,
+    checked,
     column,
     count_tokens,
     require_head,
@@ -53,6 +55,7 @@ class Tagging(SequenceLevelObjective):
     pipeline_tag = "token-classification"
     usage = UsageExample("tag", ("Ada Lovelace was born in London.",), ".entities")
 
+    columns = ("words", "tags")
     fields: ClassVar = {**TEXT, "tags": np.int32}
 
     def __init__(
@@ -66,9 +69,9 @@ class Tagging(SequenceLevelObjective):
     ) -> None:
         super().__init__()
         require_head(model, head, "tagging", "a class such as BertForTokenClassification")
-        self.texts = TextEncoder(model, max_length)
+        self.texts = TextEncoder(model, max_length, self.tally)
         self.frame = TextFrame(self.texts.tokenizer)
-        self.labels = Labels(model, head, labels)
+        self.labels = Labels(model, head, labels, self.tally)
         self.head = head
         self.weights = {head: 1.0}
         if max_length is not None:
@@ -79,7 +82,7 @@ class Tagging(SequenceLevelObjective):
 
     @staticmethod
     def labels_of(record: Record) -> list[str]:
-        return [written(tag) for tag in column(record, "tags")]
+        return [label_of(tag, record) for tag in tags_of(record)]
 
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         words = [record.get("words") for record in records]
@@ -87,11 +90,9 @@ class Tagging(SequenceLevelObjective):
         self.texts.ahead.read(texts, special=False)
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        words, tags = column(record, "words"), column(record, "tags")
+        words, tags = words_of(record), tags_of(record)
         if len(words) != len(tags):
-            raise DataError(
-                f"{record.get('where', 'A record')} has {len(words)} words and {len(tags)} tags."
-            )
+            raise invalid(record, f"there are {len(words)} words and {len(tags)} tags")
         numbers = [self.labels.id(tag, record) for tag in tags]
         ids, first = aligned(self.texts.ahead, words)
         targets = np.full(len(ids), IGNORED, dtype=np.int32)
@@ -104,6 +105,9 @@ class Tagging(SequenceLevelObjective):
             tokens = np.array(self.frame.around(ids[start:stop]), dtype=np.int32)
             own = np.array([*before, *targets[start:stop], *behind], dtype=np.int32)
             yield {"tokens": tokens, "segments": np.zeros_like(tokens, np.uint8), "tags": own}
+
+    def check(self, tally: Tally) -> None:
+        self.labels.check(tally)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         slots = self.texts.slots(examples, self.few_shapes)
@@ -135,6 +139,27 @@ class Tagging(SequenceLevelObjective):
         if names_entities(self.labels.names):
             scores |= entity_scores(found, right)
         return scores
+
+
+def words_of(record: Record) -> Sequence[str]:
+    """Returns the words of a sentence; raises an error if there are none, or a blank one."""
+    words = _listed(record, "words")
+    if not words:
+        raise invalid(record, "the sentence has no words")
+    for word in words:
+        checked(record, "word", word)
+    return words
+
+
+def tags_of(record: Record) -> Sequence[str]:
+    return _listed(record, "tags")
+
+
+def _listed(record: Record, name: str) -> Sequence[str]:
+    value = column(record, name)
+    if not isinstance(value, list | tuple):
+        raise invalid(record, f"the {name} are {value!r:.40}, and not a list")
+    return value
 
 
 def aligned(

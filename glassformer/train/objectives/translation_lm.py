@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from glassformer.data.record import Record
-from glassformer.errors import ConfigError, DataError
+from glassformer.data.record import Record, invalid
+from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.masked import MaskedLM
@@ -21,11 +21,11 @@ from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    column,
     count,
     count_tokens,
     read_inputs,
     target_positions,
+    text_of,
 )
 
 
@@ -42,6 +42,7 @@ class TranslationLM(MaskedLM):
     pipeline_tag = "fill-mask"
     usage = None
 
+    columns = ("source", "target", "source_language", "target_language")
     fields: ClassVar[Mapping[str, type[np.generic]]] = {
         "tokens": np.int32,
         "positions": np.int32,
@@ -70,7 +71,9 @@ class TranslationLM(MaskedLM):
 
     def prepare(self, record: Record) -> Iterable[Example]:
         capacity = self.frame.capacity(self.length // 2)
-        sides = {side: self.frame.ids(column(record, side)) for side in ("source", "target")}
+        sides = {side: self.frame.ids(text_of(record, side)) for side in ("source", "target")}
+        for ids in sides.values():
+            self.tally.count_text(min(len(ids), capacity), max(0, len(ids) - capacity))
         rows = [self.frame.around(ids[:capacity]) for ids in sides.values()]
         languages = [self.language(record, side) for side in sides]
         if all(sides.values()):
@@ -85,9 +88,9 @@ class TranslationLM(MaskedLM):
             return 0
         name = record.get(f"{side}_language", self.given[side])
         if name not in self.languages:
-            raise DataError(
-                f"{record.get('where', 'A record')} has the {side} language {name!r}; the model "
-                f"knows {', '.join(self.languages)}."
+            raise invalid(
+                record,
+                f"the {side} language is {name!r}; the model knows {', '.join(self.languages)}",
             )
         return self.languages[name]
 

@@ -1,4 +1,7 @@
-"""about.json: facts about the model, the data and the machine that the recipe does not contain."""
+"""about.json: facts about the model, the data and the machine that the recipe does not contain.
+
+data_summary.json is the summary of the data.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ import torch
 
 from glassformer import __version__
 from glassformer.data.files import find_files
+from glassformer.train.data_summary import FILE as SUMMARY
+from glassformer.train.data_summary import DataSummary
 from glassformer.train.reporter import Reporter
 
 if TYPE_CHECKING:
@@ -48,7 +53,16 @@ class About:
 
 
 class AboutReporter(Reporter):
-    """Writes about.json before the first step, and again when a run resumes, maybe elsewhere."""
+    """Writes about.json before the first step, and again when a run resumes, maybe elsewhere.
+
+    Also writes data_summary.json.
+    """
+
+    def __init__(self) -> None:
+        self._summary: DataSummary | None = None
+
+    def data(self, summary: DataSummary) -> None:
+        self._summary = summary
 
     def begin(self, run: Run, plan: RunEstimate) -> None:
         settings = run.recipe.data
@@ -70,6 +84,8 @@ class AboutReporter(Reporter):
             data={split: _files(patterns) for split, patterns in splits.items() if patterns},
         )
         run.manifest.write("about.json", json.dumps(asdict(about), indent=2) + "\n")
+        if self._summary is not None:
+            run.manifest.write(SUMMARY, self._summary.written())
 
 
 def read_about(folder: Path) -> About | None:

@@ -106,7 +106,7 @@ def test_labels_are_found_in_the_data():
 
 def test_what_is_no_label():
     objective = make_objective("classification", readers.make("bert", KIND, LABELS), {})
-    with pytest.raises(GlassformerError, match=r"b\.csv:3 has the label 'goood' \(did you mean"):
+    with pytest.raises(GlassformerError, match=r"b\.csv:3: the label 'goood' \(did you mean"):
         list(objective.prepare({"text": "a", "label": "goood", "where": "b.csv:3"}))
     with pytest.raises(GlassformerError, match="multi_label = true"):
         list(objective.prepare({"text": "a", "labels": ["good", "bad"], "where": "b.csv:3"}))
@@ -118,5 +118,5 @@ def test_what_is_no_label():
 
 def test_an_empty_text():
     objective = make_objective("classification", readers.make("llama", KIND, LABELS), {})
-    with pytest.raises(GlassformerError, match="c:1 has an empty text"):
+    with pytest.raises(GlassformerError, match="c:1: the text is empty"):
         list(objective.prepare({"text": "", "label": "bad", "where": "c:1"}))

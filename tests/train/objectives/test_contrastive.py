@@ -140,5 +140,5 @@ def test_what_does_not_fit_is_named():
     objective = make_objective("contrastive", model, {})
     with pytest.raises(GlassformerError, match="f:3 has no column 'positive'"):
         list(objective.prepare({"text": "a", "where": "f:3"}))
-    with pytest.raises(GlassformerError, match="f:4 has 5 as a text"):
+    with pytest.raises(GlassformerError, match="f:4: the text is 5, and not a text"):
         list(objective.prepare({"text": "a", "positive": "b", "negative": [5], "where": "f:4"}))

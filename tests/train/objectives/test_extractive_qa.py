@@ -146,13 +146,13 @@ def test_it_learns(family):
 def test_bad_records():
     objective = make_objective("span", readers.make("bert", KIND["bert"]), {})
     wrong = {**RECORDS[0], "answers": [{"text": "miller", "answer_start": 3}], "where": "s:2"}
-    with pytest.raises(GlassformerError, match="s:2 has the answer 'miller', which does not stand"):
+    with pytest.raises(GlassformerError, match="s:2: the answer 'miller' does not stand"):
         list(objective.prepare(wrong))
     behind = {**RECORDS[0], "answers": [{"text": "x", "answer_start": -1}], "context": "xx"}
-    with pytest.raises(GlassformerError, match="which does not stand at letter -1"):
+    with pytest.raises(GlassformerError, match="does not stand at letter -1"):
         list(objective.prepare(behind))
     for name in ("question", "context"):
-        with pytest.raises(GlassformerError, match=f"s:2 has 7 as its {name}, and not a text"):
+        with pytest.raises(GlassformerError, match=f"s:2: the {name} is 7, and not a text"):
             list(objective.prepare({**RECORDS[0], name: 7, "where": "s:2"}))
     short = make_objective("span", readers.make("bert", KIND["bert"]), {"max_length": 6})
     with pytest.raises(GlassformerError, match="no room for the context"):
@@ -204,7 +204,7 @@ def test_malformed_answers_are_named_with_their_place(answers, tmp_path, monkeyp
     settings = DataSettings(format="jsonl", train=("asked.jsonl",))
     first, second = Records(settings, "train").strict()
     assert prepared(objective, [first])
-    with pytest.raises(GlassformerError, match=r"^asked.jsonl:2 has answers .* a list of each"):
+    with pytest.raises(GlassformerError, match=r"^asked.jsonl:2: the answers .* a list of each"):
         prepared(objective, [second])
 
 

@@ -200,7 +200,8 @@ def test_texts_are_cut_to_pieces_that_are_framed():
     assert max(map(len, pieces)) == 20
     whole = model.tokenizer.encode(material.TEXT, special=False).ids
     assert [token for piece in pieces for token in piece[1:-1]] == whole
-    assert stored(objective, "") == []
+    with pytest.raises(GlassformerError, match="the text is empty"):
+        stored(objective, "")
 
 
 def test_bad_settings_are_named():

@@ -47,7 +47,9 @@ def test_labels_by_number_letter_or_text():
     objective = make_objective("multiple-choice", readers.make("bert", FAMILIES["bert"]), {})
     assert [int(row["label"][0]) for row in prepared(objective, RECORDS)] == [1, 0, 2, 0]
     for wrong in (2, "C", "both", -1):
-        with pytest.raises(GlassformerError, match=f"q:1 has the label {wrong!r} and 2 choices"):
+        with pytest.raises(
+            GlassformerError, match=f"q:1: the label is {wrong!r}, and not one of 2 choices"
+        ):
             list(objective.prepare({**RECORDS[0], "label": wrong, "where": "q:1"}))
 
 

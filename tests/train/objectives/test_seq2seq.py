@@ -116,7 +116,7 @@ def test_a_list_of_sentences_is_one_source_and_of_several_targets_each_is_an_exa
         assert [found[k].tolist() for k in wanted] == [wanted[k].tolist() for k in wanted]
     kept = model.config["task_specific_params"]["text2text"]
     assert kept == {"prefix": "in short: ", "length": objective.source_length}
-    with pytest.raises(GlassformerError, match="p:1 has '3' as its target"):
+    with pytest.raises(GlassformerError, match="p:1: the target is 3, and not a text"):
         prepared(objective, [{**first, "target": 3}])
 
 

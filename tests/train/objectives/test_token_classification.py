@@ -95,7 +95,7 @@ def test_entities_are_scored_where_tags_mean_some():
 
 def test_bad_records():
     objective = make_objective("tagging", readers.make("bert", KIND, LABELS), {})
-    with pytest.raises(GlassformerError, match="t:9 has the label 'B-LOC'"):
+    with pytest.raises(GlassformerError, match="t:9: the label 'B-LOC'"):
         list(objective.prepare({"words": ["a"], "tags": ["B-LOC"], "where": "t:9"}))
-    with pytest.raises(GlassformerError, match="t:9 has 2 words and 1 tags"):
+    with pytest.raises(GlassformerError, match="t:9: there are 2 words and 1 tags"):
         list(objective.prepare({"words": ["a", "b"], "tags": ["O"], "where": "t:9"}))

@@ -68,7 +68,8 @@ def test_both_sides_are_cut_and_languages_may_be_said_once_for_all():
     record = {"source": material.TEXT, "target": material.TEXT}
     (example,) = objective.prepare(record)
     assert len(example["tokens"]) == 20 and example["languages"].tolist() == [1] * 10 + [0] * 10
-    assert list(objective.prepare({"source": "", "target": "a"})) == []
+    with pytest.raises(GlassformerError, match="the source is empty"):
+        list(objective.prepare({"source": "", "target": "a"}))
     with pytest.raises(GlassformerError, match="'nl'; the model knows de, en, fr"):
         list(objective.prepare({**record, "source_language": "nl"}))
     nameless = material.model("xlm-ende-1024", material.wordpiece(), **{**XLM, "lang2id": {}})
