@@ -18,9 +18,9 @@ def check(
     model: Source,
     adapter: AdapterOption = None,
     architecture: Annotated[
-        str | None, typer.Option(help="The class to load, if not the one that config.json names.")
+        str | None, typer.Option(help="The class to load; by default that in config.json.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Prove that a model computes what the reference does.
 

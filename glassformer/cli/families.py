@@ -43,7 +43,7 @@ def rows() -> Iterator[FamilyRow]:
 
 @verb("families", group="Look inside")
 def families(
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the families, their classes and how equal each is.
 

@@ -32,7 +32,7 @@ def fetch(
             show_default=False,
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Download all of them.")] = False,
 ) -> None:
     """Fetch published weights, to be used as real:NAME.
 

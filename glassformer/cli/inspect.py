@@ -38,8 +38,8 @@ def inspect(
         ),
     ],
     adapter: AdapterOption = None,
-    full: Annotated[bool, typer.Option("--full", help="Every tensor of every layer.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show every tensor of every layer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a model is made of, with its parameters part by part.
 

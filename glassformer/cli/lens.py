@@ -31,21 +31,26 @@ def lens(
     options: TextTaskOptions,
     target: Annotated[
         str | None,
-        typer.Option(help="The column with what an encoder-decoder's decoder has written."),
+        typer.Option(help="The column with the target, for an encoder-decoder."),
     ] = None,
     head: HeadOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The lens's folder; else tuned_lens in the model's own, for the page."),
+        typer.Option(
+            help="The folder for the lens; by default tuned_lens in the model's folder, which the "
+            "page reads."
+        ),
         OutputPath(continued=True),
     ] = None,
-    max_steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 250,
-    tokens_per_batch: Annotated[int, typer.Option(min=1, help="That are read in a step.")] = 2048,
-    max_length: Annotated[int, typer.Option(min=2, help="Tokens that are read at once.")] = 256,
+    max_steps: Annotated[int, typer.Option(min=1, help="Number of training steps.")] = 250,
+    tokens_per_batch: Annotated[int, typer.Option(min=1, help="Number of tokens per step.")] = 2048,
+    max_length: Annotated[
+        int, typer.Option(min=2, help="Maximum number of tokens read at once.")
+    ] = 256,
     learning_rate: Annotated[
-        float | None, typer.Option(help="How fast it learns; else 1 over the model's width.")
+        float | None, typer.Option(help="Learning rate; by default 1 divided by the model's width.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the order in which texts come.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the order of the texts.")] = 0,
 ) -> None:
     """Train a tuned lens, which reads what every layer knows.
 

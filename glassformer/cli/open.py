@@ -28,8 +28,8 @@ def open_page(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Models' folders or files, those of training runs and adapters, zoo:NAME or "
-            "real:NAME; several can be compared. Without one: all that ship.",
+            help="Folders or files of models, training runs or adapters, zoo:NAME or real:NAME; "
+            "several can be compared. By default: all built-in models.",
             autocompletion=zoo_names,
             show_default=False,
         ),
@@ -41,13 +41,13 @@ def open_page(
             min=0, max=65535, help=f"Where to listen: {PORT}, or else one that is free; 0 is any."
         ),
     ] = None,
-    text: Annotated[str | None, typer.Option(help="What the model reads at first.")] = None,
+    text: Annotated[str | None, typer.Option(help="The text that is shown first.")] = None,
     head: HeadOption = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the address in a browser.")
     ] = True,
     check: Annotated[
-        bool, typer.Option("--check", help="Start, answer one question to itself, and end.")
+        bool, typer.Option("--check", help="Start the server, send it one request, and exit.")
     ] = False,
 ) -> None:
     """Look inside models, in a page in your browser.

@@ -21,7 +21,10 @@ from glassformer.errors import ConfigError
 
 Given = Mapping[str, Any]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace an output file that exists; never an input.")
+    bool,
+    typer.Option(
+        "--overwrite", help="Replace an existing output file; input files are never replaced."
+    ),
 ]
 
 

@@ -27,13 +27,15 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 def train(
     recipe: Annotated[Path, typer.Argument(help="A TOML file; see docs/train.md.")],
     settings: Annotated[
-        list[str] | None, typer.Argument(help="What is to be otherwise: section.key=value ...")
+        list[str] | None,
+        typer.Argument(help="Settings that replace those of the recipe: section.key=value ..."),
     ] = None,
     dry: Annotated[
-        bool, typer.Option("--dry-run", help="Show what the run would take; write nothing.")
+        bool,
+        typer.Option("--dry-run", help="Show the resources that the run needs; write nothing."),
     ] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Begin anew what the run folder holds.")
+        bool, typer.Option("--restart", help="Start the run again from the beginning.")
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
 ) -> None:

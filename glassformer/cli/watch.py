@@ -42,48 +42,50 @@ def watch(
     model: Annotated[
         str | None,
         typer.Argument(
-            help="A model's folder, or zoo:NAME; not where records carry a label (--label).",
+            help="A model's folder, or zoo:NAME; not needed with --label.",
             autocompletion=zoo_names,
         ),
     ] = None,
     adapter: AdapterOption = None,
     file: Files = None,
     form: Annotated[
-        Form | None, typer.Option("--format", help="jsonl, csv, tsv; of standard input jsonl.")
+        Form | None, typer.Option("--format", help="jsonl, csv, tsv; jsonl for standard input.")
     ] = None,
     field: Field = None,
-    date: Annotated[str, typer.Option(help="The column that has the date.")] = "date",
+    date: Annotated[str, typer.Option(help="The column of the date.")] = "date",
     date_format: Annotated[
-        str | None, typer.Option(help="As strptime has it; else ISO 8601, or seconds since 1970.")
+        str | None,
+        typer.Option(help="The format as in strptime; by default ISO 8601, or seconds since 1970."),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="A column that has the label already; no model is used.")
+        str | None, typer.Option(help="A column that contains the label; no model is used.")
     ] = None,
     every: Annotated[
-        Literal["hour", "day", "week"], typer.Option(help="What a bucket is, in UTC.")
+        Literal["hour", "day", "week"], typer.Option(help="The length of a bucket, in UTC.")
     ] = "day",
-    svg: Annotated[Path | None, typer.Option(help="Where the plot goes."), OutputPath()] = None,
+    svg: Annotated[Path | None, typer.Option(help="File for the plot."), OutputPath()] = None,
     html: Annotated[
         Path | None,
-        typer.Option(help="Where the report goes: one page that needs nothing else."),
+        typer.Option(help="File for the report, one standalone page."),
         OutputPath(),
     ] = None,
     alpha: Annotated[
         float,
-        typer.Option(help="At most so many buckets raise a false alarm.", rich_help_panel=RULE),
+        typer.Option(help="Maximum share of buckets with a false alarm.", rich_help_panel=RULE),
     ] = AlertRule.alpha,
     min_change: Annotated[
         float,
-        typer.Option(help="A smaller difference of shares is no alert.", rich_help_panel=RULE),
+        typer.Option(help="Minimum difference of shares for an alert.", rich_help_panel=RULE),
     ] = AlertRule.min_change,
     baseline: Annotated[
-        int, typer.Option(help="Buckets to compare with, before each.", rich_help_panel=RULE)
+        int, typer.Option(help="Number of earlier buckets to compare with.", rich_help_panel=RULE)
     ] = AlertRule.baseline,
     min_buckets: Annotated[
-        int, typer.Option(help="So many of them must have texts.", rich_help_panel=RULE)
+        int,
+        typer.Option(help="Minimum number of earlier buckets with texts.", rich_help_panel=RULE),
     ] = AlertRule.min_buckets,
     min_texts: Annotated[
-        int, typer.Option(help="A bucket must have so many.", rich_help_panel=RULE)
+        int, typer.Option(help="Minimum number of texts in a bucket.", rich_help_panel=RULE)
     ] = AlertRule.min_texts,
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",

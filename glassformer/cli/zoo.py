@@ -25,9 +25,9 @@ DESCRIPTION_WIDTH = 28  # characters for the description, beside the other colum
 def zoo(
     name: Annotated[
         str | None,
-        typer.Argument(help="A model, to read its card.", autocompletion=zoo_names),
+        typer.Argument(help="A model whose card is shown.", autocompletion=zoo_names),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the models that are known by name, or show one's card.
 
