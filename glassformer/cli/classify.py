@@ -52,9 +52,9 @@ def classify(
         typer.Option(help="A column to copy to the --json output; may be repeated."),
     ] = None,
 ) -> None:
-    """Give texts, or pairs of texts, their labels.
+    """Classify texts or pairs of texts.
 
-    Labels are what the model has learned: topics, sentiment, intent.
+    The labels are those of the model, such as topics, sentiment or intent.
 
     $ glassformer classify zoo:reader "Slow and dull." --head sentiment
     """

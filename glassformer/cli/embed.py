@@ -51,7 +51,7 @@ def embed(
         OutputPath(),
     ] = None,
 ) -> None:
-    """Make vectors of texts: the nearer, the more they say the same.
+    """Compute vectors of texts; similar texts have similar vectors.
 
     $ glassformer embed zoo:encoder "A dog barks." --out vectors.npy
     """

@@ -93,7 +93,7 @@ def evaluate(
     on_error: OnErrorOption = "stop",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Judge a model by data with right answers.
+    """Evaluate a model on data with correct answers.
 
     Prints the metrics of the model's task, with confidence intervals.
 

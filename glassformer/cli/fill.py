@@ -43,7 +43,7 @@ def fill(
 ) -> None:
     """Fill the gaps of texts, marked by ___.
 
-    Shows words that fit each gap, and all of them together.
+    Shows the words that fit each gap, and texts with all gaps filled.
 
     $ glassformer fill zoo:encoder "Paris is the ___ of France."
     """

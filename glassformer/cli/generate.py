@@ -181,7 +181,7 @@ def generate(
         OutputPath(continued=True),
     ] = None,
 ) -> None:
-    """Write on from a prompt, or from every line of a file.
+    """Continue a prompt, or every line of a file.
 
     $ glassformer generate zoo:stories "Once upon a time" --temperature 0.8
     """

@@ -55,9 +55,9 @@ def index(
     as_json: AsJson = False,
     device: Device = "cpu",
 ) -> None:
-    """Make an index of a folder of texts, or bring it up to date.
+    """Make or update an index of a folder of texts.
 
-    Only files that are new or have changed are read. Ctrl-C loses little; the same command goes on.
+    Only new or changed files are read. After Ctrl-C, the same command resumes the work.
 
     $ glassformer index notes.index --model real:minilm --texts notes
     """

@@ -52,11 +52,11 @@ def lens(
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the order of the texts.")] = 0,
 ) -> None:
-    """Train a tuned lens, which reads what every layer knows.
+    """Train a tuned lens, which reads predictions from every layer.
 
-    For each layer it has a map that makes it speak as the last one does. The model is not changed.
-    One text in ten is kept to measure with: how far what each layer says is from the end, in nats.
-    Ctrl-C loses little; the same command goes on.
+    For each layer, it trains a map that brings the prediction of the layer close to that of the
+    last layer. The model does not change. One text in ten is held out to measure the divergence
+    from the final prediction, in nats. After Ctrl-C, the same command resumes the training.
 
     $ glassformer lens zoo:stories --file texts.txt --out runs/lens
     """

@@ -50,10 +50,11 @@ def open_page(
         bool, typer.Option("--check", help="Start the server, send it one request, and exit.")
     ] = False,
 ) -> None:
-    """Look inside models, in a page in your browser.
+    """Inspect models on a page in your browser.
 
-    It shows every step of a model on a text. It listens on 127.0.0.1, so that this machine alone
-    can see it, and asks no other host for anything. Ctrl-C ends it.
+    The page shows every step of a model on a text. The server listens on 127.0.0.1, so that only
+    this machine can access it, and the page sends no request to another host. Ctrl-C stops the
+    server.
 
     $ glassformer open zoo:stories --text "Once upon a time, there was a fox who"
     """

@@ -34,7 +34,7 @@ def runs(
     plot: Plot = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
-    """Compare runs: how far, how good, how fast, and how they differ.
+    """Compare training runs: progress, metrics, speed and settings.
 
     $ glassformer runs 'runs/*' --plot curves.svg
     """

@@ -56,7 +56,7 @@ def score(
         ),
     ] = None,
 ) -> None:
-    """Show how probable each token of a text is, and its perplexity.
+    """Show the probability of each token of a text, and its perplexity.
 
     $ glassformer score zoo:stories "The cat sat on the mat."
     """

@@ -44,9 +44,9 @@ def summarize(
     long: LongOption = "cut",
     stemmer: Stemmer = True,
 ) -> None:
-    """Say in few words what texts say.
+    """Summarize texts.
 
-    A summary is of a line, of a record, or of a whole file.
+    A line, a record or a whole file has one summary.
 
     $ glassformer summarize path/to/model --file report.txt --whole
     """

@@ -89,7 +89,7 @@ def tag(
     ] = None,
     head: HeadOption = None,
 ) -> None:
-    """Find entities in texts, or give every word its tag.
+    """Find entities in texts, or tag every word.
 
     $ glassformer tag zoo:reader "Ada Lovelace lived in London."
     """

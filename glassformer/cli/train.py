@@ -39,7 +39,7 @@ def train(
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
 ) -> None:
-    """Train a model as a recipe says, or go on with a stopped run.
+    """Train a model by a recipe, or resume an interrupted run.
 
     $ glassformer train recipe.toml train.max_steps=1000 --dry-run
     """

@@ -41,9 +41,9 @@ vectors = verb("vectors", group="Train and evaluate")(
     typer.Typer(
         cls=TrainsByDefault,
         no_args_is_help=True,
-        help="""Learn word vectors from text, ask them and evaluate them.
+        help="""Train word vectors on text, query and evaluate them.
 
-    Files without a verb are what they are learned from.
+    Files without a subcommand are the training texts.
 
     $ glassformer vectors text.txt --out vectors.bin
     $ glassformer vectors nearest vectors.bin king""",
@@ -93,7 +93,9 @@ def train(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
     device: Annotated[str, typer.Option(help="Device of the full softmax: cpu, cuda, ...")] = "cpu",
 ) -> None:
-    """Learn vectors: words between spaces, sentences in lines. Ctrl-C leaves nothing behind.
+    """Train word vectors. Words are separated by spaces, and a line is a sentence.
+
+    Ctrl-C leaves no partial files.
 
     $ glassformer vectors train text.txt --out vectors.bin --vector-size 200
     """
@@ -170,14 +172,16 @@ def evaluate(
     limit: Annotated[int, typer.Option(help="Use only the first so many words.")] = 300_000,
     as_json: AsJson = False,
 ) -> None:
-    """Count right analogies, and compare cosines with people's judgments, as gensim does.
+    """Evaluate vectors on analogies and on human judgments of similarity, as gensim does.
 
     $ glassformer vectors evaluate vectors.bin --analogies questions-words.txt
     """
     from glassformer.word_vectors import analogies, read_vectors, similarities
 
     if not analogy_file and not similarity_file:
-        raise ConfigError("Say what to evaluate on: --analogies FILE, --similarities FILE.")
+        raise ConfigError(
+            "Name the data for the evaluation: --analogies FILE, --similarities FILE."
+        )
     space = read_vectors(file)
     found = {str(path): analogies(space, path, limit) for path in analogy_file or ()}
     alike = {str(path): similarities(space, path, limit) for path in similarity_file or ()}
@@ -216,7 +220,7 @@ def nearest(file: File, words: Annotated[list[str], typer.Argument()], count: Co
 
 @subcommand
 def analogy(file: File, a: str, b: str, c: str, count: Count = 10) -> None:
-    """A is to B as C is to what?
+    """Solve an analogy: A is to B as C is to what?
 
     $ glassformer vectors analogy vectors.bin man king woman
     """

@@ -99,12 +99,12 @@ def watch(
 ) -> None:
     """Plot shares of labels over time, and raise an alert at a jump.
 
-    Reads dated texts and classifies them, or records that carry a label. A bucket of time is judged
-    when it is over: its shares against those of the buckets before it, by Fisher's exact test and
-    by a two-proportion t-test with the variance between those buckets. The larger p-value, after
-    Holm's correction over all labels, must be below --alpha, the share must have moved by
-    --min-change, and the bucket must have --min-texts. Standard input is followed, and alerts come
-    as they are raised; files may be in any order.
+    Reads dated texts and classifies them, or records that have a label. At the end of a bucket of
+    time, its shares are compared with those of the earlier buckets by Fisher's exact test and by a
+    two-proportion t-test with the variance between these buckets. For an alert, the larger p-value,
+    after Holm's correction over all labels, must be below --alpha, the share must have changed by
+    --min-change, and the bucket must have --min-texts. Standard input is read continuously, and
+    alerts are printed immediately; the lines of files may be in any order.
 
     $ glassformer watch zoo:reader --head sentiment --file reviews.csv --svg shares.svg
     """
