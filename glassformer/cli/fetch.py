@@ -44,7 +44,7 @@ def fetch(
     """
     if not names and not every:
         known = ", ".join(real.REAL)
-        raise ConfigError(f"Name what to fetch, of {known}; or --all of them.")
+        raise ConfigError(f"Name the models to fetch ({known}), or use --all.")
     wanted = list(real.REAL) if every else [real.published(name)[0] for name in names or ()]
     failed = [name for name in dict.fromkeys(wanted) if not brought(name)]
     if failed:

@@ -197,11 +197,11 @@ def generate(
     if (batch is None) != (out is None):
         raise ConfigError("--batch names the input and --out the output: give both.")
     if tree and not as_json:
-        raise ConfigError("--tree goes with --json.")
+        raise ConfigError("--tree needs --json.")
     dialog = not any(ways) and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
     text = None if from_start or batch or dialog else text_of(prompt, file)
     if text == "":
-        raise InputError("The prompt is empty; --from-start writes without one.")
+        raise InputError("The prompt is empty; --from-start generates without one.")
     jobs = None
     if batch is not None and out is not None:
         about = " ".join(filter(None, (chosen.model, chosen.adapter, str(chosen.dtype), quantize)))
@@ -221,7 +221,7 @@ def generate(
         else:
             answer(generator, text, given, draft)
     except KeyboardInterrupt:
-        print("\ninterrupted before the text was whole.", file=sys.stderr)
+        print("\ninterrupted before the text was complete.", file=sys.stderr)
         raise typer.Exit(130) from None
 
 

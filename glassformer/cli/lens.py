@@ -123,7 +123,7 @@ def folder_of(model: Model, name: str) -> Path:
     source = model.source
     ours = source is not None and source.resolve().is_relative_to(Path(zoo.__file__).parent)
     if source is None or ours or name.startswith("real:"):
-        raise ConfigError(f"{name} is no folder of yours to keep a lens in; name one by --out.")
+        raise ConfigError(f"{name} is not your own folder; name a folder for the lens with --out.")
     return home(source)
 
 

@@ -61,7 +61,7 @@ def open_page(
     from glassformer.page import Session
 
     if adapter is not None and len(models or ()) != 1:
-        raise ConfigError("--adapter goes with one model; an adapter's folder is one, too.")
+        raise ConfigError("--adapter needs exactly one model; an adapter's folder is a model, too.")
     named = models or [f"{PREFIX}{name}" for name in for_a_visitor()]
     session = Session(named, text, head, adapter)
     session.prepare()
@@ -71,7 +71,7 @@ def open_page(
     if check:
         answer_to_itself(server)
         return
-    print("It goes on until it is interrupted (Ctrl-C).", flush=True)
+    print("Press Ctrl-C to stop it.", flush=True)
     if browser and has_display() and sys.stdout.isatty():
         Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -108,7 +108,7 @@ def tag(
                 raise DataError("a report needs words and their tags, as CoNLL files have")
             tagger.check(given, record["tags"])
             if strict is not None and entities(record["tags"], strict) != entities(record["tags"]):
-                raise DataError(f"the tags do not keep to {strict} (--strict)")
+                raise DataError(f"the tags do not follow {strict} (--strict)")
         return given
 
     as_json = options.as_json

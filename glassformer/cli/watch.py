@@ -124,7 +124,7 @@ def watch(
     if (model is None) == (label is None):
         raise ConfigError("Give a model to classify texts, or --label COLUMN for labels.")
     if adapter is not None and model is None:
-        raise ConfigError("--adapter goes with a model, and --label COLUMN uses none.")
+        raise ConfigError("--adapter needs a model, and --label COLUMN uses none.")
     for path in (svg, html):
         if path is not None and not path.parent.is_dir():
             raise ConfigError(f"There is no folder {path.parent} for {path.name}.")
