@@ -396,7 +396,7 @@ def open_index(
     there = IndexRows.there(Path(folder))
     header = IndexRows.open(Path(folder)).header if there else {}
     if not there and (model is None or texts is None):
-        raise LoadError(f"{folder} holds no index; for a new one, name its model and texts.")
+        raise LoadError(f"{folder} contains no index; to make one, name its model and texts.")
     name = str(header["model"] if model is None else model)
     if model is None and not name:
         raise LoadError(f"{folder} does not know where its model is; name it.")

@@ -109,7 +109,7 @@ def test_what_is_out_of_scope_gets_no_label(made, monkeypatch):
     """The guide's way: never worse than without a threshold, or with nothing in scope."""
     monkeypatch.chdir(made)
     guide = (ROOT / "docs/recipes.md").read_text("utf-8")
-    block = guide.split("## Out of scope")[1].split("```python\n")[1].split("```")[0]
+    block = guide.split("## Out-of-scope detection")[1].split("```python\n")[1].split("```")[0]
     labels = ["no", "so", "yes"]
     model = gf.load(
         "body",

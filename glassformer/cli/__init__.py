@@ -35,7 +35,11 @@ def options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", "-V", callback=show_version, is_eager=True, help="Say the version."
+            "--version",
+            "-V",
+            callback=show_version,
+            is_eager=True,
+            help="Show the version and exit.",
         ),
     ] = False,
 ) -> None:

@@ -33,30 +33,28 @@ if TYPE_CHECKING:
 Question = Annotated[
     str | None,
     typer.Argument(
-        help="The question, or the path of a file of records; else each has its own (question)."
+        help="The question, or a file of records; by default each record has a question."
     ),
 ]
 Context = Annotated[
     str | None,
-    typer.Argument(
-        help="Where the answer stands, or the path of a file; - or nothing: standard input."
-    ),
+    typer.Argument(help="The text with the answer, or a file; - or nothing reads standard input."),
 ]
 FormOption = Annotated[
     Literal["text", "jsonl", "csv", "tsv", "squad"] | None,
     typer.Option(
         "--format",
-        help="Of files and standard input; else by the file's ending.",
+        help="The format of files and standard input; by default from the file's ending.",
         rich_help_panel=READ,
     ),
 ]
 Squad = Annotated[
     list[str] | None,
-    typer.Option("--squad", help="Files of SQuAD; their answers give exact match and F1."),
+    typer.Option("--squad", help="SQuAD files to evaluate by exact match and F1."),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--out", help="Where answers go by id, as SQuAD's script reads them."),
+    typer.Option("--out", help="File for the answers by id, as SQuAD's script reads them."),
     OutputPath(default=lambda given: Path("predictions.json") if given["squad"] else None),
 ]
 COLUMNS = (
@@ -81,12 +79,17 @@ def answer(
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
     threshold: Annotated[
-        float | None, typer.Option(help="There is an answer from this margin on.")
+        float | None,
+        typer.Option(help="The smallest margin of an answer; below it there is no answer."),
     ] = None,
-    n_best: Annotated[int, typer.Option("--n-best", min=1, help="So many alternatives.")] = 1,
-    max_answer_length: Annotated[int, typer.Option(min=1, help="An answer, in tokens.")] = 30,
-    max_length: Annotated[int | None, typer.Option(help="Of a window, in tokens.")] = None,
-    stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
+    n_best: Annotated[int, typer.Option("--n-best", min=1, help="Number of alternatives.")] = 1,
+    max_answer_length: Annotated[
+        int, typer.Option(min=1, help="Maximum length of an answer in tokens.")
+    ] = 30,
+    max_length: Annotated[int | None, typer.Option(help="Length of a window in tokens.")] = None,
+    stride: Annotated[
+        int | None, typer.Option(help="Distance between the starts of two windows, in tokens.")
+    ] = None,
     head: HeadOption = None,
     as_json: AsJson = False,
 ) -> None:

@@ -18,15 +18,16 @@ def check(
     model: Source,
     adapter: AdapterOption = None,
     architecture: Annotated[
-        str | None, typer.Option(help="The class to load, if not the one that config.json names.")
+        str | None, typer.Option(help="The class to load; by default that in config.json.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Prove that a model computes what the reference does.
+    """Compare a model with the reference implementation.
 
-    It is loaded in the reference implementation, too (pip install 'glassformer[check]'), and the
-    largest differences of logits, hidden states and tokens are shown. Where they are too large,
-    float64 tells rounding from a fault. With an adapter, peft is asked, too. Exit code 1: not
+    The reference implementation loads the same checkpoint (pip install 'glassformer[check]'). The
+    command shows the largest differences of logits, hidden states and tokens. If they are too
+    large, it repeats the comparison in float64, which tells rounding errors from real differences.
+    A model with an adapter is also compared with peft. The exit code is 1 if the models are not
     equal.
 
     $ glassformer check zoo:stories

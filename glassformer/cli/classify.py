@@ -19,20 +19,23 @@ if TYPE_CHECKING:
     from glassformer.tasks.classify import Classification, Classifier
 
 Pair = Annotated[
-    str | None, typer.Option(help="TEXT's second sentence; or the column that has it.")
+    str | None, typer.Option(help="The second sentence of a pair, or the column that contains it.")
 ]
 Thresholds = Annotated[
     list[str] | None,
     typer.Option(
         "--threshold",
-        help="A label holds from this probability on: 0.7 for all, or label=0.7; may be repeated.",
+        help="Minimum probability of a label: 0.7 for all, or label=0.7; may be repeated.",
     ),
 ]
 TooLong = Annotated[
     Literal["truncate", "refuse"],
-    typer.Option("--too-long", help="Cut a text that is too long, or refuse it."),
+    typer.Option("--too-long", help="Truncate or refuse a text that is too long."),
 ]
-MaxLength = Annotated[int | None, typer.Option(help="In tokens; else as tokenizer and model say.")]
+MaxLength = Annotated[
+    int | None,
+    typer.Option(help="Maximum length in tokens; by default that of tokenizer and model."),
+]
 
 
 @verb("classify", group="Read")
@@ -46,12 +49,12 @@ def classify(
     too_long: TooLong = "truncate",
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="A column that goes along into --json; may be repeated."),
+        typer.Option(help="A column to copy to the --json output; may be repeated."),
     ] = None,
 ) -> None:
-    """Give texts, or pairs of texts, their labels.
+    """Classify texts or pairs of texts.
 
-    Labels are what the model has learned: topics, sentiment, intent.
+    The labels are those of the model, such as topics, sentiment or intent.
 
     $ glassformer classify zoo:reader "Slow and dull." --head sentiment
     """

@@ -21,7 +21,7 @@ PoolingOption = Annotated[
     list[str] | None,
     typer.Option(
         "--pooling",
-        help="mean, first, last, max, weighted, root; else the model's own, or the mean.",
+        help="mean, first, last, max, weighted, root; by default the model's pooling, or the mean.",
     ),
 ]
 
@@ -33,19 +33,25 @@ def embed(
     pooling: PoolingOption = None,
     normalize: Annotated[
         bool | None,
-        typer.Option("--normalize/--no-normalize", help="Vectors of length 1; else as the model."),
+        typer.Option(
+            "--normalize/--no-normalize",
+            help="Scale vectors to length 1; by default as the model does.",
+        ),
     ] = None,
     prompt: Annotated[
-        str | None, typer.Option(help="One of the model's own, by its name: query, ...")
+        str | None, typer.Option(help="The name of a prompt of the model: query, ...")
     ] = None,
     max_length: Annotated[
-        int | None, typer.Option(help="In tokens; else as model and tokenizer say.")
+        int | None,
+        typer.Option(help="Maximum length in tokens; by default that of model and tokenizer."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A .npy file for the vectors, a row a text."), OutputPath()
+        Path | None,
+        typer.Option(help="A .npy file for the vectors, one row per text."),
+        OutputPath(),
     ] = None,
 ) -> None:
-    """Make vectors of texts: the nearer, the more they say the same.
+    """Compute vectors of texts; similar texts have similar vectors.
 
     $ glassformer embed zoo:encoder "A dog barks." --out vectors.npy
     """

@@ -43,7 +43,7 @@ def evaluate(
     chosen: ModelOptions,
     data: Annotated[
         list[str],
-        typer.Argument(help="Files with the right answers, or patterns; -: standard input."),
+        typer.Argument(help="Files with the correct answers, or patterns; - is standard input."),
     ],
     task: Annotated[
         str | None,
@@ -58,35 +58,42 @@ def evaluate(
         str | None,
         typer.Option(
             "--format",
-            help="As train reads them; else by the file's ending, of standard input jsonl.",
+            help="The format, as in train; by default from the file's ending, and jsonl for "
+            "standard input.",
         ),
     ] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="A column's name: label=topic. May come again.")
+        list[str] | None,
+        typer.Option(help="The name of a column in the file: label=topic; may be repeated."),
     ] = None,
-    num_fewshot: Annotated[int, typer.Option(help="Examples before each question.")] = 0,
+    num_fewshot: Annotated[int, typer.Option(help="Number of examples before each question.")] = 0,
     examples: Annotated[
-        str | None, typer.Option(help="The file that examples come from; else the data.")
+        str | None, typer.Option(help="The file for the examples; by default the data.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="The first so many records alone.")] = None,
-    n_resamples: Annotated[int, typer.Option(help="For the intervals; 0: none.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    limit: Annotated[int | None, typer.Option(help="Use only the first so many records.")] = None,
+    n_resamples: Annotated[
+        int, typer.Option(help="Number of resamples for the intervals; 0: no intervals.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(help="Random seed of the resamples.")] = 0,
+    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     head: HeadOption = None,
     source_language: Annotated[
         str | None,
         typer.Option(
-            "--from", "--source-language", help="Of a translation, as the tokenizer names it."
+            "--from",
+            "--source-language",
+            help="Source language of a translation, as the tokenizer names it.",
         ),
     ] = None,
     target_language: Annotated[
-        str | None, typer.Option("--to", "--target-language", help="The same.")
+        str | None,
+        typer.Option("--to", "--target-language", help="Target language of a translation."),
     ] = None,
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Judge a model by data with right answers.
+    """Evaluate a model on data with correct answers.
 
     Prints the metrics of the model's task, with confidence intervals.
 

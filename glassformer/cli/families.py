@@ -43,11 +43,11 @@ def rows() -> Iterator[FamilyRow]:
 
 @verb("families", group="Look inside")
 def families(
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the families, their classes and how equal each is.
+    """List the families, their classes and the measured differences.
 
-    That is the largest difference to the reference that was measured.
+    A difference is the largest one to the reference implementation that was measured.
 
     $ glassformer families
     """

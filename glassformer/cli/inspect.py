@@ -38,12 +38,12 @@ def inspect(
         ),
     ],
     adapter: AdapterOption = None,
-    full: Annotated[bool, typer.Option("--full", help="Every tensor of every layer.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show every tensor of every layer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a model is made of, with its parameters part by part.
+    """Show the architecture of a model and its parameters.
 
-    A folder with a config.json is enough; a preset's name is, too.
+    A folder with a config.json is enough; the name of a preset works, too.
 
     $ glassformer inspect gpt2
     """

@@ -31,27 +31,32 @@ def lens(
     options: TextTaskOptions,
     target: Annotated[
         str | None,
-        typer.Option(help="The column with what an encoder-decoder's decoder has written."),
+        typer.Option(help="The column with the target, for an encoder-decoder."),
     ] = None,
     head: HeadOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The lens's folder; else tuned_lens in the model's own, for the page."),
+        typer.Option(
+            help="The folder for the lens; by default tuned_lens in the model's folder, which the "
+            "page reads."
+        ),
         OutputPath(continued=True),
     ] = None,
-    max_steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 250,
-    tokens_per_batch: Annotated[int, typer.Option(min=1, help="That are read in a step.")] = 2048,
-    max_length: Annotated[int, typer.Option(min=2, help="Tokens that are read at once.")] = 256,
+    max_steps: Annotated[int, typer.Option(min=1, help="Number of training steps.")] = 250,
+    tokens_per_batch: Annotated[int, typer.Option(min=1, help="Number of tokens per step.")] = 2048,
+    max_length: Annotated[
+        int, typer.Option(min=2, help="Maximum number of tokens read at once.")
+    ] = 256,
     learning_rate: Annotated[
-        float | None, typer.Option(help="How fast it learns; else 1 over the model's width.")
+        float | None, typer.Option(help="Learning rate; by default 1 divided by the model's width.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the order in which texts come.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the order of the texts.")] = 0,
 ) -> None:
-    """Train a tuned lens, which reads what every layer knows.
+    """Train a tuned lens, which reads predictions from every layer.
 
-    For each layer it has a map that makes it speak as the last one does. The model is not changed.
-    One text in ten is kept to measure with: how far what each layer says is from the end, in nats.
-    Ctrl-C loses little; the same command goes on.
+    For each layer, it trains a map that brings the prediction of the layer close to that of the
+    last layer. The model does not change. One text in ten is held out to measure the divergence
+    from the final prediction, in nats. After Ctrl-C, the same command resumes the training.
 
     $ glassformer lens zoo:stories --file texts.txt --out runs/lens
     """
@@ -118,7 +123,7 @@ def folder_of(model: Model, name: str) -> Path:
     source = model.source
     ours = source is not None and source.resolve().is_relative_to(Path(zoo.__file__).parent)
     if source is None or ours or name.startswith("real:"):
-        raise ConfigError(f"{name} is no folder of yours to keep a lens in; name one by --out.")
+        raise ConfigError(f"{name} is not your own folder; name a folder for the lens with --out.")
     return home(source)
 
 

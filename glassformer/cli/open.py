@@ -28,8 +28,8 @@ def open_page(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Models' folders or files, those of training runs and adapters, zoo:NAME or "
-            "real:NAME; several can be compared. Without one: all that ship.",
+            help="Folders or files of models, training runs or adapters, zoo:NAME or real:NAME; "
+            "several can be compared. By default: all built-in models.",
             autocompletion=zoo_names,
             show_default=False,
         ),
@@ -41,26 +41,27 @@ def open_page(
             min=0, max=65535, help=f"Where to listen: {PORT}, or else one that is free; 0 is any."
         ),
     ] = None,
-    text: Annotated[str | None, typer.Option(help="What the model reads at first.")] = None,
+    text: Annotated[str | None, typer.Option(help="The text that is shown first.")] = None,
     head: HeadOption = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the address in a browser.")
     ] = True,
     check: Annotated[
-        bool, typer.Option("--check", help="Start, answer one question to itself, and end.")
+        bool, typer.Option("--check", help="Start the server, send it one request, and exit.")
     ] = False,
 ) -> None:
-    """Look inside models, in a page in your browser.
+    """Inspect models on a page in your browser.
 
-    It shows every step of a model on a text. It listens on 127.0.0.1, so that this machine alone
-    can see it, and asks no other host for anything. Ctrl-C ends it.
+    The page shows every step of a model on a text. The server listens on 127.0.0.1, so that only
+    this machine can access it, and the page sends no request to another host. Ctrl-C stops the
+    server.
 
     $ glassformer open zoo:stories --text "Once upon a time, there was a fox who"
     """
     from glassformer.page import Session
 
     if adapter is not None and len(models or ()) != 1:
-        raise ConfigError("--adapter goes with one model; an adapter's folder is one, too.")
+        raise ConfigError("--adapter needs exactly one model; an adapter's folder is a model, too.")
     named = models or [f"{PREFIX}{name}" for name in for_a_visitor()]
     session = Session(named, text, head, adapter)
     session.prepare()
@@ -70,7 +71,7 @@ def open_page(
     if check:
         answer_to_itself(server)
         return
-    print("It goes on until it is interrupted (Ctrl-C).", flush=True)
+    print("Press Ctrl-C to stop it.", flush=True)
     if browser and has_display() and sys.stdout.isatty():
         Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -21,7 +21,10 @@ from glassformer.errors import ConfigError
 
 Given = Mapping[str, Any]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace an output file that exists; never an input.")
+    bool,
+    typer.Option(
+        "--overwrite", help="Replace an existing output file; input files are never replaced."
+    ),
 ]
 
 
@@ -86,8 +89,8 @@ def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: b
     for other in read:
         if is_same(path, other) or other.resolve().is_relative_to(path.resolve()):
             raise ConfigError(
-                f"{path} holds what this command reads or writes as {other}, so it cannot be an "
-                "output too; name another one."
+                f"The output {path} is or contains {other}, which this command reads or writes; "
+                "name another one."
             )
     if continued or not os.path.lexists(path):
         return
@@ -99,7 +102,7 @@ def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: b
             f"{path} is a file of {around[0]}, which this command reads; name another one."
         )
     if not overwrite or not path.is_file():
-        raise ConfigError(f"{path} exists; name another file, or let --overwrite replace it.")
+        raise ConfigError(f"{path} exists; name another file, or use --overwrite to replace it.")
 
 
 def is_same(one: Path, other: Path) -> bool:

@@ -34,7 +34,7 @@ def file_named(word: str, form: str | None = None) -> Path | None:
     if os.path.isdir(word):
         raise DataError(f"{word} is a folder; name a file in it {LITERALLY}.", path=word)
     if os.path.exists(word):
-        raise DataError(f"{word} is no regular file; read it with - < {word}.", path=word)
+        raise DataError(f"{word} is not a regular file; read it with - < {word}.", path=word)
     if looks_like_a_path(word):
         raise DataError(f"There is no file {word}; correct the path {LITERALLY}.", path=word)
     return None

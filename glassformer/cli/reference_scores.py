@@ -44,8 +44,8 @@ class ReferenceScores:
         paths = inputs.file_reader.paths
         if len(paths) > 1 or any(form_of(path) in ("csv", "tsv") for path in paths):
             raise ConfigError(
-                "--reference belongs to the lines of one text or JSON file; of others name the "
-                "column that has the references (--reference-field)."
+                "--reference needs one text or JSON file as input; for other inputs, name the "
+                "column of the references (--reference-field)."
             )
         for record in InputRecords(files=[file], encoding=encoding):
             if isinstance(record, dict):

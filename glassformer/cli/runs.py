@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from glassformer.plotting import Panel
     from glassformer.train.report.summary import RunSummary
 
-FOLDERS = typer.Argument(help="Run folders, folders with some inside, or patterns such as 'r*'.")
+FOLDERS = typer.Argument(help="Run folders, folders that contain some, or patterns such as 'r*'.")
 Plot = Annotated[
-    Path | None, typer.Option("--plot", help="Draw it: a file that ends in .svg."), OutputPath()
+    Path | None,
+    typer.Option("--plot", help="File for a plot; the name ends in .svg."),
+    OutputPath(),
 ]
-AS_JSON = typer.Option("--json", help="For programs.")
+AS_JSON = typer.Option("--json", help="Print JSON.")
 
 
 @verb("runs", group="Train and evaluate")
@@ -32,7 +34,7 @@ def runs(
     plot: Plot = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
-    """Compare runs: how far, how good, how fast, and how they differ.
+    """Compare training runs: progress, metrics, speed and settings.
 
     $ glassformer runs 'runs/*' --plot curves.svg
     """

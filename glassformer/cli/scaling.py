@@ -23,7 +23,7 @@ def scaling(
     plot: Plot = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
-    """Fit how the loss falls with compute, data and parameters.
+    """Fit scaling laws of the loss to compute, data and parameters.
 
     $ glassformer scaling 'runs/*' --plot laws.svg
     """

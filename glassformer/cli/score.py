@@ -32,29 +32,31 @@ def score(
     text: Annotated[
         str | None,
         typer.Argument(
-            help="What the model reads, or the path of a text file; - or nothing: standard input."
+            help="The text to score, or a text file; - or nothing reads standard input."
         ),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A text file.")] = None,
     target: Annotated[
-        str | None, typer.Option(help="Of an encoder-decoder: the text that is scored.")
+        str | None, typer.Option(help="The text to score, for an encoder-decoder.")
     ] = None,
     window: Annotated[
-        int | None, typer.Option(help="Tokens read at once; the model's context if not given.")
+        int | None,
+        typer.Option(help="Length of a window in tokens; by default the model's context length."),
     ] = None,
     stride: Annotated[
-        int | None, typer.Option(help="Tokens a window moves; half of it if not given.")
+        int | None,
+        typer.Option(help="Distance between the starts of two windows; by default half a window."),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Every token of a long text.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show every token of a long text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quantize: Annotated[
         str | None,
         typer.Option(
-            help="int8, int4: what quantization costs on this text.", rich_help_panel=COMPUTED
+            help="int8, int4: show the cost of quantization on this text.", rich_help_panel=COMPUTED
         ),
     ] = None,
 ) -> None:
-    """Show how probable each token of a text is, and its perplexity.
+    """Show the probability of each token of a text, and its perplexity.
 
     $ glassformer score zoo:stories "The cat sat on the mat."
     """

@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 @verb("search", group="Search")
 def search(
-    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="As `index` has made it.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="INDEX", help="The folder of an index, made by `index`.")
+    ],
     question: Text = None,
     file: Files = None,
     form: FormOption = None,
     field: Field = None,
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
-    top: Annotated[int, typer.Option(min=1, help="How many passages.")] = 5,
-    model: Annotated[
-        str | None, typer.Option(help="Where the index's model is, if not where it was.")
-    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Number of passages.")] = 5,
+    model: Annotated[str | None, typer.Option(help="The model's folder, if it has moved.")] = None,
     adapter: AdapterOption = None,
     as_json: AsJson = False,
     device: Device = "cpu",

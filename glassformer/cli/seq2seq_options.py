@@ -22,24 +22,26 @@ class Seq2SeqOptions:
     """Generation settings; None for those not given."""
 
     quantize: Annotated[
-        str | None, typer.Option(help="int8, int4: smaller weights.", rich_help_panel=COMPUTED)
+        str | None,
+        typer.Option(help="Quantize the weights: int8 or int4.", rich_help_panel=COMPUTED),
     ] = None
     num_beams: Annotated[
         int | None,
-        typer.Option(help="Texts searched side by side (4); 1 is greedy.", rich_help_panel=SEARCH),
+        typer.Option(help="Number of beams (4); 1 is greedy search.", rich_help_panel=SEARCH),
     ] = None
     length_penalty: Annotated[
         float | None, typer.Option(help="Above 0 favors long texts (1).", rich_help_panel=SEARCH)
     ] = None
     max_new_tokens: Annotated[
-        int | None, typer.Option(help="Tokens to write at most.", rich_help_panel=SEARCH)
+        int | None, typer.Option(help="Maximum number of new tokens.", rich_help_panel=SEARCH)
     ] = None
     no_repeat_ngram_size: Annotated[
-        int | None, typer.Option(help="No so many tokens in a row twice.", rich_help_panel=SEARCH)
+        int | None,
+        typer.Option(help="No n-gram of this size occurs twice.", rich_help_panel=SEARCH),
     ] = None
     batch_size: Annotated[
         int | None,
-        typer.Option(help="Rows at once; a text has one a beam.", rich_help_panel=SEARCH),
+        typer.Option(help="Rows per batch; a text has one row per beam.", rich_help_panel=SEARCH),
     ] = None
     sets: Annotated[
         list[str] | None,
@@ -50,19 +52,20 @@ class Seq2SeqOptions:
     max_source_length: Annotated[
         int | None,
         typer.Option(
-            help="Tokens read at once, if not as many as the model can.", rich_help_panel=FRAME
+            help="Maximum length of a part in tokens; by default that of the model.",
+            rich_help_panel=FRAME,
         ),
     ] = None
     source_prefix: Annotated[
         str | None,
         typer.Option(
-            help="What stands before a text, if not what the model says.", rich_help_panel=FRAME
+            help="The text before a source; by default that of the model.", rich_help_panel=FRAME
         ),
     ] = None
     separator: Annotated[
         str | None,
         typer.Option(
-            help="What stands behind a text, for a decoder alone; as the model says.",
+            help="The text between source and target, for a decoder; by default that of the model.",
             rich_help_panel=FRAME,
         ),
     ] = None
@@ -85,15 +88,15 @@ class ReferenceOptions:
     reference: Annotated[
         str | None,
         typer.Option(
-            help="A file with what is right, line by line; the figures are told at the end.",
+            help="A file of references, line by line; the metrics are printed at the end.",
             rich_help_panel=JUDGE,
         ),
     ] = None
     reference_field: Annotated[
         str | None,
         typer.Option(
-            help="The column of what is right, of --reference or of the input itself; a text or a "
-            "list of several.",
+            help="The column of the references, in --reference or in the input; a text or a list "
+            "of texts.",
             rich_help_panel=JUDGE,
         ),
     ] = None

@@ -29,18 +29,18 @@ def zoo_names(incomplete: str) -> list[str]:
 Source = Annotated[
     str,
     typer.Argument(
-        help="A model's folder or file, that of a run or an adapter, zoo:NAME or real:NAME.",
+        help="The folder or file of a model, run or adapter, or zoo:NAME or real:NAME.",
         autocompletion=zoo_names,
     ),
 ]
 AdapterOption = Annotated[
     str | None,
-    typer.Option("--adapter", help="An adapter's folder, or that of a run which has trained one."),
+    typer.Option("--adapter", help="The folder of an adapter, or of a run that trained one."),
 ]
 Text = Annotated[
     str | None,
     typer.Argument(
-        help="The text, or the path of a file; - or nothing: standard input, a text a line."
+        help="The text, or a file; - or nothing reads standard input, one text per line."
     ),
 ]
 Files = Annotated[
@@ -55,27 +55,31 @@ FormOption = Annotated[
     Form | None,
     typer.Option(
         "--format",
-        help="Of files and standard input; else by the file's ending.",
+        help="The format of files and standard input; by default from the file's ending.",
         rich_help_panel=READ,
     ),
 ]
 Field = Annotated[
     str | None,
     typer.Option(
-        help="The column that has the text; else text, or of a table the only one that can.",
+        help="The column of the text; by default text, or the only text column of a table.",
         rich_help_panel=READ,
     ),
 ]
 Whole = Annotated[
     bool,
-    typer.Option("--whole", help="A text file is one text, not one a line.", rich_help_panel=READ),
+    typer.Option(
+        "--whole", help="Read a text file as one text, not as one per line.", rich_help_panel=READ
+    ),
 ]
-Encoding = Annotated[str, typer.Option(help="Of files and standard input.", rich_help_panel=READ)]
+Encoding = Annotated[
+    str, typer.Option(help="Encoding of files and standard input.", rich_help_panel=READ)
+]
 OnErrorOption = Annotated[
     OnError,
     typer.Option(
         "--on-error",
-        help="A line that cannot be used: stop, or skip and count it.",
+        help="Stop at a malformed line, or skip and count it.",
         rich_help_panel=READ,
     ),
 ]
@@ -83,10 +87,10 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...", rich_help_pa
 Dtype = Annotated[
     str | None,
     typer.Option(
-        help="float32, bfloat16, float16; else as the file has it.", rich_help_panel=COMPUTED
+        help="float32, bfloat16, float16; by default that of the file.", rich_help_panel=COMPUTED
     ),
 ]
 HeadOption = Annotated[
-    str | None, typer.Option("--head", help="Its name, where the model has several.")
+    str | None, typer.Option("--head", help="The name of the head, if the model has several.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON lines, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]

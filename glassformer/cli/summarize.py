@@ -20,8 +20,8 @@ LongOption = Annotated[
     Literal["cut", "split"],
     typer.Option(
         "--long",
-        help="A text longer than the model reads: cut it, or split it and summarize its parts, and "
-        "then their summaries.",
+        help="Truncate a text that is too long, or split it and summarize its parts, and then "
+        "their summaries.",
         rich_help_panel=FRAME,
     ),
 ]
@@ -29,7 +29,7 @@ Stemmer = Annotated[
     bool,
     typer.Option(
         "--stemmer/--no-stemmer",
-        help="ROUGE by the stems of English words.",
+        help="Compute ROUGE on the stems of English words.",
         rich_help_panel=JUDGE,
     ),
 ]
@@ -44,9 +44,9 @@ def summarize(
     long: LongOption = "cut",
     stemmer: Stemmer = True,
 ) -> None:
-    """Say in few words what texts say.
+    """Summarize texts.
 
-    A summary is of a line, of a record, or of a whole file.
+    A line, a record or a whole file has one summary.
 
     $ glassformer summarize path/to/model --file report.txt --whole
     """

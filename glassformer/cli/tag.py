@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 SplitOption = Annotated[
     Literal["words", "characters", "spaces"] | None,
-    typer.Option(help="How words are found in a text; else as the model says."),
+    typer.Option(help="How a text is split into words; by default as the model says."),
 ]
-ShowWords = Annotated[bool, typer.Option("--words", help="Every word with its tag.")]
+ShowWords = Annotated[bool, typer.Option("--words", help="Show every word with its tag.")]
 ReportOption = Annotated[
     bool,
     typer.Option("--report", help="Compare with the tags in the file: precision, recall, F1."),
 ]
 Strict = Annotated[
     Literal["IOB2", "IOBES"] | None,
-    typer.Option(help="In the report, what does not keep to this scheme is no entity."),
+    typer.Option(help="In the report, count only entities that follow this scheme."),
 ]
 COLUMNS = (
     Column("tag", 12, "cyan"),
@@ -63,13 +63,15 @@ class TagOptions(CommonOptions):
         Literal["text", "jsonl", "csv", "tsv", "conll"] | None,
         typer.Option(
             "--format",
-            help="Of files and standard input; else by the file's ending.",
+            help="The format of files and standard input; by default from the file's ending.",
             rich_help_panel=READ,
         ),
     ] = None
     field: Annotated[
         str | None,
-        typer.Option(help="The column of the text, or of a list of words; else words or text."),
+        typer.Option(
+            help="The column of the text, or of a list of words; by default words or text."
+        ),
     ] = None
 
 
@@ -81,11 +83,13 @@ def tag(
     show_words: ShowWords = False,
     with_report: ReportOption = False,
     strict: Strict = None,
-    max_length: Annotated[int | None, typer.Option(help="Of a window, in tokens.")] = None,
-    stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Length of a window in tokens.")] = None,
+    stride: Annotated[
+        int | None, typer.Option(help="Distance between the starts of two windows, in tokens.")
+    ] = None,
     head: HeadOption = None,
 ) -> None:
-    """Find entities in texts, or give every word its tag.
+    """Find entities in texts, or tag every word.
 
     $ glassformer tag zoo:reader "Ada Lovelace lived in London."
     """
@@ -104,7 +108,7 @@ def tag(
                 raise DataError("a report needs words and their tags, as CoNLL files have")
             tagger.check(given, record["tags"])
             if strict is not None and entities(record["tags"], strict) != entities(record["tags"]):
-                raise DataError(f"the tags do not keep to {strict} (--strict)")
+                raise DataError(f"the tags do not follow {strict} (--strict)")
         return given
 
     as_json = options.as_json

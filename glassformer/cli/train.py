@@ -31,17 +31,19 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 def train(
     recipe: Annotated[Path, typer.Argument(help="A TOML file; see docs/train.md.")],
     settings: Annotated[
-        list[str] | None, typer.Argument(help="What is to be otherwise: section.key=value ...")
+        list[str] | None,
+        typer.Argument(help="Settings that replace those of the recipe: section.key=value ..."),
     ] = None,
     dry: Annotated[
-        bool, typer.Option("--dry-run", help="Show what the run would take; write nothing.")
+        bool,
+        typer.Option("--dry-run", help="Show the resources that the run needs; write nothing."),
     ] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Begin anew what the run folder holds.")
+        bool, typer.Option("--restart", help="Start the run again from the beginning.")
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
 ) -> None:
-    """Train a model as a recipe says, or go on with a stopped run.
+    """Train a model by a recipe, or resume an interrupted run.
 
     $ glassformer train recipe.toml train.max_steps=1000 --dry-run
     """

@@ -18,28 +18,27 @@ if TYPE_CHECKING:
 
 From = Annotated[
     str | None,
-    typer.Option(
-        "--from", "--source-language", help="Of the text, as the model names its languages."
-    ),
+    typer.Option("--from", "--source-language", help="Source language, as the model names it."),
 ]
-To = Annotated[str | None, typer.Option("--to", "--target-language", help="Of the translation.")]
+To = Annotated[str | None, typer.Option("--to", "--target-language", help="Target language.")]
 SplitOption = Annotated[
     Literal["parts", "sentences", "none"] | None,
     typer.Option(
         "--split",
-        help="parts: sentences of a paragraph together, as many as the model reads; sentences: "
-        "each by itself; none: the text as it is. Else as the model's folder says, or parts.",
+        help="parts: as many sentences of a paragraph together as the model can read; "
+        "sentences: each separately; none: do not split. By default as the model's folder "
+        "says, or parts.",
         rich_help_panel=FRAME,
     ),
 ]
 Tokenize = Annotated[
     str | None,
     typer.Option(
-        help="How BLEU finds words (sacrebleu's: 13a, zh, char, ...).", rich_help_panel=JUDGE
+        help="The tokenizer for BLEU (sacrebleu's: 13a, zh, char, ...).", rich_help_panel=JUDGE
     ),
 ]
 Lowercase = Annotated[
-    bool, typer.Option("--lowercase", help="Figures without case.", rich_help_panel=JUDGE)
+    bool, typer.Option("--lowercase", help="Ignore case in the metrics.", rich_help_panel=JUDGE)
 ]
 
 

@@ -41,9 +41,9 @@ vectors = verb("vectors", group="Train and evaluate")(
     typer.Typer(
         cls=TrainsByDefault,
         no_args_is_help=True,
-        help="""Learn word vectors from text, ask them and evaluate them.
+        help="""Train word vectors on text, query and evaluate them.
 
-    Files without a verb are what they are learned from.
+    Files without a subcommand are the training texts.
 
     $ glassformer vectors text.txt --out vectors.bin
     $ glassformer vectors nearest vectors.bin king""",
@@ -55,41 +55,47 @@ def subcommand(command: Callable[..., None]) -> Callable[..., None]:
     return vectors.command(cls=Verb)(guarded(command))
 
 
-File = Annotated[Path, typer.Argument(help="Vectors: word2vec's text or binary, or GloVe's text.")]
-Count = Annotated[int, typer.Option("--count", "-n", help="How many words.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+File = Annotated[
+    Path, typer.Argument(help="File of vectors: word2vec's text or binary format, or GloVe's text.")
+]
+Count = Annotated[int, typer.Option("--count", "-n", help="Number of words.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @subcommand
 def train(
     texts: Annotated[list[Path], typer.Argument(metavar="TEXT...", help="Text files.")],
     out: Annotated[
-        Path, typer.Option(help="Where to write; .bin is binary, else text."), OutputPath()
+        Path, typer.Option(help="The output file; .bin is binary, others are text."), OutputPath()
     ],
     type: Annotated[str, typer.Option(help="skip-gram, cbow, glove.")] = "skip-gram",
-    vector_size: Annotated[int, typer.Option(help="Numbers of a vector.")] = 100,
-    window: Annotated[int, typer.Option(help="How far a word looks to each side.")] = 5,
-    negative: Annotated[
-        int, typer.Option(help="Words drawn against each true one; 0: all (full softmax).")
-    ] = 5,
-    epochs: Annotated[int, typer.Option(help="How often the text is gone through.")] = 5,
-    min_count: Annotated[int, typer.Option(help="Rarer words are left out.")] = 5,
+    vector_size: Annotated[int, typer.Option(help="Dimensions of a vector.")] = 100,
+    window: Annotated[int, typer.Option(help="Number of context words on each side.")] = 5,
+    negative: Annotated[int, typer.Option(help="Negative samples per word; 0: full softmax.")] = 5,
+    epochs: Annotated[int, typer.Option(help="Passes over the text.")] = 5,
+    min_count: Annotated[int, typer.Option(help="Ignore words that are rarer.")] = 5,
     sample: Annotated[
-        float, typer.Option(help="Words with a larger share are thinned out; 0: none.")
+        float, typer.Option(help="Subsample words with a larger share of the text; 0: none.")
     ] = 1e-3,
     learning_rate: Annotated[
         float | None, typer.Option(help="Learning rate; 0.025, for glove 0.05.")
     ] = None,
-    x_max: Annotated[float, typer.Option(help="glove: counts from here on matter equally.")] = 100,
-    alpha: Annotated[float, typer.Option(help="glove: how fast smaller ones matter less.")] = 0.75,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="In small letters.")] = False,
+    x_max: Annotated[float, typer.Option(help="glove: larger counts have the same weight.")] = 100,
+    alpha: Annotated[
+        float, typer.Option(help="glove: exponent of the weight of smaller counts.")
+    ] = 0.75,
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Convert the text to lower case.")
+    ] = False,
     num_workers: Annotated[
         int, typer.Option(help="Threads; with 1 the same seed gives the same bytes.")
     ] = 1,
-    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 1,
-    device: Annotated[str, typer.Option(help="Of the full softmax: cpu, cuda, ...")] = "cpu",
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
+    device: Annotated[str, typer.Option(help="Device of the full softmax: cpu, cuda, ...")] = "cpu",
 ) -> None:
-    """Learn vectors: words between spaces, sentences in lines. Ctrl-C leaves nothing behind.
+    """Train word vectors. Words are separated by spaces, and a line is a sentence.
+
+    Ctrl-C leaves no partial files.
 
     $ glassformer vectors train text.txt --out vectors.bin --vector-size 200
     """
@@ -163,17 +169,19 @@ def evaluate(
     similarity_file: Annotated[
         list[Path] | None, typer.Option("--similarities", help="Pairs and judgments: WordSim-353.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="So many words, from the first on.")] = 300_000,
+    limit: Annotated[int, typer.Option(help="Use only the first so many words.")] = 300_000,
     as_json: AsJson = False,
 ) -> None:
-    """Count right analogies, and compare cosines with people's judgments, as gensim does.
+    """Evaluate vectors on analogies and on human judgments of similarity, as gensim does.
 
     $ glassformer vectors evaluate vectors.bin --analogies questions-words.txt
     """
     from glassformer.word_vectors import analogies, read_vectors, similarities
 
     if not analogy_file and not similarity_file:
-        raise ConfigError("Say what to evaluate on: --analogies FILE, --similarities FILE.")
+        raise ConfigError(
+            "Name the data for the evaluation: --analogies FILE, --similarities FILE."
+        )
     space = read_vectors(file)
     found = {str(path): analogies(space, path, limit) for path in analogy_file or ()}
     alike = {str(path): similarities(space, path, limit) for path in similarity_file or ()}
@@ -212,7 +220,7 @@ def nearest(file: File, words: Annotated[list[str], typer.Argument()], count: Co
 
 @subcommand
 def analogy(file: File, a: str, b: str, c: str, count: Count = 10) -> None:
-    """A is to B as C is to what?
+    """Solve an analogy: A is to B as C is to what?
 
     $ glassformer vectors analogy vectors.bin man king woman
     """

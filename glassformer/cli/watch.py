@@ -42,48 +42,50 @@ def watch(
     model: Annotated[
         str | None,
         typer.Argument(
-            help="A model's folder, or zoo:NAME; not where records carry a label (--label).",
+            help="A model's folder, or zoo:NAME; not needed with --label.",
             autocompletion=zoo_names,
         ),
     ] = None,
     adapter: AdapterOption = None,
     file: Files = None,
     form: Annotated[
-        Form | None, typer.Option("--format", help="jsonl, csv, tsv; of standard input jsonl.")
+        Form | None, typer.Option("--format", help="jsonl, csv, tsv; jsonl for standard input.")
     ] = None,
     field: Field = None,
-    date: Annotated[str, typer.Option(help="The column that has the date.")] = "date",
+    date: Annotated[str, typer.Option(help="The column of the date.")] = "date",
     date_format: Annotated[
-        str | None, typer.Option(help="As strptime has it; else ISO 8601, or seconds since 1970.")
+        str | None,
+        typer.Option(help="The format as in strptime; by default ISO 8601, or seconds since 1970."),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="A column that has the label already; no model is used.")
+        str | None, typer.Option(help="A column that contains the label; no model is used.")
     ] = None,
     every: Annotated[
-        Literal["hour", "day", "week"], typer.Option(help="What a bucket is, in UTC.")
+        Literal["hour", "day", "week"], typer.Option(help="The length of a bucket, in UTC.")
     ] = "day",
-    svg: Annotated[Path | None, typer.Option(help="Where the plot goes."), OutputPath()] = None,
+    svg: Annotated[Path | None, typer.Option(help="File for the plot."), OutputPath()] = None,
     html: Annotated[
         Path | None,
-        typer.Option(help="Where the report goes: one page that needs nothing else."),
+        typer.Option(help="File for the report, one standalone page."),
         OutputPath(),
     ] = None,
     alpha: Annotated[
         float,
-        typer.Option(help="At most so many buckets raise a false alarm.", rich_help_panel=RULE),
+        typer.Option(help="Maximum share of buckets with a false alarm.", rich_help_panel=RULE),
     ] = AlertRule.alpha,
     min_change: Annotated[
         float,
-        typer.Option(help="A smaller difference of shares is no alert.", rich_help_panel=RULE),
+        typer.Option(help="Minimum difference of shares for an alert.", rich_help_panel=RULE),
     ] = AlertRule.min_change,
     baseline: Annotated[
-        int, typer.Option(help="Buckets to compare with, before each.", rich_help_panel=RULE)
+        int, typer.Option(help="Number of earlier buckets to compare with.", rich_help_panel=RULE)
     ] = AlertRule.baseline,
     min_buckets: Annotated[
-        int, typer.Option(help="So many of them must have texts.", rich_help_panel=RULE)
+        int,
+        typer.Option(help="Minimum number of earlier buckets with texts.", rich_help_panel=RULE),
     ] = AlertRule.min_buckets,
     min_texts: Annotated[
-        int, typer.Option(help="A bucket must have so many.", rich_help_panel=RULE)
+        int, typer.Option(help="Minimum number of texts in a bucket.", rich_help_panel=RULE)
     ] = AlertRule.min_texts,
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
@@ -97,12 +99,12 @@ def watch(
 ) -> None:
     """Plot shares of labels over time, and raise an alert at a jump.
 
-    Reads dated texts and classifies them, or records that carry a label. A bucket of time is judged
-    when it is over: its shares against those of the buckets before it, by Fisher's exact test and
-    by a two-proportion t-test with the variance between those buckets. The larger p-value, after
-    Holm's correction over all labels, must be below --alpha, the share must have moved by
-    --min-change, and the bucket must have --min-texts. Standard input is followed, and alerts come
-    as they are raised; files may be in any order.
+    Reads dated texts and classifies them, or records that have a label. At the end of a bucket of
+    time, its shares are compared with those of the earlier buckets by Fisher's exact test and by a
+    two-proportion t-test with the variance between these buckets. For an alert, the larger p-value,
+    after Holm's correction over all labels, must be below --alpha, the share must have changed by
+    --min-change, and the bucket must have --min-texts. Standard input is read continuously, and
+    alerts are printed immediately; the lines of files may be in any order.
 
     $ glassformer watch zoo:reader --head sentiment --file reviews.csv --svg shares.svg
     """
@@ -122,7 +124,7 @@ def watch(
     if (model is None) == (label is None):
         raise ConfigError("Give a model to classify texts, or --label COLUMN for labels.")
     if adapter is not None and model is None:
-        raise ConfigError("--adapter goes with a model, and --label COLUMN uses none.")
+        raise ConfigError("--adapter needs a model, and --label COLUMN uses none.")
     for path in (svg, html):
         if path is not None and not path.parent.is_dir():
             raise ConfigError(f"There is no folder {path.parent} for {path.name}.")

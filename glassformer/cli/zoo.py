@@ -25,14 +25,15 @@ DESCRIPTION_WIDTH = 28  # characters for the description, beside the other colum
 def zoo(
     name: Annotated[
         str | None,
-        typer.Argument(help="A model, to read its card.", autocompletion=zoo_names),
+        typer.Argument(help="A model whose card is shown.", autocompletion=zoo_names),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the models that are known by name, or show one's card.
+    """List the models that have names, or show the card of one.
 
-    Everywhere a model is asked for, zoo:NAME is one that ships; NAME alone is, too, where no folder
-    or file has that name. real:NAME is a published one, once `glassformer fetch` has brought it.
+    Wherever a model is expected, zoo:NAME is a built-in model; NAME without the prefix works, too,
+    if no folder or file has that name. real:NAME is a published model that `glassformer fetch` has
+    downloaded.
 
     $ glassformer zoo stories
     """

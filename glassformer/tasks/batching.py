@@ -154,7 +154,7 @@ def _refused(
     if isinstance(text, GlassformerError) or not text.cut:
         return text
     size = len(text) + text.cut
-    return InputError(f"The text has {size} tokens, of {max_length} that can be read.")
+    return InputError(f"The text has {size} tokens, and the model can read {max_length}.")
 
 
 def num_chars(text: Any) -> int:

@@ -187,8 +187,8 @@ class Classifier:
         unknown = sorted(set(named) - set(self.labels))
         if unknown:
             raise ConfigError(
-                f"A threshold names the label {unknown[0]!r}, which is none of the model's: "
-                f"{', '.join(self.labels)}."
+                f"A threshold names the label {unknown[0]!r}, which the model does not have; its "
+                f"labels are {', '.join(self.labels)}."
             )
         every = usual if given is None or isinstance(given, Mapping) else given
         found = [named.get(label, every) for label in self.labels]

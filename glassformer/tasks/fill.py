@@ -116,8 +116,8 @@ def filler(
     if model.spec.encoder is not None and model.spec.decoder is not None:
         if targets is not None or tokens != 1:
             raise ConfigError(
-                f"{model.architecture} writes what is missing, of any length; `tokens` and "
-                "`targets` are for masked language models."
+                f"{model.architecture} fills gaps with text of any length; `tokens` and `targets` "
+                "are for masked language models."
             )
         return Seq2SeqFiller(model, top, max(beam, top), generation)
     if generation:
@@ -142,7 +142,7 @@ class MaskedFiller:
                 f"is {purpose(model)}."
             )
         if targets is not None and not [word for word in targets if word.strip()]:
-            raise ConfigError("`targets` has no words; name some, or leave it out.")
+            raise ConfigError("`targets` is empty; add words, or leave it out.")
         self.mask = self.tokenizer.special["mask"]
         self.sign = self.tokenizer.token(self.mask)
         self.marks = re.compile(f"{GAP}|{re.escape(self.sign)}")
@@ -229,7 +229,7 @@ class MaskedFiller:
                 if first < end and last > start and not made.special_mask[i]
             ]
             if not own or (self.limit is not None and len(made) > self.limit):
-                raise ConfigError(f"{word!r} cannot stand in the gap; choose another word.")
+                raise ConfigError(f"{word!r} cannot fill the gap; choose another word.")
             rows.append(MaskedRow(made.ids, made.segments))
             places.append(own)
         found = likelihood(self.model, rows, places, self.mask)

@@ -91,9 +91,9 @@ def require_head(
         objective = objective or TASKS.find(verb).objective
         raise UnsupportedError(
             f"{verb} needs {HEADS[kind]}, and {model.architecture} has none; it is "
-            f"{purpose(model)} (train one by the objective {objective})."
+            f"{purpose(model)} (train one with the objective {objective})."
         )
     if name is None and len(heads) > 1:
         has = ", ".join(head.name for head in heads)
-        raise ConfigError(f"Say which head is meant (--head): the model has {has}.")
+        raise ConfigError(f"Name the head (--head): the model has {has}.")
     return head_among(heads, name, f" to {verb} with")

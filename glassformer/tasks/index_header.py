@@ -30,16 +30,16 @@ def read_header(folder: Path) -> dict[str, Any]:
         header = json.loads(path.read_text("utf-8"))
     except OSError:
         raise LoadError(
-            f"{folder} holds no index ({HEADER}); make one with glassformer index."
+            f"{folder} contains no index ({HEADER}); make one with glassformer index."
         ) from None
     except ValueError as error:
         raise LoadError(f"{path} is not JSON ({error}).") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise LoadError(f"{path} is of no index that is known here.")
+        raise LoadError(f"{path} is not the header of a known kind of index.")
     width = header.get("width")
     if type(width) is not int or width < 1 or header.get("kept") not in ("float16", "float32"):
         raise LoadError(
-            f"{path} does not say the width and the precision of its vectors; make the index anew."
+            f"{path} does not say the width and the precision of its vectors; make the index again."
         )
     rows_folder(folder, header)
     return header
@@ -59,7 +59,7 @@ def rows_folder(folder: Path, header: Mapping[str, Any]) -> Path:
         )
     for one in (path, *(path / name for name in FILES)):
         if one.is_symlink():
-            raise LoadError(f"{one} is a link, and no part of an index; make it anew.")
+            raise LoadError(f"{one} is a link, which an index cannot contain; make it again.")
     return path
 
 

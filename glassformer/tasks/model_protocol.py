@@ -33,7 +33,7 @@ class TaskModel(PretrainedTransformer):
 
 def require_tokenizer(model: TaskModel) -> Tokenizer:
     if model.tokenizer is None:
-        raise UnsupportedError("This folder has no tokenizer, so that no text can be read.")
+        raise UnsupportedError("This folder has no tokenizer, so it cannot read text.")
     return model.tokenizer
 
 
@@ -53,7 +53,7 @@ def longest(model: TaskModel, max_length: int | None = None) -> int | None:
     positions = context_length(text_stack(model))
     if max_length is not None and positions is not None and max_length > positions:
         raise ConfigError(
-            f"A length of {max_length} tokens is above the model's {positions} positions."
+            f"A length of {max_length} tokens exceeds the model's {positions} positions."
         )
     if max_length is None:
         max_length = require_tokenizer(model).max_length

@@ -66,7 +66,9 @@ class Pooling:
     def __post_init__(self) -> None:
         for mode in self.modes or ("",):
             if mode not in POOLS:
-                raise ConfigError(f"There is no pooling {mode!r}; choose of {', '.join(POOLS)}.")
+                raise ConfigError(
+                    f"There is no pooling {mode!r}; choose one of {', '.join(POOLS)}."
+                )
 
     def __call__(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
         """Pools [text, position, width] to [text, vector]; the mask is True at pooled positions."""
@@ -154,8 +156,8 @@ def read_pooling(folder: Path) -> Pooling | None:
             normalize = True
         elif kind != "Dropout":  # which has no effect after training
             raise UnsupportedError(
-                f"{folder / 'modules.json'} has the step {kind!r}, which is not known here (only "
-                "Transformer, Pooling and Normalize are); take it out to do without."
+                f"{folder / 'modules.json'} has the step {kind!r}, which is not supported "
+                "(only Transformer, Pooling and Normalize are); remove it to load the rest."
             )
     about = _optional(folder / "config_sentence_transformers.json")
     return Pooling(
@@ -210,7 +212,8 @@ def _modes(settings: Mapping[str, Any], path: Path) -> tuple[str, ...]:
         unknown = [mode for mode in modes if mode not in ours]
         if unknown:
             raise UnsupportedError(
-                f"{path / 'config.json'} has the pooling {unknown[0]!r}.", field="pooling_mode"
+                f"{path / 'config.json'} has the unknown pooling {unknown[0]!r}.",
+                field="pooling_mode",
             )
         return tuple(ours[mode] for mode in modes)
     order = ("first", "max", "mean", "root", "weighted", "last")  # sentence-transformers' order
@@ -227,7 +230,7 @@ def _read(path: Path, kind: type[Any]) -> Any:
     except OSError as error:
         raise LoadError(f"{path} cannot be read ({error.strerror}).") from None
     except ValueError as error:
-        raise LoadError(f"{path} is not JSON ({error}); get it again.") from None
+        raise LoadError(f"{path} is not JSON ({error}); download it again.") from None
     if not isinstance(value, kind):
-        raise LoadError(f"{path} must hold a JSON {kind.__name__}; get it again.")
+        raise LoadError(f"{path} must contain a JSON {kind.__name__}; download it again.")
     return value

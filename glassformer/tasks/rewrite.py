@@ -66,13 +66,14 @@ class Rewriter:
         require_head(model, "lm", verb)
         if model.spec.decoder is None:
             raise UnsupportedError(
-                f"{verb} needs a model that writes, and {model.architecture} only reads; it is a "
-                "model to fill gaps with (fill)."
+                f"{verb} needs a model that generates text, and {model.architecture} does not; it "
+                "is a masked language model (fill)."
             )
         self.model, self.verb = model, verb
         if self.generator.listens:
             raise UnsupportedError(
-                f"{verb} reads text, and {model.architecture} listens; give its sound to generate."
+                f"{verb} needs a model that reads text, and {model.architecture} reads sound "
+                "(generate)."
             )
         self.alone = model.spec.encoder is None
         saved = {**settings_of(model, task), **settings_of(model, TRAINED)}
@@ -119,9 +120,9 @@ class Rewriter:
         found = self.saved.get("separator")
         if found is None:
             raise ConfigError(
-                f"{self.model.architecture} writes on from any text, and its config.json does not "
-                f"say what stands between a source and its target; say so (--separator), or train "
-                f"it to {self.verb} by the objective continuation."
+                f"{self.model.architecture} is a decoder, and its config.json does not contain the "
+                f"separator between source and target; give one (--separator), or train the model "
+                f"to {self.verb} with the objective continuation."
             )
         return [int(id) for id in found]
 
@@ -136,13 +137,13 @@ class Rewriter:
             capacity = max(capacity - new, capacity // 2)
         if length is not None and positions is not None and length > positions:
             raise ConfigError(
-                f"A length of {length} tokens is above the model's {positions} positions."
+                f"A length of {length} tokens exceeds the model's {positions} positions."
             )
         capacity, frame = capacity if length is None else length, self.measure("")
         if capacity <= frame:
             raise ConfigError(
-                f"{capacity} tokens leave no room for a text beside the {frame} that frame "
-                "it; raise the length."
+                f"{capacity} tokens leave no space for a text besides the {frame} tokens "
+                "around it; increase the length."
             )
         return capacity
 
@@ -245,7 +246,7 @@ class Rewriter:
 
     def checked(self, text: Any) -> str:
         if not isinstance(text, str):
-            raise InputError(f"A text to {self.verb} is a str, not {type(text).__name__}.")
+            raise InputError(f"A text to {self.verb} must be a str, not {type(text).__name__}.")
         if not text.strip():
             raise InputError(f"The text is empty; there is nothing to {self.verb}.")
         return text
@@ -268,7 +269,7 @@ def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
     if not ids or tokenizer.special.get("unk") in ids:
         raise ConfigError(
             f"The tokenizer has no token for the separator {separator!r}; name one that it has "
-            "(objective.separator), or let a fresh one have it (tokenizer.special_tokens.sep)."
+            "(objective.separator), or add it to a new tokenizer (tokenizer.special_tokens.sep)."
         )
     return ids
 

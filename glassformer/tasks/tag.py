@@ -205,7 +205,7 @@ class Tagger:
         """Scores the model on words with gold tags; see `metrics.ner.report`."""
         texts, gold = [*words], [*tags]
         if len(texts) != len(gold):
-            raise InputError(f"There are {len(texts)} texts and tags of {len(gold)}.")
+            raise InputError(f"There are {len(texts)} texts, and tags for {len(gold)}.")
         for one, right in zip(texts, gold, strict=True):
             self.check(one, right)
         return report([found.tags for found in raise_errors(self(texts))], gold, scheme)
@@ -218,7 +218,7 @@ class Tagger:
         unknown = next((tag for tag in tags if self._kind(tag) not in known), None)
         if unknown is not None:
             raise DataError(
-                f"The tag {unknown!r} is none of the model's: {', '.join(self.labels)}."
+                f"The model does not have the tag {unknown!r}; it has {', '.join(self.labels)}."
             )
 
     def _kind(self, tag: str) -> str:
@@ -236,10 +236,12 @@ class Tagger:
     def _words(self, given: Given) -> WordList:
         if not isinstance(given, str):
             if not isinstance(given, Sequence):
-                raise InputError(f"A text is a str or a list of words, not {type(given).__name__}.")
+                raise InputError(
+                    f"A text must be a str or a list of words, not {type(given).__name__}."
+                )
             invalid = [word for word in given if not isinstance(word, str) or not word.strip()]
             if invalid:
-                raise InputError(f"The words have {invalid[0]!r}, which is no word.")
+                raise InputError(f"The words contain {invalid[0]!r}, which is not a word.")
         text = given if isinstance(given, str) else " ".join(given)
         error = validate_text(text)
         if error is not None:

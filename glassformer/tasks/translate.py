@@ -101,7 +101,7 @@ class Translator:
             raise ConfigError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
         if source_prefix is None and self._lacks_target():
             raise ConfigError(
-                "Say which language to translate into (target_language), as the tokenizer "
+                "Name the language to translate into (target_language), as the tokenizer "
                 "names them."
             )
 
@@ -235,7 +235,7 @@ def _task(model: TaskModel, languages: Sequence[str | None]) -> str | None:
         tokens = require_tokenizer(model).language_tokens
         if tokens and languages[1] is None:
             raise ConfigError(
-                "Say which language to translate into (target_language); the model knows "
+                "Name the language to translate into (target_language); the model knows "
                 f"{', '.join(tokens)}."
             )
         return None
@@ -248,7 +248,7 @@ def _task(model: TaskModel, languages: Sequence[str | None]) -> str | None:
         return pairs[fitting[0]]
     known = ", ".join(" to ".join(pair) for pair in pairs)
     raise ConfigError(
-        f"Say which languages (source_language, target_language); the model translates {known}."
+        f"Name the languages (source_language, target_language); the model translates {known}."
     )
 
 
@@ -256,8 +256,8 @@ def _check_direction(direction: str, known: Sequence[str] | None) -> None:
     """Raises if the model was not trained for this direction; it would use another language."""
     if known and direction not in known:
         raise ConfigError(
-            f"This model was not taught to translate {direction}, only {', '.join(known)}; go by "
-            "way of a language in between."
+            f"This model was not trained to translate {direction}, only {', '.join(known)}; "
+            "translate through another language."
         )
 
 

@@ -101,7 +101,7 @@ def with_last(windows: Iterator[TextWindow]) -> Iterator[tuple[TextWindow, bool]
     """Yields each window and whether it is the last; raises if there is none."""
     window = next(windows, None)
     if window is None:
-        raise InputError("The tokenizer makes nothing of the text.")
+        raise InputError("The tokenizer finds no tokens in the text.")
     for behind in windows:
         yield window, False
         window = behind

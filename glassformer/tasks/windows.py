@@ -53,8 +53,8 @@ class WindowFrame:
         capacity = length - len(self)
         if capacity < 1:
             raise ConfigError(
-                f"A length of {length} tokens leaves no room for the text beside the {len(self)} "
-                "that stand around it; raise the length."
+                f"A length of {length} tokens leaves no space for the text besides the "
+                f"{len(self)} tokens around it; increase the length."
             )
         return capacity
 
@@ -169,7 +169,7 @@ def windows(blocks: Iterable[TextEncoding], capacity: int, stride: int) -> Itera
     """
     if not 1 <= stride <= capacity:
         raise ConfigError(
-            f"Windows of {capacity} tokens move on by 1 to {capacity} of them, not by {stride}."
+            f"The stride of windows of {capacity} tokens is 1 to {capacity}, not {stride}."
         )
     cuts = _cuts(blocks, capacity, stride)
     cut, found = 0, next(cuts, None)

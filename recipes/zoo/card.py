@@ -45,7 +45,7 @@ widget:
 
 {table(facts, found["trials"])}
 
-{intervals(found["trials"])} Each figure is what this prints, in the root of the repository:
+{intervals(found["trials"])} These commands print the figures, in the root of the repository:
 
 ```sh
 {commands(name, facts)}
@@ -78,9 +78,9 @@ def table(facts: Facts, measured: Found) -> str:
 def intervals(measured: Found) -> str:
     """How they were made: trials that were measured before this was noted have quantiles."""
     if all("intervals" in one for one in measured.values()):
-        return "In brackets 95% intervals: Wilson's of shares of records that are right, else BCa."
-    return ("In brackets the middle 95% of what resamplings gave (a percentile bootstrap; "
-            "`evaluate` now prints Wilson and BCa intervals).")  # fmt: skip
+        return "In brackets: 95% intervals, Wilson's for shares of correct records, else BCa."
+    return ("In brackets: 95% intervals by a percentile bootstrap (`evaluate` now prints Wilson "
+            "and BCa intervals).")  # fmt: skip
 
 
 def cell(figure: Found | None, form: str) -> str:
@@ -107,5 +107,5 @@ def command(trial: Trial, model: str, files: str) -> str:
 
 
 def notices(facts: Facts) -> str:
-    rows = ["| what | license | whose |", "|---|---|---|"]
+    rows = ["| data | license | source |", "|---|---|---|"]
     return "\n".join((*rows, *(f"| {' | '.join(row)} |" for row in facts.data)))

@@ -60,8 +60,8 @@ SQUAD = ("Paragraphs of SQuAD 1.1 and XQuAD", "CC BY-SA 4.0",
 FACTS = {
     "translator": Facts(
         about="Translates short everyday sentences between English and French or Chinese, in all "
-        "four directions. It is an encoder-decoder of Marian's class that is told the language to "
-        "write by a token before the source.",
+        "four directions. It is an encoder-decoder of Marian's class with a token before the "
+        "source that selects the target language.",
         language="[en, fr, zh]",
         license="cc-by-4.0",
         pipeline="translation",
@@ -88,26 +88,27 @@ FACTS = {
         ),
         shown={"bleu": ".1f", "chrf": ".1f"},
         data=(TATOEBA,),
-        compared="Of the same size and data there is no published model. OPUS-MT's, each of one "
-        "direction and thirteen times the parameters, trained on all of OPUS, report a BLEU of "
-        "57.5 (fr-en), 50.5 (en-fr), 36.1 (zh-en) and 31.4 (en-zh) on other sentences of "
-        "Tatoeba's: near these, and not the same.",
+        compared="There is no published model of this size on this data. The OPUS-MT models, each "
+        "for one direction, with thirteen times the parameters and trained on all of OPUS, report "
+        "a BLEU of 57.5 (fr-en), 50.5 (en-fr), 36.1 (zh-en) and 31.4 (en-zh) on other sentences "
+        "of Tatoeba, so the figures are not directly comparable.",
         examples=(
             'glassformer translate zoo:translator "Où est la gare ?" --to en',
             'glassformer translate zoo:translator "I would like a cup of tea." '
             "--to zh",
         ),
-        notes="1,000 pairs of each language pair are held out to test and 1,000 to validate. No "
-        "sentence of theirs, in either language, is in the training pairs, case and punctuation "
-        "not counted. One reference a sentence; BLEU by sacrebleu, 13a, for Chinese its zh "
-        "tokenizer. Tatoeba mixes traditional and simplified characters: all were made simplified "
-        "(OpenCC, t2s), the test sentences, too. Sentences like Tatoeba's, of about ten words, are "
-        "all it knows.",
+        notes="1,000 pairs of each language pair are held out for testing and 1,000 for "
+        "validation. None of their sentences, in either language, is in the training pairs, "
+        "ignoring case and punctuation. There is one reference per sentence. BLEU is computed by "
+        "sacrebleu with the tokenizer 13a, for Chinese with its tokenizer zh. Tatoeba mixes "
+        "traditional and simplified characters; all sentences, including the test sentences, were "
+        "converted to simplified ones (OpenCC, t2s). Use the model only for short sentences like "
+        "those of Tatoeba, of about ten words.",
     ),
     "encoder": Facts(
-        about="Fills gaps in English text, and is a body to fine-tune. It is a BERT of 6 layers, "
-        "192 wide, with a masked-LM head, which learned whole words hidden anew each time, as "
-        "RoBERTa did.",
+        about="Fills gaps in English text, and is a base for fine-tuning. It is a BERT of 6 "
+        "layers, 192 wide, with a masked-LM head, trained with dynamic whole-word masking, as in "
+        "RoBERTa.",
         language="en",
         license="cc-by-sa-4.0",
         pipeline="fill-mask",
@@ -134,23 +135,23 @@ FACTS = {
             ("Banking77", "CC BY 4.0", "Casanueva et al. (2020); PolyAI-LDN"),
         ),
         compared="BERT-Tiny (4.4 million parameters) and BERT-Mini (11.2 million) report an "
-        "accuracy of 83.2 and 85.9 on SST-2, behind pre-training on 3.3 billion words and "
-        "fine-tuning on 67,000 phrases. The reviews here are those that SST was made of, with a "
-        "label a sentence, 8,500 to learn from; so the figures are near each other and not the "
-        "same.",
+        "accuracy of 83.2 and 85.9 on SST-2, after pre-training on 3.3 billion words and "
+        "fine-tuning on 67,000 phrases. The reviews here are those from which SST was made, with "
+        "one label per sentence and 8,500 training sentences, so the figures are not directly "
+        "comparable.",
         examples=(
             'glassformer fill zoo:encoder "She drank a glass of ___."',
             'glassformer train recipes/zoo/encoder-tuned.toml model.base=zoo:encoder',
         ),
-        notes="Letters keep their case. A record is a line of text; a word counts as told if all "
-        "its pieces are. Words that WikiText-2 has as unknown are never asked for. It knows how "
-        "sentences go and few facts: the capital of France is, first of all, Japan.",
+        notes="The model is cased. A record is a line of text; a word counts as correct if all "
+        "its pieces are. Words that are unknown in WikiText-2 are never masked. The model has "
+        "learned grammar but few facts: its first prediction for the capital of France is Japan.",
     ),
     "reader": Facts(
-        about="Says of an English text what it is about, whether it is kind, and whom it names, by "
-        "three heads on one small body: topic, sentiment, entities. The body began as zoo:encoder; "
-        "a larger model (MiniLM, fine-tuned on the same labels) taught it what it thinks of 90,000 "
-        "sentences without labels.",
+        about="Predicts the topic, the sentiment and the named entities of an English text, with "
+        "three heads on one small body. Training started from zoo:encoder, and also used 90,000 "
+        "unlabeled sentences with the predictions of a larger model (MiniLM, fine-tuned on the "
+        "same labels).",
         language="en",
         license="cc-by-sa-4.0",
         pipeline="text-classification",
@@ -179,26 +180,27 @@ FACTS = {
             ("Broad Twitter Corpus", "CC BY 4.0", "Derczynski et al. (2016)"),
             ("WikiGold", "CC BY 4.0", "Balasuriya et al. (2009)"),
             *((f"{what} (without labels)", *rest) for what, *rest in (REVIEWS, SQUAD, SPEECHES)),
-            ("by way of zoo:encoder, all that it learned from", "see its card", ""),
+            ("the training data of zoo:encoder", "see its card", ""),
         ),
-        compared="Its teacher, with six times the parameters, stands in the table. On all of the "
-        "sentiment sentences, in ten folds, Kim's CNN (2014) reports an accuracy of 76.1 from "
-        "random word vectors and 81.5 from those of 100 billion words. Topics are CLINC150's ten "
-        "domains, for which nobody reports figures. Names are those of WNUT 2017, rare on purpose, "
-        "in three types, for which nobody reports figures either; MiniLM fine-tuned for its six "
-        "types has an F1 of 42.5 (docs/recipes.md).",
+        compared="The table includes the teacher, which has six times the parameters. With "
+        "ten-fold cross-validation on all sentiment sentences, Kim's CNN (2014) reports an "
+        "accuracy of 76.1 from random word vectors and 81.5 from vectors of 100 billion words. "
+        "The topics are the ten domains of CLINC150, for which we know no published figures. The "
+        "entities are those of WNUT 2017, which were chosen to be rare, in three types, for which "
+        "we know no published figures either; MiniLM fine-tuned for its six types has an F1 of "
+        "42.5 (docs/recipes.md).",
         examples=(
             'glassformer classify zoo:reader "book me a table for two" --head topic',
             'glassformer classify zoo:reader "A dull film with a fine ending." --head sentiment',
             'glassformer tag zoo:reader "Ada Lovelace was born in London." --head entities',
         ),
-        notes="Three heads on one body are no published class: config.json is Glassformer's own "
-        "description. Topics are what people ask an assistant about: banking, travel, work, small "
-        "talk and six more.",
+        notes="No published class has three heads on one body, so config.json is Glassformer's "
+        "own spec. The topics are those of questions to an assistant: banking, travel, work, "
+        "small talk and six more.",
     ),
     "letters": Facts(
-        about="Writes Shakespeare letter by letter, and shows how it learned to: seven earlier "
-        "steps of its training are kept beside it. It is a GPT-2 of 4 layers, 64 wide.",
+        about="Writes Shakespeare character by character, with snapshots of seven earlier steps "
+        "of its training. It is a GPT-2 of 4 layers, 64 wide.",
         language="en",
         license="apache-2.0",
         pipeline="text-generation",
@@ -215,14 +217,16 @@ FACTS = {
         data=(("tiny Shakespeare", "public domain; MIT as a collection",
                "William Shakespeare; karpathy/char-rnn"),),
         compared="nanoGPT's README reports a validation loss of 1.88 for its small configuration "
-        "(0.8 million parameters, 2,000 steps of 768 letters on a CPU) and 1.4697 for its large "
-        "one (10.65 million, on a GPU). Beside them stands the validation loss above, of "
-        "windows of 256 letters, each read by itself; with half a window of text before every "
-        "letter the loss, which is the logarithm of the perplexity, is that of the table.",
+        "(0.8 million parameters, 2,000 steps of 768 characters on a CPU) and 1.4697 for its "
+        "large one (10.65 million, on a GPU). These are comparable with the validation loss "
+        "above, which is computed in separate windows of 256 characters. The loss in the table "
+        "(the logarithm of the perplexity) has at least half a window of context for every "
+        "character.",
         examples=(
             "glassformer open zoo:letters --text \"ROMEO:\"",
             "glassformer generate zoo:letters \"ROMEO:\" --do-sample --max-new-tokens 200",
         ),
-        notes="`open` has a slider for the steps: the panel that compares two models.",
+        notes="On the page (`glassformer open`), the panel that compares two models has a slider "
+        "for the steps.",
     ),
 }  # fmt: skip

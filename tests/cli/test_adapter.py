@@ -120,8 +120,8 @@ def test_what_cannot_go_together(glassformer, home):
     adapter = ("--adapter", str(home / "bert-run"))
     data = str(home / "data.jsonl")
     bad = {
-        ("watch", "--label", "label", "--file", data, *adapter): "--adapter goes with a model",
-        ("open", "zoo:stories", "zoo:encoder", *adapter): "--adapter goes with one model",
+        ("watch", "--label", "label", "--file", data, *adapter): "--adapter needs a model",
+        ("open", "zoo:stories", "zoo:encoder", *adapter): "--adapter needs exactly one model",
         ("classify", str(home / "bert"), "--adapter", str(home / "gpt2"), "x"): "not an adapter's",
         ("classify", str(home / "bert"), "--adapter", "nowhere", "x"): "no adapter_config.json",
     }

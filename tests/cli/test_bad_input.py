@@ -14,7 +14,7 @@ import glassformer as gf
 
 GOOD = ["The film is ___ today.", "A bore, they say: ___."]
 BAD = {
-    2: ('{"text": 5}', "the field 'text' is no text but '5'"),
+    2: ('{"text": 5}', "the field 'text' is not a text but '5'"),
     3: ("not json", "this is not JSON"),
     4: ('{"txt": "x ___"}', "there is no field 'text', only txt (--field)"),
     5: ('{"text": " "}', "the text is empty"),
@@ -153,7 +153,7 @@ def test_right_tags_of_another_scheme(glassformer, models, tmp_path):
     asked = "tag", str(tmp_path / "model"), "--file", str(path), "--report"
     assert glassformer(*asked)[0] == 0
     code, _, said = glassformer(*asked, "--strict", "IOBES")
-    assert code == 1 and f"{path}:1: the tags do not keep to IOBES (--strict)" in said
+    assert code == 1 and f"{path}:1: the tags do not follow IOBES (--strict)" in said
 
 
 def test_questions_and_dates_that_are_missing(glassformer, models, tmp_path):

@@ -71,7 +71,7 @@ def test_thresholds_and_texts_that_are_too_long(glassformer, model):
     assert code == 0 and json.loads(shown)["cut"] > 0
     assert "1 texts were longer than the model reads, and cut" in said
     code, shown, said = glassformer("classify", model, TEXT * 20, "--too-long", "refuse")
-    assert (code, shown) == (1, "") and "tokens, of 32 that can be read" in said
+    assert (code, shown) == (1, "") and "tokens, and the model can read 32" in said
 
 
 def test_bad_lines_are_skipped_and_counted(glassformer, model, tmp_path):
@@ -95,7 +95,7 @@ def test_bad_lines_are_skipped_and_counted(glassformer, model, tmp_path):
         ((TEXT, "--file", "x"), "Give one of TEXT and --file"),
         (("--file", "nowhere.txt"), "nowhere.txt does not exist"),
         ((TEXT, "--threshold", "much"), "--threshold is 0.7 or label=0.7, not 'much'"),
-        ((TEXT, "--threshold", "fine=0.7"), "'fine', which is none of the model's: bad, good"),
+        ((TEXT, "--threshold", "fine=0.7"), "does not have; its labels are bad, good"),
         ((TEXT, "--head", "tag"), "no head 'tag' to classify with, only classify"),
     ],
 )
@@ -165,7 +165,7 @@ def test_watch_follows_a_stream(model):
 @pytest.mark.parametrize(
     ("row", "words", "said"),
     [
-        ({"date": "soon", "text": "x"}, (), "a.jsonl:1: 'soon' is no date"),
+        ({"date": "soon", "text": "x"}, (), "a.jsonl:1: 'soon' is not a date"),
         ({"text": "x"}, (), "a.jsonl:1: there is no field 'date'"),
         ({"date": "2026-01-01"}, (), "a.jsonl:1: there is no field 'text'"),
         ({"date": "2026-01-01", "text": "x"}, ("--alpha", "2"), "alpha is between 0 and 1"),
@@ -187,7 +187,7 @@ def test_watch_skips_bad_rows(glassformer, tmp_path):
     words = ("--label", "label", "--file", str(path), "--on-error", "skip", "--json")
     code, shown, said = glassformer("watch", *words)
     assert code == 0 and len(shown.splitlines()) == 2
-    assert "a.csv:2: 'soon' is no date" in said and "800 used, 2 skipped." in said
+    assert "a.csv:2: 'soon' is not a date" in said and "800 used, 2 skipped." in said
 
 
 def test_the_help_states_the_rule(glassformer):

@@ -149,9 +149,9 @@ def test_a_model_without_a_tokenizer_shows_ids(glassformer, tmp_path):
         (("hi", "--set", "eos_token_id=[1,"), "eos_token_id must be a token id or a list"),
         (("hi", "--set", "prefix_allowed_tokens_fn=f"), "must be a function"),
         (("hi", "--num-return-sequences", "2"), "Greedy search has one result, not 2"),
-        (("hi", "--num-beams", "2", "--tree"), "--tree goes with --json"),
+        (("hi", "--num-beams", "2", "--tree"), "--tree needs --json"),
         (("hi", "--regex", "(["), "is no regular expression"),
-        (("",), "The prompt is empty; --from-start writes without one."),
+        (("",), "The prompt is empty; --from-start generates without one."),
         (("x " * 300,), "more than the model's 256 positions leave room for"),
         (("hi", "--from-start"), "Give one of PROMPT, --file, --from-start and --batch."),
         (("--file", "/nowhere/prompt"), "/nowhere/prompt cannot be read: No such file"),
@@ -219,7 +219,7 @@ def test_ctrl_c_in_a_text(monkeypatch, glassformer):
 
     monkeypatch.setattr("glassformer.generate.stops.StoppingCriteria.of", press)
     code, _, error = glassformer("generate", "shakespeare", PROMPT)
-    assert (code, error) == (130, "\ninterrupted before the text was whole.\n")
+    assert (code, error) == (130, "\ninterrupted before the text was complete.\n")
 
 
 # --- the dialog --------------------------------------------------------------------------------

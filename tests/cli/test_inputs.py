@@ -73,7 +73,7 @@ BAD = {
     ),
     "c.jsonl": (
         b'{"text": "one"}\n{"text": 5}\n{"text": "three"}\n',
-        ":2: the field 'text' is no text but '5'",
+        ":2: the field 'text' is not a text but '5'",
     ),
     "b.txt": (b"one\n \nthree\n", ":2: the text is empty"),
 }
@@ -147,7 +147,7 @@ def test_another_encoding_and_nothing_at_all(tmp_path):
     (tmp_path / "none.txt").write_text("")
     empty = InputRecords(None, [str(tmp_path / "none.txt")])
     assert list(empty.answers(lambda r: r, lambda questions: questions)) == []
-    with pytest.raises(GlassformerError, match="nothing to read"):
+    with pytest.raises(GlassformerError, match="The input is empty"):
         empty.end()
     with pytest.raises(GlassformerError, match="does not exist"):
         InputRecords(None, ["nowhere.txt"])

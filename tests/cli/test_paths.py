@@ -103,7 +103,7 @@ def test_a_files_name_is_a_text_on_standard_input(glassformer, folder, monkeypat
 
 
 def test_something_that_is_no_file_is_not_read(tmp_path):
-    with pytest.raises(GlassformerError, match="/dev/null is no regular file; read it with - <"):
+    with pytest.raises(GlassformerError, match="/dev/null is not a regular file; read it with - <"):
         file_named("/dev/null")
 
 

@@ -111,7 +111,7 @@ def test_an_output_that_is_an_input_is_refused(glassformer, home, verb, output, 
     words = words_of(verb, output, Path(name.format(home.name)), home / "corpus.txt")
     for more in ([], [] if target.continued else ["--overwrite"]):
         code, _, said = glassformer(*words, *more)
-        assert code == 1 and "so it cannot be an output too; name another" in said
+        assert code == 1 and "which this command reads or writes; name another" in said
         assert everything(home) == before
 
 
@@ -120,7 +120,7 @@ def test_a_file_of_the_user_is_not_replaced(glassformer, home, verb, output, tar
     before = everything(home)
     code, _, said = glassformer(*words_of(verb, output, home / "other.txt", home / "corpus.txt"))
     assert code == 1 and said.startswith("error: ") and "Traceback" not in said
-    assert target.continued or "other.txt exists; name another file, or let --overwrite" in said
+    assert target.continued or "other.txt exists; name another file, or use --overwrite" in said
     assert everything(home) == before
 
 

@@ -95,7 +95,7 @@ def test_conversion(glassformer, space, tmp_path):
         (("text.txt", "--out", "v", "--window", "0"), "window must be 1 or more, not 0"),
         (("empty.txt", "--out", "v"), "There are no words in empty.txt."),
         (("latin.txt", "--out", "v"), "latin.txt:2 is not UTF-8"),
-        (("evaluate", "space.txt"), "Say what to evaluate on"),
+        (("evaluate", "space.txt"), "Name the data for the evaluation"),
         (("nearest", "space.txt", "kin"), "'kin' is not among the 5 words; did you mean 'king'?"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What always holds, for every family (docs/architecture.md, "What always holds")."""
+"""The invariants of docs/architecture.md hold for every family."""
 
 from __future__ import annotations
 

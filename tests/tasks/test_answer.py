@@ -247,7 +247,7 @@ def test_bad_input(model, tmp_path):
         model.answer(" ", FACT)
     with pytest.raises(gf.GlassformerError, match="The context is empty"):
         model.answer("Who?", "\n")
-    with pytest.raises(gf.GlassformerError, match="leaves no room for the text"):
+    with pytest.raises(gf.GlassformerError, match="leaves no space for the text"):
         model.answer("Who was born in Paris?", FACT, max_length=5)
     with pytest.raises(gf.GlassformerError, match="n_best must be at least 1"):
         model.answer("Who?", FACT, n_best=0)

@@ -195,7 +195,7 @@ def test_a_matrix_is_whole_or_not_there(tmp_path):
         ("", {}, "The text is empty"),
         (" \n", {}, "The text is empty"),
         ("a", {"pooling": "meen"}, "no pooling 'meen'"),
-        ("a", {"max_length": 99}, "above the model's 32 positions"),
+        ("a", {"max_length": 99}, "exceeds the model's 32 positions"),
         ("a \ud800 b", {}, "half a character"),
         (7, {}, "must be a str"),
     ],

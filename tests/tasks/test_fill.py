@@ -226,7 +226,7 @@ def test_an_encoder_decoder_writes_what_is_missing(tmp_path, command):  # noqa: 
         assert probs[0] > probs[1]
     several = bart.fill(["the snow ___ again", "the coal ___ today"], max_new_tokens=12)
     assert [one.fillings[0].words for one in several] == [("is white",), ("is black",)]
-    with pytest.raises(GlassformerError, match="writes what is missing, of any length"):
+    with pytest.raises(GlassformerError, match="fills gaps with text of any length"):
         bart.fill("the ___", tokens=2)
     code, shown, _ = command("fill", str(folder), "the grass is ___ again", "--top", "1", "--json")
     assert code == 0 and json.loads(shown)["text"] == "the grass is green again"

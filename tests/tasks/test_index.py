@@ -138,16 +138,16 @@ def test_one_writer_at_a_time(tmp_path):
 
 
 def test_what_is_no_index(tmp_path):
-    with pytest.raises(GlassformerError, match="holds no index"):
+    with pytest.raises(GlassformerError, match="contains no index"):
         IndexRows.open(tmp_path)
     (tmp_path / "x.txt").write_text("x", "utf-8")
-    with pytest.raises(GlassformerError, match="is there and no index"):
+    with pytest.raises(GlassformerError, match="exists and is not an index"):
         IndexRows.create(tmp_path, HEADER)
     (tmp_path / "header.json").write_text("{}", "utf-8")
-    with pytest.raises(GlassformerError, match="of no index that is known"):
+    with pytest.raises(GlassformerError, match="not the header of a known kind"):
         IndexRows.open(tmp_path)
     rows = IndexRows.create(tmp_path / "i", HEADER)
     rows.add([added("a", 3, 1)])
     (tmp_path / "i" / "rows-1" / "vectors.bin").write_bytes(b"short")
-    with pytest.raises(GlassformerError, match=r"vectors\.bin is cut off; make the index anew"):
+    with pytest.raises(GlassformerError, match=r"vectors\.bin is truncated; make the index again"):
         IndexRows.open(tmp_path / "i")

@@ -71,7 +71,7 @@ def test_several_heads_are_told_apart_by_their_names(tokenizer):
     heads = (replace(head, name="topic", num_outputs=3), replace(head, name="mood"))
     model = gf.create(replace(spec, heads=heads), tokenizer=tokenizer)
     assert require_head(model, "classify", "classify", "topic").num_outputs == 3
-    with pytest.raises(gf.GlassformerError, match=r"which head is meant.*topic, mood"):
+    with pytest.raises(gf.GlassformerError, match=r"Name the head.*topic, mood"):
         require_head(model, "classify", "classify")
     with pytest.raises(gf.GlassformerError, match="no head 'x' to classify with, only topic, mood"):
         require_head(model, "classify", "classify", "x")
@@ -96,7 +96,7 @@ def test_settings_travel(tokenizer, tmp_path):
 def test_how_long_a_text_may_be(tokenizer):
     model = bert(tokenizer)
     assert (longest(model), longest(model, 48), longest(model, 8)) == (32, 48, 8)
-    with pytest.raises(gf.GlassformerError, match="65 tokens is above the model's 64 positions"):
+    with pytest.raises(gf.GlassformerError, match="65 tokens exceeds the model's 64 positions"):
         longest(model, 65)
 
 
@@ -114,7 +114,7 @@ def test_how_long_a_text_may_be_with_rotary_positions(tmp_path):
         **sizes,
     )
     assert longest(model) == 16
-    with pytest.raises(gf.GlassformerError, match="17 tokens is above the model's 16 positions"):
+    with pytest.raises(gf.GlassformerError, match="17 tokens exceeds the model's 16 positions"):
         longest(model, 17)
     long = model.classify("good bad " * 20)
     assert (long.cut, long.probabilities) == (26, model.classify("good bad " * 7).probabilities)

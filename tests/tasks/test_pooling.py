@@ -97,14 +97,14 @@ def test_folders_that_are_around(tmp_path):
 
 
 def test_what_is_not_known_is_named(tmp_path):
-    with pytest.raises(GlassformerError, match="no pooling 'men'; choose of mean, first"):
+    with pytest.raises(GlassformerError, match="no pooling 'men'; choose one of mean, first"):
         Pooling(modes=("men",))
     steps = [module("Transformer"), module("Pooling", "1_Pooling")]
     layout(tmp_path, [*steps, module("Dense", "2_Dense")], pooling={"pooling_mode": "mean"})
     with pytest.raises(GlassformerError, match=r"modules\.json has the step 'Dense'"):
         read_pooling(tmp_path)
     layout(tmp_path, steps, pooling={"pooling_mode": "median"})
-    with pytest.raises(GlassformerError, match="has the pooling 'median'"):
+    with pytest.raises(GlassformerError, match="has the unknown pooling 'median'"):
         read_pooling(tmp_path)
     (tmp_path / "modules.json").write_text("{", "utf-8")
     with pytest.raises(GlassformerError, match=r"modules\.json is not JSON"):

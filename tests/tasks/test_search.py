@@ -176,13 +176,13 @@ def test_bad_settings_are_named(tmp_path, model, texts, how, said):
 
 
 def test_what_cannot_be_asked(tmp_path, model, texts):
-    with pytest.raises(GlassformerError, match="holds no index; for a new one"):
+    with pytest.raises(GlassformerError, match="contains no index; to make one"):
         gf.open_index(tmp_path / "none", model)
     index = gf.open_index(tmp_path / "index", model, texts, max_length=26)
     with pytest.raises(GlassformerError, match="is empty; update it first"):
         index.search("a")
     index.update()
-    for question, top, said in (("", 1, "text is empty"), ("a", 0, "At least one passage")):
+    for question, top, said in (("", 1, "text is empty"), ("a", 0, "top must be at least 1")):
         with pytest.raises(GlassformerError, match=said):
             index.search(question, top)
     with pytest.raises(GlassformerError, match="not int"):
@@ -219,4 +219,4 @@ def test_the_command_line(command, folder, texts, tmp_path):  # noqa: F811
     for (asked, right), one in zip(QUESTIONS.items(), found, strict=True):
         assert one["question"] == asked and right in one["hits"][0]["text"]
     code, _, said = command("search", str(tmp_path / "none"), "a")
-    assert code == 1 and "holds no index" in said
+    assert code == 1 and "contains no index" in said

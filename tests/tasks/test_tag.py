@@ -165,7 +165,7 @@ def test_a_report_whose_labels_do_not_match(folder, tmp_path):
     data = tmp_path / "other.conll"
     data.write_text("Ada\tB-NAME\n\nVienna\tB-LOC\n", "utf-8")
     place = str(folder / "run" / "model")
-    with pytest.raises(gf.GlassformerError, match=r"'B-NAME' is none of the model's: B-LOC"):
+    with pytest.raises(gf.GlassformerError, match=r"the tag 'B-NAME'; it has B-LOC"):
         run("tag", place, "--file", str(data), "--report", code=1)
     said = run("tag", place, "--file", str(data), "--report", "--json", "--on-error", "skip")
     assert json.loads(said.stdout)["entities"]["micro"]["support"] == 1
@@ -187,9 +187,9 @@ def test_bad_input(model, given):
 def test_bad_options(model, tmp_path):
     with pytest.raises(gf.GlassformerError, match="split is words, characters, spaces"):
         model.tag("a", split="letters")
-    with pytest.raises(gf.GlassformerError, match="leaves no room for the text"):
+    with pytest.raises(gf.GlassformerError, match="leaves no space for the text"):
         model.tag("a", max_length=2)
-    with pytest.raises(gf.GlassformerError, match="above the model's 64 positions"):
+    with pytest.raises(gf.GlassformerError, match="exceeds the model's 64 positions"):
         model.tag("a", max_length=65)
     other = bert(word_tokenizer(tmp_path, "a b"), "QuestionAnswering")
     with pytest.raises(

@@ -51,15 +51,15 @@ def test_dates():
         assert date_of(same) == noon
     assert date_of("15.11.2026 12", "%d.%m.%Y %H") == noon
     for wrong in ("yesterday", None, "", True, 1e30, "2026-13-01"):
-        with pytest.raises(gf.GlassformerError, match="is no date"):
+        with pytest.raises(gf.GlassformerError, match="is not a date"):
             date_of(wrong)
-    with pytest.raises(gf.GlassformerError, match="'2026-11-15' is no date"):
+    with pytest.raises(gf.GlassformerError, match="'2026-11-15' is not a date"):
         date_of("2026-11-15", "%d.%m.%Y")
 
 
 @pytest.mark.parametrize("record", [5, {}, {"label": "good"}])
 def test_records_without_a_date(record):
-    with pytest.raises(gf.GlassformerError, match="Record 1 is no dict with a date"):
+    with pytest.raises(gf.GlassformerError, match="Record 1 is not a dict with a date"):
         watch_labels([{"date": "2026-01-01", "label": "good"}, record])
 
 

@@ -90,7 +90,7 @@ def test_each_token_is_read_where_it_has_most_around_it(count, stride, block):
 
 
 def test_windows_do_not_leave_gaps():
-    with pytest.raises(GlassformerError, match="move on by 1 to 10 of them, not by 11"):
+    with pytest.raises(GlassformerError, match="windows of 10 tokens is 1 to 10, not 11"):
         next(windows([numbered(20)], 10, 11))
 
 
@@ -108,5 +108,5 @@ def test_a_frame_is_what_the_tokenizer_puts_around(kind):
     short = WindowFrame.of(tokenizer, question, 3)
     assert len(frame) - len(short) == len(tokenizer.encode(question, special=False)) - 3
     assert frame.capacity(len(frame) + 1) == 1
-    with pytest.raises(GlassformerError, match="leaves no room for the text"):
+    with pytest.raises(GlassformerError, match="leaves no space for the text"):
         frame.capacity(len(frame))

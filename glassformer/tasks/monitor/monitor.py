@@ -38,7 +38,7 @@ class Monitor:
         title: str = "Shares of labels",
     ) -> None:
         if every not in ("hour", "day", "week"):
-            raise ConfigError(f"Buckets are of an hour, day or week, not of {every!r}.")
+            raise ConfigError(f"A bucket is an hour, day or week, not {every!r}.")
         self.every, self.live, self.title = every, live, title
         self.shares = Shares(rule or AlertRule(), labels)
         self._newest: float | None = None
@@ -142,7 +142,7 @@ def dated(
 ) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
     for number, record in enumerate(records):
         if not isinstance(record, Mapping) or "date" not in record:
-            raise DataError(f"Record {number} is no dict with a date.")
+            raise DataError(f"Record {number} is not a dict with a date.")
         yield date_of(record["date"], pattern), record
 
 
@@ -169,7 +169,7 @@ def date_of(value: Any, pattern: str | None = None) -> datetime:
             date = datetime.fromisoformat(str(value).strip())
     except (ValueError, OverflowError, OSError):
         wanted = "one like 2026-11-15 or 2026-11-15T13:30" if pattern is None else repr(pattern)
-        raise DataError(f"{value!r} is no date ({wanted} is expected)") from None
+        raise DataError(f"{value!r} is not a date ({wanted} is expected)") from None
     return date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
 
 

@@ -55,6 +55,6 @@ def _between(falling: np.ndarray, last: int) -> float:
 def check(results: Sequence[Classification], right: Sequence[object]) -> None:
     if not results or len(results) != len(right):
         raise InputError(
-            f"There are {len(results)} results and {len(right)} texts whose labels are known; "
-            "thresholds are found from one or more, with as many of both."
+            f"There are {len(results)} results and {len(right)} correct labels; thresholds "
+            "need at least one result, and one label per result."
         )

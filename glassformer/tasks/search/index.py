@@ -87,7 +87,7 @@ class IndexRows:
     def create(cls, folder: Path, header: Mapping[str, Any]) -> IndexRows:
         tidy(folder)
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-            raise LoadError(f"{folder} is there and no index; name a new folder.")
+            raise LoadError(f"{folder} exists and is not an index; name a new folder.")
         full_header = {"format": FORMAT, **header, "rows": "rows-1"}
         with atomic_folder(folder) as draft:
             (draft / HEADER).write_text(header_text(full_header), "utf-8")
@@ -135,7 +135,7 @@ class IndexRows:
                 if number == len(lines):  # the write was interrupted there
                     break
                 raise LoadError(
-                    f"{journal} is damaged in line {number}; make the index anew."
+                    f"{journal} is damaged in line {number}; make the index again."
                 ) from None
             self.journal += len(line)
         if not self.total:
@@ -148,7 +148,7 @@ class IndexRows:
 
     def _check_size(self, path: Path, size: int) -> None:
         if not path.is_file() or not 0 <= size <= path.stat().st_size:
-            raise LoadError(f"{path} is cut off; make the index anew.")
+            raise LoadError(f"{path} is truncated; make the index again.")
 
     def _apply(self, line: Mapping[str, Any]) -> None:
         """Applies an entry of the journal."""
@@ -243,8 +243,8 @@ class IndexRows:
             raise
         except OSError as error:
             raise LoadError(
-                f"{path} could not be written ({error.strerror}); what was added before is whole, "
-                "and the same command goes on from there."
+                f"{path} could not be written ({error.strerror}); what was added before is "
+                "complete, and the same command resumes."
             ) from None
 
     def _text_bytes(self) -> int:
@@ -298,7 +298,7 @@ class IndexRows:
                 file.seek(first)
                 return Passage(start, end, file.read(max(0, last - first)).decode("utf-8"))
         except (OSError, ValueError):
-            raise LoadError(f"{path} is damaged; make the index anew.") from None
+            raise LoadError(f"{path} is damaged; make the index again.") from None
 
     def nearest(self, queries: NDArray[np.float32], top: int) -> list[list[tuple[float, int]]]:
         """Returns the `top` (cosine, row) pairs for each query of [query, width]."""

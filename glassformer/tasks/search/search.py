@@ -108,7 +108,7 @@ class Index:
             patterns: The file name patterns to index.
         """
         if vector_dtype not in ("float16", "float32"):
-            raise ConfigError(f"Vectors are kept as float16 or float32, not {vector_dtype!r}.")
+            raise ConfigError(f"Vectors are stored as float16 or float32, not {vector_dtype!r}.")
         embedder = Embedder.of(model, pooling, normalize=True)
         frame = len(require_tokenizer(model).encode(""))
         capacity = None if embedder.length is None else embedder.length - frame
@@ -255,7 +255,7 @@ class Index:
     ) -> Iterator[list[Hit] | GlassformerError]:
         """Yields results in order; a question that cannot be read yields an error in its place."""
         if top < 1:
-            raise ConfigError(f"At least one passage is asked for, not {top}.")
+            raise ConfigError(f"top must be at least 1, not {top}.")
         if not len(self):
             raise LoadError(f"The index {self.rows.folder} is empty; update it first.")
         prompt = "query" if "query" in self._pooling.prompts else None

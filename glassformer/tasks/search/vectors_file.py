@@ -43,7 +43,9 @@ def whole_matrix(path: Path, width: int) -> Iterator[VectorsFile]:
     if path.suffix != ".npy":
         raise ConfigError(f"Vectors are written as .npy, not as {path.name}.")
     if path.exists() and not path.is_file():
-        raise ConfigError(f"{path} is no regular file, which could be replaced; name another.")
+        raise ConfigError(
+            f"{path} is not a regular file and cannot be replaced; name another file."
+        )
     with atomic_file(path, lambda: matrix.path) as file:
         matrix = VectorsFile(file, path, width)
         yield matrix
