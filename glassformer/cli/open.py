@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import webbrowser
 from threading import Thread
@@ -73,7 +72,6 @@ def open_page(
     print("It goes on until it is interrupted (Ctrl-C).", flush=True)
     if browser and has_display() and sys.stdout.isatty():
         Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         server.serve_forever()
     except KeyboardInterrupt:

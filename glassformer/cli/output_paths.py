@@ -83,8 +83,9 @@ def paths_in(value: Any) -> Iterator[Path]:
 
 def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: bool) -> None:
     """Raises an error if the output is an input, or exists and must not be replaced."""
+    place = resolved(path)
     for other in read:
-        if is_same(path, other) or other.resolve().is_relative_to(path.resolve()):
+        if is_same(path, other) or resolved(other).is_relative_to(place):
             raise ConfigError(
                 f"{path} holds what this command reads or writes as {other}, so it cannot be an "
                 "output too; name another one."
@@ -93,12 +94,14 @@ def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: b
         return
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; name a file.")
-    around = [folder for folder in read if path.resolve().is_relative_to(folder.resolve())]
+    around = [folder for folder in read if place.is_relative_to(resolved(folder))]
     if overwrite and around:
         raise ConfigError(
             f"{path} is a file of {around[0]}, which this command reads; name another one."
         )
-    if not overwrite or not path.is_file():
+    if not path.is_file():
+        raise ConfigError(f"{path} is no regular file; name another one.")
+    if not overwrite:
         raise ConfigError(f"{path} exists; name another file, or let --overwrite replace it.")
 
 
@@ -107,7 +110,12 @@ def is_same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        return one.resolve() == other.resolve()
+        return resolved(one) == resolved(other)
+
+
+def resolved(path: Path) -> Path:
+    """Returns the path without links; a link that leads to itself stays."""
+    return Path(os.path.realpath(path))
 
 
 def free_file(path: Path) -> Path:

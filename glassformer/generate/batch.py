@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ class BatchJob:
     """
 
     def __init__(self, source: Path, target: Path, given: Mapping[str, Any], about: str) -> None:
-        if source.resolve() == target.resolve():
+        if os.path.realpath(source) == os.path.realpath(target):
             raise ConfigError(f"{source} cannot be both the input and the output.")
         if not target.parent.is_dir():
             raise ConfigError(f"There is no folder {target.parent} for the output.")

@@ -164,7 +164,13 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def read_progress(checkpoint: Path) -> dict[str, Any]:
     """Returns the values of the `TrainState` of a checkpoint."""
-    values: dict[str, Any] = json.loads((checkpoint / PROGRESS).read_text("utf-8"))
+    path = checkpoint / PROGRESS
+    try:
+        values: Any = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise LoadError(f"{path} is damaged: it is no JSON object; --restart begins anew.")
     return values
 
 
