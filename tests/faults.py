@@ -111,6 +111,7 @@ class Faults:
         self.operations: list[str] = []
         self.outside: list[str] = []
         self.unsynced: list[str] = []
+        self.injecting = False
         self.synced: dict[str, int] = {}  # of files that are written: the bytes that are safe
 
     def __enter__(self) -> Faults:
@@ -141,8 +142,10 @@ class Faults:
         self.check(what, path)
         self.operations.append(f"{what} {path}")
         number = len(self.operations)
-        if number == self.at and self.fault != "none":
+        if number == self.at and self.fault in ("error", "power"):
+            self.injecting = True
             half()
+            self.injecting = False
         if number >= self.at and self.fault == "power":
             raise PowerCut
         if number == self.at and self.fault.startswith("SIG"):
@@ -161,13 +164,15 @@ class Faults:
         return not self.is_inside(path) and path.startswith(ELSEWHERE)
 
     def hear(self, event: str, words: tuple[Any, ...]) -> None:
+        if self.injecting:
+            return
         if event == "open":
             path, _, flags = words
             if flags & CHANGING and not isinstance(path, int):
                 where = _absolute(path, -1)
                 if not flags & os.O_NOFOLLOW:
                     where = os.path.realpath(where)
-                if not self.is_no_file(where) and flags & os.O_TMPFILE != os.O_TMPFILE:
+                if not self.is_no_file(where) and not os.path.isdir(where):  # a file without name
                     size = os.path.getsize(where) if os.path.exists(where) else 0
                     self.operation("open", where)
                     self.synced.setdefault(where, 0 if flags & os.O_TRUNC else size)
@@ -180,7 +185,8 @@ class Faults:
             self.synced = {_moved(path, source, target): n for path, n in self.synced.items()}
         elif event in EVENTS:
             named = words[:2] if event in ("os.link", "os.symlink") else words[:1]
-            handle = words[-1] if isinstance(words[-1], int) else -1
+            has_handle = isinstance(words[-1], int) and event != "os.truncate"
+            handle = words[-1] if has_handle else -1
             path = _absolute(named[-1], handle)
             self.operation(event.removeprefix("os."), path)
             self.synced.pop(path, None)

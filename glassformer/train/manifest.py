@@ -90,7 +90,7 @@ class Manifest:
 
         Also checks that the listed files are regular ones in folders that are not links.
         """
-        for name in (*self.files, self.drafts.name + "/draft"):
+        for name in (*self.files, self.drafts.name, f"{self.drafts.name}/draft"):
             self._path(name)
         shutil.rmtree(self.drafts, ignore_errors=True)
         before = json.dumps(self._content())

@@ -14,6 +14,7 @@ import os
 import pty
 import resource
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -206,6 +207,7 @@ def run(request: dict[str, Any]) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest"],) * 2)
     if request.get("unprivileged"):
         drop_privileges()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     sys.argv = ["glassformer", *request["words"]]
     code: Any = 1
 
