@@ -95,8 +95,8 @@ def open_plain(path: Path, mode: Literal["w", "a", "r+"]) -> IO[bytes]:
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise LoadError(f"{path} is no regular file; remove it.")
-            if mode == "w":
-                os.truncate(handle, 0)
+            if mode == "w" and os.fstat(handle).st_size:
+                os.ftruncate(handle, 0)
             return os.fdopen(handle, f"{mode}b")
         except BaseException:
             os.close(handle)

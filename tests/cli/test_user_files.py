@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from fork_server import Ended, ForkServer
 from quick import quick
+from recorded import recorded
 from verb_commands import COMMANDS, WRITING, make_home, verbs
 
 CONTINUED = ("index", "generate", "lens", "train")  # which go on with an output of their own
@@ -135,7 +136,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("command", "layout"), CASES)
-def test_what_was_there_is_there(server, home, command, layout: Callable[[Path], Path]):
+def test_what_was_there_is_there(server, home, request, command, layout: Callable[[Path], Path]):
     top, place = home.parent, layout(home)
     before = contents(top)
     cwd, prefix = where(place, command)
@@ -145,12 +146,13 @@ def test_what_was_there_is_there(server, home, command, layout: Callable[[Path],
     ended = server.sandboxed(*line, cwd=cwd, place=top, unprivileged=unprivileged, **environment)
     for path in home.rglob("*") if unprivileged else ():
         path.chmod(path.stat().st_mode | 0o200)
-    assert_ended_well(ended)
-    assert lost(before, top) == []
-    fails = COMMANDS[command].offline or (unprivileged and command in WRITING)
-    assert ended.code == int(fails), ended.stderr
-    if command not in WRITING and not COMMANDS[command].offline:
-        assert ended.operations == []  # nothing is written, anywhere
+    with recorded(request, "layout", command):
+        assert_ended_well(ended)
+        assert lost(before, top) == []
+        fails = COMMANDS[command].offline or (unprivileged and command in WRITING)
+        assert ended.code == int(fails), ended.stderr
+        if command not in WRITING and not COMMANDS[command].offline:
+            assert ended.operations == []  # nothing is written, anywhere
 
 
 # --- outputs -------------------------------------------------------------------------------------
@@ -208,18 +210,19 @@ def odd_home(home) -> Path:
 
 @pytest.mark.parametrize("kind", quick(OUTPUTS, "a link to itself", "a file", "a pipe"))
 @pytest.mark.parametrize("command", quick(WRITING, "lens", "vectors convert"))
-def test_an_output_takes_the_place_of_nothing(server, odd_home, command, kind):
+def test_an_output_takes_the_place_of_nothing(server, odd_home, request, command, kind):
     """With --overwrite, of no file but the one that it names."""
     name = COMMANDS[command].out
     out = OUTPUTS[kind].format(name=name, ending=Path(name).suffix)
     before = contents(odd_home.parent)
     line = COMMANDS[command].line(out=out)
-    ended = server.sandboxed(*line, cwd=odd_home, place=odd_home.parent)
-    assert_ended_well(ended)
-    assert lost(before, odd_home.parent) == []
-    if command not in CONTINUED:
-        ended = server.sandboxed(*line, "--overwrite", cwd=odd_home, place=odd_home.parent)
+    with recorded(request, "output", command):
+        ended = server.sandboxed(*line, cwd=odd_home, place=odd_home.parent)
         assert_ended_well(ended)
-        folder, name = os.path.split(odd_home / out)
-        named = os.path.relpath(os.path.join(os.path.realpath(folder), name), odd_home.parent)
-        assert set(lost(before, odd_home.parent)) <= {named}
+        assert lost(before, odd_home.parent) == []
+        if command not in CONTINUED:
+            ended = server.sandboxed(*line, "--overwrite", cwd=odd_home, place=odd_home.parent)
+            assert_ended_well(ended)
+            folder, name = os.path.split(odd_home / out)
+            named = os.path.relpath(os.path.join(os.path.realpath(folder), name), odd_home.parent)
+            assert set(lost(before, odd_home.parent)) <= {named}

@@ -10,7 +10,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 from quick import quick
-from recorded import record
+from recorded import recorded
 
 from glassformer.page.compute_thread import ComputeThread, QueueFullError
 from glassformer.page.handlers import ROUTES
@@ -33,12 +33,11 @@ def test_an_odd_question_is_answered_or_refused(decoder, name, seed, request):
     rng = random.Random(f"{name} {seed}")
     for _ in range(5):
         odd = {one: rng.choice(VALUES) for one in rng.sample(names, min(len(names), 2))}
-        status, kind, body = decoder.post(f"api/{name}", json.dumps(GIVEN | odd).encode())
-        assert status in (200, 400), f"{odd}: {body!r:.300}"
-        if status == 400:
-            assert kind == "application/json" and json.loads(body)["error"].endswith(".")
-    if request.config.getoption("all"):
-        record("odd question to the page", name, 5)
+        with recorded(request, "question", name):
+            status, kind, body = decoder.post(f"api/{name}", json.dumps(GIVEN | odd).encode())
+            assert status in (200, 400), f"{odd}: {body!r:.300}"
+            if status == 400:
+                assert kind == "application/json" and json.loads(body)["error"].endswith(".")
 
 
 def test_ten_thousand_jobs_are_refused_or_done():

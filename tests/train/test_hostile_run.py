@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from faults import attempt
 from quick import quick
+from recorded import recorded
 from test_resume import Interrupting, files, recipe
 
 import glassformer as gf
@@ -92,7 +93,7 @@ def assert_kept_inside(run: Path, restart: bool) -> None:
 @pytest.mark.parametrize("restart", quick([False, True]))
 @pytest.mark.parametrize("standin", quick(STANDINS, "link to a file", "pipe"))
 @pytest.mark.parametrize("place", quick(PLACES, ".lock", ".run.json.draft", "drafts"))
-def test_something_else_in_the_place_of_a_file(run, place, standin, restart):
+def test_something_else_in_the_place_of_a_file(run, request, place, standin, restart):
     outside = run.parent / "outside"
     if place == "drafts":
         place = f".draft-{json.loads((run / 'run.json').read_text())['id']}"
@@ -108,18 +109,20 @@ def test_something_else_in_the_place_of_a_file(run, place, standin, restart):
     else:
         name = {"link to a file": "target.txt", "link to a folder": "", "link to nothing": "gone"}
         path.symlink_to(outside / name[standin])
-    assert_kept_inside(run, restart)
+    with recorded(request, "run folder", standin):
+        assert_kept_inside(run, restart)
 
 
 @pytest.mark.parametrize("restart", quick([False, True], True))
 @pytest.mark.parametrize(
     "content", quick(CONTENTS, "a folder by a link", "a pattern by a link", "an id that is a path")
 )
-def test_a_manifest_that_was_changed(run, content, restart):
+def test_a_manifest_that_was_changed(run, request, content, restart):
     (run / "link").symlink_to(run.parent / "outside")
     path = run / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | CONTENTS[content]))
-    assert_kept_inside(run, restart)
+    with recorded(request, "run folder", content):
+        assert_kept_inside(run, restart)
 
 
 @pytest.mark.parametrize("name", ["link to a file", "pipe"])
