@@ -24,6 +24,7 @@ from glassformer.storage.files import sync_folder, write_synced
 MANIFEST = "run.json"
 DRAFT = f".{MANIFEST}.draft"
 FORMAT = 1
+MISSING = FileNotFoundError, NotADirectoryError
 
 
 class Manifest:
@@ -72,7 +73,7 @@ class Manifest:
             made = cls(folder, content["id"], adopted=content["adopted"])
             made.clearing, made.appearing = content["clearing"], content["appearing"]
             made.files = content["files"]
-        except (NotADirectoryError, ValueError, KeyError, TypeError, RecursionError):
+        except (*MISSING, ValueError, KeyError, TypeError, RecursionError):
             return None
         if form != FORMAT:
             raise LoadError(
