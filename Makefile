@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CPU_TORCH ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: open page page-fresh docs notebooks wheel test test-all test-real test-gpu lint bench equality clean
+.PHONY: open page page-fresh docs notebooks wheel test test-all test-real test-gpu lint bench equality reliability clean
 
 open: $(VENV)/.user  # says the page's address, opens it where there is a display, and serves until
 	@$(BIN)/glassformer open $(OPEN)  # it is interrupted; OPEN=--check tries it, and ends
@@ -42,6 +42,12 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/python tools/names.py
+
+reliability: $(VENV)/.test  # tries every case of faults, layouts and odd requests; the table of docs/reliability.md
+	rm -rf build/reliability
+	$(BIN)/python -m pytest -n 2 --all tests/cli/test_user_files.py tests/cli/test_stopped.py \
+	  tests/storage/test_faults.py tests/train/test_hostile_run.py tests/page/test_odd_questions.py
+	$(BIN)/python tools/reliability.py --collect
 
 test-real: $(VENV)/.test  # on published weights; of those that cannot be fetched, tests are skipped
 	-$(BIN)/glassformer fetch --all

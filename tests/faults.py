@@ -4,8 +4,10 @@ A `Writer` makes an old state in a folder, writes a new one over it, and reads t
 runs it with a fault at the n-th operation (a rename, an unlink, a folder made or removed, a file
 opened to write, a write, a truncation, a sync). "error" lets that one fail, after half of it where
 it writes. "power" lets that one and all that follow fail, so that nothing is cleaned up, and then
-takes away what was written and not synced. `WRITERS` holds the registered ones, which
-tests/storage/test_faults.py runs over; a new writer is a function under `@writer`.
+takes away what was written and not synced. A signal's name sends it to this process before the
+operation. A rename of a file, or of a folder with a file, that was written and not synced is
+recorded. `WRITERS` holds the registered ones, which tests/storage/test_faults.py runs over; a new
+writer is a function under `@writer`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import builtins
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +28,7 @@ from safetensors import SafetensorError
 
 from glassformer.errors import GlassformerError
 
-Fault = Literal["none", "error", "power"]
+Fault = Literal["none", "error", "power", "SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"]
 CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 EVENTS = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate")
 ELSEWHERE = ("/dev/", "/proc/")
@@ -45,11 +48,13 @@ class Writer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`message` is that of a GlassformerError; `outside` are files that were written elsewhere."""
+    """`message` is that of a GlassformerError; `outside` are files that were written elsewhere;
+    `unsynced` are renames of what was written and not synced."""
 
     operations: list[str]
     message: str | None
     outside: list[str]
+    unsynced: list[str]
     finished: bool
 
 
@@ -86,7 +91,7 @@ def attempt(work: Callable[[], Any], place: Path, fault: Fault = "none", at: int
             pass
     if fault == "power":
         faults.lose()
-    return Outcome(faults.operations, message, faults.outside, finished)
+    return Outcome(faults.operations, message, faults.outside, faults.unsynced, finished)
 
 
 _current: Faults | None = None
@@ -105,6 +110,8 @@ class Faults:
         self.place, self.fault, self.at = os.path.realpath(place), fault, at
         self.operations: list[str] = []
         self.outside: list[str] = []
+        self.unsynced: list[str] = []
+        self.injecting = False
         self.synced: dict[str, int] = {}  # of files that are written: the bytes that are safe
 
     def __enter__(self) -> Faults:
@@ -135,10 +142,14 @@ class Faults:
         self.check(what, path)
         self.operations.append(f"{what} {path}")
         number = len(self.operations)
-        if number == self.at and self.fault != "none":
+        if number == self.at and self.fault in ("error", "power"):
+            self.injecting = True
             half()
+            self.injecting = False
         if number >= self.at and self.fault == "power":
             raise PowerCut
+        if number == self.at and self.fault.startswith("SIG"):
+            os.kill(os.getpid(), signal.Signals[self.fault])
         if number == self.at and self.fault == "error":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
@@ -153,13 +164,15 @@ class Faults:
         return not self.is_inside(path) and path.startswith(ELSEWHERE)
 
     def hear(self, event: str, words: tuple[Any, ...]) -> None:
+        if self.injecting:
+            return
         if event == "open":
             path, _, flags = words
             if flags & CHANGING and not isinstance(path, int):
                 where = _absolute(path, -1)
                 if not flags & os.O_NOFOLLOW:
                     where = os.path.realpath(where)
-                if not self.is_no_file(where):
+                if not self.is_no_file(where) and not os.path.isdir(where):  # a file without name
                     size = os.path.getsize(where) if os.path.exists(where) else 0
                     self.operation("open", where)
                     self.synced.setdefault(where, 0 if flags & os.O_TRUNC else size)
@@ -167,17 +180,22 @@ class Faults:
             source, target = _absolute(words[0], words[2]), _absolute(words[1], words[3])
             self.check("rename", source)
             self.operation("rename", target)
+            if any(_moved(path, source, target) != path for path in self.synced):
+                self.unsynced.append(f"{source} to {target}")
             self.synced = {_moved(path, source, target): n for path, n in self.synced.items()}
         elif event in EVENTS:
             named = words[:2] if event in ("os.link", "os.symlink") else words[:1]
-            handle = words[-1] if isinstance(words[-1], int) else -1
+            has_handle = isinstance(words[-1], int) and event != "os.truncate"
+            handle = words[-1] if has_handle else -1
             path = _absolute(named[-1], handle)
             self.operation(event.removeprefix("os."), path)
             self.synced.pop(path, None)
 
     def open(self, file: Any, mode: str = "r", *words: Any, **named: Any) -> Any:
         stream = self.real_open(file, mode, *words, **named)
-        return Stream(stream, self) if set(mode) & set("wax+") else stream
+        if not set(mode) & set("wax+") or not os.fstat(stream.fileno()).st_nlink:
+            return stream  # to read, or a file without a name
+        return Stream(stream, self)
 
     def fsync(self, handle: Any) -> None:
         number = handle if isinstance(handle, int) else handle.fileno()
@@ -231,6 +249,8 @@ class Stream:
 
 
 def _absolute(path: Any, handle: int) -> str:
+    if isinstance(path, int):  # an open file
+        return os.readlink(f"/proc/self/fd/{path}")
     base = os.readlink(f"/proc/self/fd/{handle}") if handle >= 0 else os.getcwd()
     folder, name = os.path.split(os.path.join(base, os.fsdecode(path)))
     return os.path.join(os.path.realpath(folder), name)

@@ -11,6 +11,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "glassformer"
 ORDER = (  # a package imports only from itself and from packages before it
     "errors",
+    "interrupts",
     "callable_package",
     "registry",
     "storage",

@@ -15,6 +15,7 @@ from glassformer.cli.printing import is_main_process
 from glassformer.cli.standard_output import checked_output
 from glassformer.cli.verbs import VerbGroup
 from glassformer.errors import GlassformerError, LostProcessError
+from glassformer.interrupts import terminable
 
 app = typer.Typer(
     cls=VerbGroup,
@@ -55,9 +56,9 @@ def main() -> None:
     """Runs the command line interface.
 
     Bad input, a full disk and a closed pipe (`| head -1`) print one sentence on standard error and
-    exit with code 1, usage errors with code 2, Ctrl-C with code 130.
+    exit with code 1, usage errors with code 2, Ctrl-C, SIGTERM and SIGHUP with code 130.
     """
-    with checked_output():
+    with checked_output(), terminable():
         code = ended()
     if code == 130 and half_imported("torch"):
         os._exit(130)  # otherwise Python would sometimes end by the signal

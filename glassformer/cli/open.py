@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import webbrowser
 from threading import Thread
@@ -74,7 +73,6 @@ def open_page(
     print("Press Ctrl-C to stop it.", flush=True)
     if browser and has_display() and sys.stdout.isatty():
         Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         server.serve_forever()
     except KeyboardInterrupt:

@@ -86,8 +86,9 @@ def paths_in(value: Any) -> Iterator[Path]:
 
 def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: bool) -> None:
     """Raises an error if the output is an input, or exists and must not be replaced."""
+    place = resolved(path)
     for other in read:
-        if is_same(path, other) or other.resolve().is_relative_to(path.resolve()):
+        if is_same(path, other) or resolved(other).is_relative_to(place):
             raise ConfigError(
                 f"The output {path} is or contains {other}, which this command reads or writes; "
                 "name another one."
@@ -96,12 +97,14 @@ def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: b
         return
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; name a file.")
-    around = [folder for folder in read if path.resolve().is_relative_to(folder.resolve())]
+    around = [folder for folder in read if place.is_relative_to(resolved(folder))]
     if overwrite and around:
         raise ConfigError(
             f"{path} is a file of {around[0]}, which this command reads; name another one."
         )
-    if not overwrite or not path.is_file():
+    if not path.is_file():
+        raise ConfigError(f"{path} is not a regular file; name another file.")
+    if not overwrite:
         raise ConfigError(f"{path} exists; name another file, or use --overwrite to replace it.")
 
 
@@ -110,7 +113,12 @@ def is_same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        return one.resolve() == other.resolve()
+        return resolved(one) == resolved(other)
+
+
+def resolved(path: Path) -> Path:
+    """Returns the path without links; a link that leads to itself stays."""
+    return Path(os.path.realpath(path))
 
 
 def free_file(path: Path) -> Path:

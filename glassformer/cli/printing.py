@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -131,7 +131,8 @@ def print_json(record: Mapping[str, Any]) -> None:
 
 def print_note(line: str) -> None:
     """Prints a message on standard error."""
-    Console(stderr=True, soft_wrap=True).print(line, markup=False, highlight=False)
+    with suppress(OSError):  # a terminal that was closed
+        Console(stderr=True, soft_wrap=True).print(line, markup=False, highlight=False)
 
 
 def output_console(**options: Any) -> Console:

@@ -42,13 +42,13 @@ def scaling(
 
 def show(fitted: Scaling, console: Console) -> None:
     for note in fitted.notes:
-        console.print(f"Note: {note}.", soft_wrap=True, highlight=False)
+        console.print(f"Note: {note}.", soft_wrap=True, markup=False, highlight=False)
     console.print(laws(fitted))
     missing = [(f"L({trend.of})", trend.why) for trend in fitted.trends if trend.fit is None]
     if fitted.joint is None:
         missing.append(("L(N, D)", fitted.why))
     for name, why in missing:
-        console.print(f"No {name}: {why}.", soft_wrap=True, highlight=False)
+        console.print(f"No {name}: {why}.", soft_wrap=True, markup=False, highlight=False)
     console.print(
         "N: parameters of the layers, without embeddings and heads; D: tokens read; C = 6 N D. "
         "In brackets: what 95% of resamplings lead to.",

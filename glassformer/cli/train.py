@@ -63,12 +63,12 @@ def train(
         run = start(recipe, settings or [], restart=restart, device=device, reporters=[bar])
     except TrainingInterrupted as stopped:
         bar.end()
-        console.print(str(stopped), soft_wrap=True, highlight=False)
+        console.print(str(stopped), soft_wrap=True, markup=False, highlight=False)
         raise typer.Exit(130) from None
     finally:
         bar.end()
     if is_main_process():  # other ranks may get here before the main one has written the results
-        console.print(run_summary(run), soft_wrap=True, highlight=False)
+        console.print(run_summary(run), soft_wrap=True, markup=False, highlight=False)
 
 
 class ProgressBar(Reporter):
@@ -93,7 +93,7 @@ class ProgressBar(Reporter):
         self._bar.update(self._task, description=what, completed=done, total=total, far=far)
 
     def note(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True, highlight=False)
+        self._console.print(text, soft_wrap=True, markup=False, highlight=False)
 
     def data(self, summary: DataSummary) -> None:
         self._console.print(data_table(summary))
@@ -107,6 +107,7 @@ class ProgressBar(Reporter):
             f"{plan.parameters:,} parameters, {plan.tokens_epoch:,} tokens an epoch, "
             f"{plan.steps:,} steps ({plan.epochs:.1f} epochs) into {run.folder}",
             soft_wrap=True,
+            markup=False,
             highlight=False,
         )
         self._bar.reset(self._task, total=plan.steps, description="training", far="", status="")
@@ -127,7 +128,9 @@ class ProgressBar(Reporter):
     def valid(self, entry: Entry) -> None:
         self._valid = f" (valid {entry['valid']['loss']:.4f})"
         metrics = "  ".join(f"{name} {value:.4f}" for name, value in entry["valid"].items())
-        self._console.print(f"step {entry['step']:>6,}  {metrics}", soft_wrap=True, highlight=False)
+        self._console.print(
+            f"step {entry['step']:>6,}  {metrics}", soft_wrap=True, markup=False, highlight=False
+        )
 
     def end(self) -> None:
         if self._bar.live.is_started:  # otherwise it would end a line that never began

@@ -17,6 +17,7 @@ import typer
 
 from glassformer.cli.help_layout import Row, Verb, Verbs, first_sentence
 from glassformer.cli.output_paths import guarded
+from glassformer.cli.printing import print_note
 
 GROUPS = (
     "Look inside",
@@ -111,6 +112,14 @@ class VerbGroup(Verbs):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands = VerbCommands()  # type: ignore[assignment]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a verb. One that says nothing of an interruption itself gets one sentence."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print_note("Interrupted.")
+            raise typer.Exit(130) from None
 
     def rows(self, ctx: Any) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = {}

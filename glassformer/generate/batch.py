@@ -7,12 +7,14 @@ for results of this one.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from glassformer.core import Transformer
 from glassformer.errors import ConfigError, DataError, GlassformerError
@@ -48,7 +50,7 @@ class BatchJob:
     """
 
     def __init__(self, source: Path, target: Path, given: Mapping[str, Any], about: str) -> None:
-        if source.resolve() == target.resolve():
+        if os.path.realpath(source) == os.path.realpath(target):
             raise ConfigError(f"{source} cannot be both the input and the output.")
         if not target.parent.is_dir():
             raise ConfigError(f"There is no folder {target.parent} for the output.")
@@ -86,6 +88,7 @@ class BatchJob:
         """Writes the results to the output as they are finished, and yields them."""
         try:
             with self.target.open("r+b" if self.target.exists() else "xb") as file:
+                self._lock(file)
                 file.truncate(self.kept)  # remove an incomplete last line
                 file.seek(self.kept)
                 for knobs, requests in plan.items():
@@ -103,6 +106,22 @@ class BatchJob:
             raise DataError(
                 f"{self.target} cannot be written: {error.strerror}.", path=self.target
             ) from None
+
+    def _lock(self, file: IO[bytes]) -> None:
+        """Keeps other processes from writing the same output."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(
+                f"Another process writes {self.target}; wait for it, or name another output.",
+                path=self.target,
+            ) from None
+        if read_done(self.target, self.lines) != (self.kept, self.done):
+            raise DataError(
+                f"Another process has written {self.target} since this command began; give the "
+                "command again.",
+                path=self.target,
+            )
 
     def result(self, number: int, generation: GenerationOutput) -> bytes:
         line = self.lines[number]

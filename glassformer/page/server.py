@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event
 
 import uvicorn
 
 from glassformer.errors import GlassformerError
+from glassformer.interrupts import restore_handlers, set_handlers
 from glassformer.page.access import ADDRESS
 from glassformer.page.app import make_app
 from glassformer.page.http_protocol import PageProtocol
@@ -66,6 +69,16 @@ class StoppableServer(uvicorn.Server):
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
             )
         )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Ends the server at SIGHUP, too."""
+        with super().capture_signals():
+            before = set_handlers(self.handle_exit)
+            try:
+                yield
+            finally:
+                restore_handlers(before)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._session.close(patience=0)

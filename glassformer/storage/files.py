@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from glassformer.errors import GlassformerError, LoadError
 
@@ -79,9 +79,37 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
+def open_plain(path: Path, mode: Literal["w", "a", "r+"]) -> IO[bytes]:
+    """Opens a regular file to write; creates it if needed, and follows no link to it.
+
+    A folder from elsewhere may hold a link, a pipe or a device in the place of a file that is
+    written there.
+    """
+    flags = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe without a reader does not block
+    flags |= os.O_RDWR if mode == "r+" else os.O_WRONLY
+    flags |= {"w": 0, "a": os.O_APPEND, "r+": 0}[mode]
+    try:
+        if path.is_symlink():
+            raise LoadError(f"{path} is a link, which is not written through; remove it.")
+        handle = os.open(path, flags, 0o666)
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise LoadError(f"{path} is no regular file; remove it.")
+            if mode == "w" and os.fstat(handle).st_size:
+                os.ftruncate(handle, 0)
+            return os.fdopen(handle, f"{mode}b")
+        except BaseException:
+            os.close(handle)
+            raise
+    except GlassformerError:  # a LoadError is an OSError
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
 def write_synced(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as stream:
-        stream.write(text)
+    with open_plain(path, "w") as stream:
+        stream.write(text.encode("utf-8"))
         stream.flush()
         os.fsync(stream.fileno())
 

@@ -6,14 +6,14 @@ All files of an index are in its folder; a header or a link that leads out of it
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from glassformer.errors import LoadError
+from glassformer.errors import GlassformerError, LoadError
+from glassformer.storage.files import open_plain
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 
@@ -87,7 +87,8 @@ def _all_rows(folder: Path) -> Iterator[Path]:
 def opened(path: Path) -> IO[bytes]:
     """Opens a file of an index for writing; creates it if needed and never follows a link."""
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        return open_plain(path, "r+")
+    except GlassformerError:  # a LoadError is an OSError
+        raise
     except OSError as error:
         raise LoadError(f"{path} cannot be written ({error.strerror}).") from None
-    return os.fdopen(handle, "r+b")

@@ -160,6 +160,8 @@ class Checkpointer:
             )
         loop.precision.restore(loop.state.scaler)
         run.cut(loop.state.step)
+        if loop.worker.is_main:  # removing the older one may have been interrupted
+            _remove_others(run.manifest, loop.state.step)
 
 
 def _weight(name: str) -> str:
@@ -175,7 +177,13 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def read_progress(checkpoint: Path) -> dict[str, Any]:
     """Returns the values of the `TrainState` of a checkpoint."""
-    values: dict[str, Any] = json.loads((checkpoint / PROGRESS).read_text("utf-8"))
+    path = checkpoint / PROGRESS
+    try:
+        values: Any = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise LoadError(f"{path} is damaged: it is no JSON object; --restart begins anew.")
     return values
 
 
@@ -198,7 +206,6 @@ def _draft_checkpoint(files: Manifest, step: int, progress: str, worker: Worker)
     folder = files.folder / STATE
     name = f"{STATE}/{step_name(step)}"
     draft = files.drafts / name
-    older = step_folders(folder)
 
     def begin() -> None:
         files.draft(name).mkdir()
@@ -225,7 +232,13 @@ def _draft_checkpoint(files: Manifest, step: int, progress: str, worker: Worker)
             f"The checkpoint of step {step} could not be written ({_why(error)}); {last}. Make "
             "room or get permission, and the same command goes on from there."
         ) from None
-    for path in older if worker.is_main else ():
+    if worker.is_main:
+        _remove_others(files, step)
+
+
+def _remove_others(files: Manifest, step: int) -> None:
+    """Removes the checkpoints of other steps."""
+    for path in step_folders(files.folder / STATE):
         if path.name != step_name(step):
             files.remove(f"{STATE}/{path.name}")
 

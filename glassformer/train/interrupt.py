@@ -1,13 +1,11 @@
-"""Handling of Ctrl-C and of SIGTERM, which clusters send to end a job."""
+"""Ctrl-C during training, and SIGTERM, which clusters send to end a job."""
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
+
+from glassformer.interrupts import restore_handlers, set_handlers
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -17,8 +15,8 @@ class TrainingInterrupted(KeyboardInterrupt):
 class InterruptHandler:
     """Delays interrupts so that the current step is finished and saved.
 
-    Inside the context, a first SIGINT or SIGTERM only sets `requested`; a second one takes effect
-    immediately.
+    Inside the context, a first signal that ends a program only sets `requested`; a second one takes
+    effect immediately.
     """
 
     def __init__(self) -> None:
@@ -26,9 +24,7 @@ class InterruptHandler:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> InterruptHandler:
-        if threading.current_thread() is threading.main_thread():  # signal handlers work only there
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._handle)
+        self._before = set_handlers(self._handle)
         return self
 
     def __exit__(
@@ -37,25 +33,8 @@ class InterruptHandler:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._restore_handlers()
+        restore_handlers(self._before)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
-        self._restore_handlers()
-
-    def _restore_handlers(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """Treats SIGTERM like Ctrl-C inside the context."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        restore_handlers(self._before)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,7 @@ from glassformer.storage.files import sync_folder, write_synced
 MANIFEST = "run.json"
 DRAFT = f".{MANIFEST}.draft"
 FORMAT = 1
+MISSING = FileNotFoundError, NotADirectoryError
 
 
 class Manifest:
@@ -60,16 +62,18 @@ class Manifest:
         Returns None if there is none; a run.json that is not a manifest may belong to the user.
         """
         try:
+            if not (folder / MANIFEST).is_file():  # a pipe would be waited for
+                return None
             content: Any = json.loads((folder / MANIFEST).read_text("utf-8"))
             if content["kind"] != "glassformer run":
                 return None
-            made = cls(folder, content["id"], adopted=content["adopted"])
             form = int(content["format"])
+            if form == FORMAT and not _is_valid(content):
+                return None
+            made = cls(folder, content["id"], adopted=content["adopted"])
             made.clearing, made.appearing = content["clearing"], content["appearing"]
             made.files = content["files"]
-            if not all(map(_is_inside, (*made.files, *made.appearing, made.drafts.name))):
-                return None
-        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        except (*MISSING, ValueError, KeyError, TypeError, RecursionError):
             return None
         if form != FORMAT:
             raise LoadError(
@@ -80,20 +84,15 @@ class Manifest:
 
     @property
     def drafts(self) -> Path:
-        return self.folder / f".draft-{self.id.replace('/', '')}"
+        return self.folder / f".draft-{self.id}"
 
     def open(self) -> None:
         """Completes operations that a killed process left unfinished.
 
-        Also checks that the listed files can be written without following a link into another
-        folder.
+        Also checks that the listed files are regular ones in folders that are not links.
         """
-        for folder in {part for name in self.files for part in Path(name).parents}:
-            if folder.name and (self.folder / folder).is_symlink():
-                raise LoadError(
-                    f"{self.folder / folder} is a link, and a run writes only inside its folder; "
-                    "put the folder itself there, or let run.out be a link."
-                )
+        for name in (*self.files, self.drafts.name, f"{self.drafts.name}/draft"):
+            self._path(name)
         shutil.rmtree(self.drafts, ignore_errors=True)
         before = json.dumps(self._content())
         for pattern in tuple(self.appearing):
@@ -143,7 +142,7 @@ class Manifest:
         If the folder exists already, the run's files are replaced one by one, and those that the
         draft does not contain are removed; the user's files stay.
         """
-        target = self.folder / name
+        target = self._path(name)
         if not draft.is_dir():
             self.claim(name)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -157,8 +156,9 @@ class Manifest:
             draft.rename(target)
             return
         for path in sorted(inside, key=lambda path: path.endswith("config.json")):
-            (target / path).parent.mkdir(parents=True, exist_ok=True)
-            (draft / path).replace(target / path)
+            place = self._path(f"{name}/{path}")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            (draft / path).replace(place)
         if stale and not self.adopted:
             self._remove(stale)
             self._save()
@@ -183,8 +183,9 @@ class Manifest:
         now = self._digest(name)
         self.files[name] = [*([] if now is None else [now]), _digest(text.encode())]
         self._save()
-        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        draft.replace(self.folder / name)
+        path = self._path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.replace(path)
 
     @contextmanager
     def adding(self, *patterns: str) -> Iterator[None]:
@@ -231,18 +232,41 @@ class Manifest:
 
     def _matching(self, pattern: str) -> Iterator[str]:
         for found in self.folder.glob(pattern):
-            for path in _files_in(found) if found.is_dir() else [found]:
-                yield path.relative_to(self.folder).as_posix()
+            if self._link_above(found) is None:
+                folder = found.is_dir() and not found.is_symlink()
+                for path in _files_in(found) if folder else [found]:
+                    yield path.relative_to(self.folder).as_posix()
 
     def _remove(self, names: Iterable[str]) -> None:
         """Removes files, and folders that become empty."""
         for name in names:
-            path = self.folder / name
+            path = self._path(name)
             path.unlink(missing_ok=True)
             with suppress(OSError):  # stops at the first folder that is not empty
                 for parent in path.relative_to(self.folder).parents[:-1]:
                     (self.folder / parent).rmdir()
             del self.files[name]
+
+    def _path(self, name: str) -> Path:
+        """Returns the path of a file of the run, which is inside the run folder.
+
+        Raises an error if a folder above it is a link, or if something else has its place.
+        """
+        path = self.folder / name
+        link = self._link_above(path)
+        if link is not None:
+            raise LoadError(
+                f"{link} is a link, and a run writes only inside its folder; put the folder itself "
+                "there, or let run.out be a link."
+            )
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise LoadError(f"{path} is no regular file; move it to another place.")
+        return path
+
+    def _link_above(self, path: Path) -> Path | None:
+        """Returns the first folder between the run folder and the path that is a link."""
+        above = reversed(path.relative_to(self.folder).parents[:-1])
+        return next((one for part in above if (one := self.folder / part).is_symlink()), None)
 
     def _listed(self, name: str) -> list[str]:
         return [one for one in self.files if one == name or one.startswith(f"{name}/")]
@@ -285,12 +309,31 @@ class Manifest:
         draft.replace(self.folder / MANIFEST)
 
 
-def _is_inside(name: str) -> bool:
-    """Returns whether a path lies inside the folder.
+def _is_valid(content: Any) -> bool:
+    """Returns whether the content has the form that `_content` gives it.
 
-    An edited manifest cannot have other files removed.
+    An edited manifest cannot have files outside of its folder removed.
     """
-    return not Path(name).is_absolute() and ".." not in Path(name).parts
+    tables = content["files"], content["appearing"]
+    return (
+        isinstance(content["id"], str)
+        and re.fullmatch(r"[0-9a-f]{16}", content["id"]) is not None
+        and isinstance(content["clearing"], bool)
+        and isinstance(content["adopted"], bool)
+        and all(isinstance(table, dict) for table in tables)
+        and all(_is_inside(name) for table in tables for name in table)
+        and all(
+            isinstance(words, list) and all(isinstance(word, str) for word in words)
+            for table in tables
+            for words in table.values()
+        )
+    )
+
+
+def _is_inside(name: str) -> bool:
+    """Returns whether a name is a relative path of an entry inside the folder."""
+    parts = name.split("/")
+    return "\0" not in name and not {"", ".", ".."} & {*parts}
 
 
 def _digest(content: bytes) -> str:

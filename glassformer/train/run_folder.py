@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, LoadError
-from glassformer.storage.files import write_synced
+from glassformer.storage.files import open_plain, write_synced
 from glassformer.storage.fingerprints import Progress
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.checkpointing import checkpoints, step_number
@@ -147,8 +147,8 @@ class Run:
 
     def log(self, entry: Entry) -> None:
         self.manifest.claim(self.metrics.name)
-        with self.metrics.open("a", encoding="utf-8") as stream:
-            stream.write(_line(entry))
+        with open_plain(self.metrics, "a") as stream:
+            stream.write(_line(entry).encode("utf-8"))
 
     def sync(self) -> None:
         """Writes the log to disk, before a checkpoint that relies on it is saved."""
@@ -190,7 +190,7 @@ def open_run(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_folder(folder)  # before anything is written
-        with (folder / LOCK).open("a") as lock:
+        with open_plain(folder / LOCK, "a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -199,8 +199,10 @@ def open_run(
                     "run.out."
                 ) from None
             _check_folder(folder)
-            older = files_of_older_run(folder)
-            manifest = Manifest.read(folder) or Manifest.create(folder, older, adopted=bool(older))
+            manifest = Manifest.read(folder)
+            if manifest is None:
+                older = files_of_older_run(folder)
+                manifest = Manifest.create(folder, older, adopted=bool(older))
             run = Run(folder, recipe, manifest)
             manifest.open()
             _check_inputs(run)
@@ -275,7 +277,7 @@ def _check_inputs(run: Run) -> None:
         if key.split(".")[0] in FREE or key in FREE_KEYS:
             continue
         for word in value if isinstance(value, list) else [value]:
-            path = Path(word).resolve() if isinstance(word, str) and word else None
+            path = Path(os.path.realpath(word)) if isinstance(word, str) and word else None
             if path is None or not path.is_relative_to(own):
                 continue
             name = path.relative_to(own).as_posix()

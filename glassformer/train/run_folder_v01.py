@@ -25,7 +25,8 @@ def files_of_older_run(folder: Path) -> list[str]:
 
     The list is empty if the folder is not certainly such a run.
     """
-    if not (folder / ".lock").is_file() or not _is_filled(folder / "recipe.toml"):
+    needed = folder / ".lock", folder / "recipe.toml"
+    if not all(path.is_file() for path in needed) or not _is_filled(needed[1]):
         return []
     if (folder / "finished.json").is_file():  # nothing else will be written
         return ["finished.json", *FILES]

@@ -10,6 +10,7 @@ from inspect import Parameter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from glassformer.interrupts import terminable
 from glassformer.model import Model
 from glassformer.train.batches import DataModule
 from glassformer.train.build_data import (
@@ -38,7 +39,7 @@ from glassformer.train.errors import (
 )
 from glassformer.train.estimate import RunEstimate, estimate_run
 from glassformer.train.export import export_model
-from glassformer.train.interrupt import InterruptHandler, TrainingInterrupted, terminable
+from glassformer.train.interrupt import InterruptHandler, TrainingInterrupted
 from glassformer.train.loop import TrainingLoop
 from glassformer.train.objectives import Objective
 from glassformer.train.objectives.registry import check_options
@@ -166,7 +167,7 @@ class Trainer:
     def take_steps(self, run: Run, estimate: RunEstimate) -> None:
         """Takes the remaining steps and calls the callbacks after each: log, evaluate, checkpoint.
 
-        Ctrl-C and SIGTERM end the run after a checkpoint of the current step.
+        Ctrl-C, SIGTERM and SIGHUP end the run after a checkpoint of the current step.
         """
         loop, state, settings = self.loop, self.loop.state, self.loop.settings
         log = LogCallback(loop, run, estimate, self.reporters)
@@ -219,9 +220,9 @@ def _with_num_steps(recipe: Recipe, data: DataModule) -> Recipe:
 
 @contextmanager
 def explain_interrupt(recipe: Recipe) -> Iterator[None]:
-    """Turns Ctrl-C and SIGTERM into `TrainingInterrupted` outside the training steps.
+    """Turns Ctrl-C, SIGTERM and SIGHUP into `TrainingInterrupted` outside the training steps.
 
-    During the steps, the trainer handles both signals itself.
+    During the steps, the trainer handles these signals itself.
     """
     try:
         with terminable():

@@ -2,18 +2,22 @@
 
 `ForkServer` starts this file as a process and sends it a JSON line a command. A child runs it, with
 standard input and standard error at a pseudo-terminal, or not; the exit code comes back.
+`sandboxed` records its operations on files, and lets one of them fail (tests/faults.py).
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
 import pty
 import resource
 import select
+import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +29,15 @@ FULL = "/dev/full"
 
 @dataclass(frozen=True)
 class Ended:
+    """`operations` are those on files that a sandboxed command has done, `outside` those of them
+    outside of its place, and `unsynced` renames of what was not synced; None if it was killed."""
+
     code: int
     stdout: bytes
     stderr: str
+    operations: list[str] | None = None
+    outside: list[str] | None = None
+    unsynced: list[str] | None = None
 
 
 class ForkServer:
@@ -78,6 +88,54 @@ class ForkServer:
         code = int(self._code)
         return Ended(code, written, said.decode().replace("\r\n", "\n"))
 
+    def sandboxed(
+        self,
+        *words: str,
+        cwd: Path,
+        place: Path,
+        fault: str = "none",
+        at: int = 0,
+        unprivileged: bool = False,
+        **environment: str,
+    ) -> Ended:
+        """Runs a command in a sandbox. Its outputs are in files of a temporary folder.
+
+        Args:
+            words: The words of the command.
+            cwd: The working directory.
+            place: The folder in which it may write.
+            fault: What happens at an operation on files: "error", "power" or a signal's name.
+            at: The number of that operation.
+            unprivileged: Whether permissions of files are checked, also for root.
+            environment: Environment variables.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            aside = Path(folder)
+            request = {
+                "words": words,
+                "cwd": str(cwd),
+                "stdout": str(aside / "stdout"),
+                "stderr": str(aside / "stderr"),
+                "environment": environment,
+                "largest": None,
+                "unprivileged": unprivileged,
+                "sandbox": {
+                    "place": str(place),
+                    "fault": fault,
+                    "at": at,
+                    "report": str(aside / "report"),
+                },
+            }
+            self._ask(request, [])
+            report = aside / "report"
+            told = json.loads(report.read_text()) if report.exists() else {}
+            return Ended(
+                int(self._code),
+                (aside / "stdout").read_bytes(),
+                (aside / "stderr").read_text("utf-8", "replace"),
+                **told,
+            )
+
     def _ask(self, request: dict[str, Any], handles: list[int]) -> tuple[bytes, bytes]:
         """What comes out of the pipe, and of the terminal, until the command has ended."""
         assert self._server.stdin is not None and self._server.stdout is not None
@@ -96,7 +154,8 @@ class ForkServer:
                 self._code = self._server.stdout.readline()
                 assert self._code, "the server has ended"
             if self._code and not any(pieces.values()):
-                return found.get(handles[-1], b"") if len(handles) > 1 else b"", found[handles[0]]
+                written = found[handles[-1]] if len(handles) > 1 else b""
+                return written, found[handles[0]] if handles else b""
 
 
 # --- the server's side ---------------------------------------------------------------------------
@@ -146,14 +205,32 @@ def run(request: dict[str, Any]) -> None:
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
     if request["largest"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest"],) * 2)
+    if request.get("unprivileged"):
+        drop_privileges()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     sys.argv = ["glassformer", *request["words"]]
     code: Any = 1
-    try:
-        main()
-    except SystemExit as ended:
-        code = ended.code or 0
-    except BaseException:
-        traceback.print_exc()
+
+    def work() -> None:
+        nonlocal code
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        except Exception:
+            traceback.print_exc()
+        except KeyboardInterrupt:
+            traceback.print_exc()
+
+    sandbox = request.get("sandbox")
+    if sandbox is None:
+        work()
+    else:
+        from faults import attempt
+
+        outcome = attempt(work, Path(sandbox["place"]), sandbox["fault"], sandbox["at"])
+        told = {name: getattr(outcome, name) for name in ("operations", "outside", "unsynced")}
+        Path(sandbox["report"]).write_text(json.dumps(told))
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -162,5 +239,15 @@ def run(request: dict[str, Any]) -> None:
     os._exit(code)
 
 
+def drop_privileges() -> None:
+    """Gives up root's capabilities, so that permissions of files are checked."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the interface, this process
+    if libc.capset(header, (ctypes.c_uint32 * 6)()) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
+
+
 if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parent.parent))
+    sys.dont_write_bytecode = True  # which would be a write
     serve()

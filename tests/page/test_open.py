@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +11,8 @@ import time
 from contextlib import ExitStack
 
 import pytest
+
+from glassformer.interrupts import SIGNALS
 
 TEXT = "time flies like an arrow"
 
@@ -30,7 +31,7 @@ def port_of(process: subprocess.Popen[str]) -> int:
     return int(line.rstrip("/\n").rsplit(":", 1)[1])
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", SIGNALS)
 def test_it_serves_until_a_signal(folders, sent):
     """Whatever its clients do: connections that are idle, half a head, half a body, a stream."""
     process = start(str(folders["decoder"]), "--port", "0", "--text", TEXT)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import writers  # noqa: F401 (it registers them)
 from faults import WRITERS, attempt
+from recorded import recorded
 
 from glassformer.storage.folders import DRAFT, PENDING
 
@@ -56,7 +57,7 @@ def add_user_files(place: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["error", "power"])
 @pytest.mark.parametrize("name", WRITERS)
-def test_the_old_state_or_the_new_one(name, fault, in_memory):
+def test_the_old_state_or_the_new_one(name, fault, in_memory, request):
     writer, place, kept = WRITERS[name], in_memory / "place", in_memory / "kept"
     place.mkdir()
     writer.old(place)
@@ -74,36 +75,40 @@ def test_the_old_state_or_the_new_one(name, fault, in_memory):
     other_old = writer.other(place) if writer.other else None
     whole = attempt(lambda: writer.write(place), place)
     assert whole.finished and whole.outside == [] and len(whole.operations) > 3
+    assert whole.unsynced == []  # what is renamed is synced
     new, other_new, written = writer.read(place), None, set(tree(place))
     if writer.other:
         other_new = writer.other(place)
     assert old != new, "the fault cannot be seen"
 
     for at, operation in enumerate(whole.operations, 1):
-        restore()
-        ended = attempt(lambda: writer.write(place), place, fault, at)
-        where = f"{operation} ({at} of {len(whole.operations)}): {ended.message}"
-        assert ended.outside == [], where
-        if writer.other and fault == "power":
-            try:
-                seen = writer.other(place)
-            except (OSError, ValueError):
-                seen = other_new
-            assert seen in (other_old, other_new), f"another program reads a mixture at {where}"
-        state = writer.read(place)
-        assert state in (old, new), where
-        if ended.finished:
-            assert state == new, where
-        if ended.message is not None:
-            changed = "nothing there has changed" not in ended.message
-            assert state == old or changed, where
-            assert state == new or "is written" not in ended.message, where
-            assert state == new or "not yet in their places" not in ended.message, where
-        found = tree(place)
-        assert {name: found.get(name) for name in user} == user, where
-        if fault == "error":
-            assert set(found) <= before | written | set(user), where
-        assert tree(in_memory / "outside") == outside, where
-        writer.write(place)
-        assert writer.read(place) == new, f"otherwise again after {where}"
-        assert not [path for path in place.rglob(".*") if any(mark in path.name for mark in OURS)]
+        with recorded(request, f"{fault} in a writer", name):
+            restore()
+            ended = attempt(lambda: writer.write(place), place, fault, at)
+            where = f"{operation} ({at} of {len(whole.operations)}): {ended.message}"
+            assert ended.outside == [], where
+            if writer.other and fault == "power":
+                try:
+                    seen = writer.other(place)
+                except (OSError, ValueError):
+                    seen = other_new
+                assert seen in (other_old, other_new), f"another program reads a mixture at {where}"
+            state = writer.read(place)
+            assert state in (old, new), where
+            if ended.finished:
+                assert state == new, where
+            if ended.message is not None:
+                changed = "nothing there has changed" not in ended.message
+                assert state == old or changed, where
+                assert state == new or "is written" not in ended.message, where
+                assert state == new or "not yet in their places" not in ended.message, where
+            found = tree(place)
+            assert {name: found.get(name) for name in user} == user, where
+            if fault == "error":
+                assert set(found) <= before | written | set(user), where
+            assert tree(in_memory / "outside") == outside, where
+            writer.write(place)
+            assert writer.read(place) == new, f"otherwise again after {where}"
+            assert not [
+                path for path in place.rglob(".*") if any(mark in path.name for mark in OURS)
+            ]

@@ -6,9 +6,12 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from faults import attempt
 
 import glassformer as gf
+from glassformer import adapters
+from glassformer.inside.lens.tuned_lens import TunedLens, TunedLensFacts
 from glassformer.storage.names import is_plain
 from glassformer.tasks.pooling import read_pooling
 from glassformer.tasks.search.index import Added, IndexRows
@@ -95,7 +98,7 @@ def test_an_index_with_a_link_out_of_it(index, name):
     else:
         (index / name).unlink(missing_ok=True)
         (index / name).symlink_to(index.parent / "x" / "mine.txt")
-        assert ".lock cannot be written" in refused(index)
+        assert ".lock is a link, which is not written through" in refused(index)
 
 
 @pytest.mark.parametrize("name", ["vectors.bin", "places.bin", "texts.bin", "journal.jsonl"])
@@ -165,3 +168,43 @@ def test_prepared_data_of_other_numbers(tmp_path, kind, field):
 def test_plain_names():
     assert all(is_plain(name) for name in ("model.safetensors", "1_Pooling", "..x", "模型"))
     assert not any(map(is_plain, NAMES))
+
+
+def adapter_in(place):
+    model = gf.create("gpt2", seed=1, n_embd=8, n_head=2, n_layer=1, vocab_size=9)
+    model.save(place)
+    model.adapters.add(adapters.LoRA(rank=2, target_modules=("c_attn",)))
+    model.adapters.save(place)
+
+
+def lens_in(place):
+    facts = TunedLensFacts("GPT2LMHeadModel", "lm", 3, 7, ("a", "b"), 1, 9, (0.5, 0.25))
+    TunedLens(facts, torch.zeros(2, 3, 3), torch.zeros(2, 3)).save(place)
+
+
+READERS = {  # what makes a folder, its header, and what reads it
+    "adapter": (adapter_in, "adapter_config.json", gf.load),
+    "adapter's model": (adapter_in, "glassformer.json", gf.load),
+    "lens": (lens_in, "lens.json", TunedLens.load),
+    "model": (adapter_in, "config.json", gf.load),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_header_of_other_names_writes_nothing(tmp_path, reader):
+    """Every text and every list of texts in the header, by a path out of the folder."""
+    make, name, read = READERS[reader]
+    make(tmp_path / "made")
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "config.json").write_text("mine")
+    header = json.loads((tmp_path / "made" / name).read_text())
+    texts = [key for key, value in header.items() if isinstance(value, str | list)]
+    assert texts
+    for key in texts:
+        for name_of in ("../x", str(tmp_path / "x"), "..", "\0"):
+            odd = [name_of] if isinstance(header[key], list) else name_of
+            (tmp_path / "made" / name).write_text(json.dumps({**header, key: odd}))
+            ended = attempt(lambda: read(tmp_path / "made"), tmp_path / "made")
+            assert (ended.operations, ended.outside) == ([], []), f"{key}: {odd}"
+            assert ended.finished or ended.message is not None
+    assert (tmp_path / "x" / "config.json").read_text() == "mine"

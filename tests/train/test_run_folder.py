@@ -17,6 +17,7 @@ from test_resume import Interrupting, assert_same_run, files, metrics, recipe
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
+from glassformer.interrupts import SIGNALS
 from glassformer.train import manifest, recipe_text
 from glassformer.train.compare_runs import read_run
 from glassformer.train.interrupt import TrainingInterrupted
@@ -322,7 +323,7 @@ class Asked(Reporter):
             os.kill(os.getpid(), self.number)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize("number", quick(SIGNALS, signal.SIGINT, signal.SIGTERM))
 @pytest.mark.parametrize(
     ("during", "said"),
     [
@@ -332,7 +333,7 @@ class Asked(Reporter):
         ("the end", "Stopped; step 6 of 6 is saved in"),
     ],
 )
-def test_ctrl_c_and_sigterm_are_one_sentence(tmp_path, number, during, said):
+def test_ctrl_c_and_other_signals_are_one_sentence(tmp_path, number, during, said):
     whole = recipe(tmp_path / "run", max_steps=6)
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(TrainingInterrupted, match=said):

@@ -110,14 +110,14 @@ def tune_lens(
                 progress(work.done, max_steps, loss)
             if folder is not None and work.done % KEPT == 0 and work.done < max_steps:
                 work.save(Path(folder))
+        lens = work.lens()
+        if folder is not None:
+            lens.save(folder)
+            (Path(folder) / BEGUN).unlink(missing_ok=True)
     except KeyboardInterrupt:
         if folder is not None:
             work.save(Path(folder))
         raise
-    lens = work.lens()
-    if folder is not None:
-        lens.save(folder)
-        (Path(folder) / BEGUN).unlink(missing_ok=True)
     return lens
 
 

@@ -22,7 +22,8 @@ import numpy as np
 from glassformer.data.data_config import DataSettings
 from glassformer.data.record import Record, RecordError
 from glassformer.data.records import Records
-from glassformer.errors import LoadError
+from glassformer.errors import GlassformerError, LoadError
+from glassformer.storage.files import open_plain
 from glassformer.storage.folders import atomic_folder
 from glassformer.train.batches.memmap_dataset import (
     HEADER,
@@ -195,7 +196,9 @@ def _alone(folder: Path) -> Iterator[None]:
         return
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = (folder.parent / f"{folder.name}.lock").open("wb")
+        lock = open_plain(folder.parent / f"{folder.name}.lock", "a")
+    except GlassformerError:  # a LoadError is an OSError
+        raise
     except OSError as error:
         raise LoadError(
             f"Prepared data cannot be kept in {folder.parent} ({error.strerror}); name another "
