@@ -14,6 +14,7 @@ from glassformer.cli.shared_options import (
     AdapterOption,
     AsJson,
     Device,
+    Download,
     Encoding,
     Field,
     Files,
@@ -41,6 +42,7 @@ def search(
         str | None, typer.Option(help="Where the index's model is, if not where it was.")
     ] = None,
     adapter: AdapterOption = None,
+    download: Download = False,
     as_json: AsJson = False,
     device: Device = "cpu",
 ) -> None:

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 
 from glassformer.cli.printing import is_main_process, output_console, progress_bar
+from glassformer.cli.shared_options import Download
 from glassformer.cli.verbs import verb
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.reporter import Entry, Reporter
@@ -36,6 +37,7 @@ def train(
         bool, typer.Option("--restart", help="Begin anew what the run folder holds.")
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
+    download: Download = False,
 ) -> None:
     """Train a model as a recipe says, or go on with a stopped run.
 
