@@ -44,7 +44,7 @@ def find_folder(source: str | Path, download: bool = False) -> Path:
     if is_repository(folder):
         return snapshot_of(folder)
     if not folder.is_dir():
-        kind = "file" if folder.suffix in SINGLE else "folder"
+        kind = "file" if folder.suffix in (*SINGLE, ".safetensors") else "folder"
         known = dict.fromkeys(names(), PREFIX) | dict.fromkeys(real.REAL, real.PREFIX)
         near = get_close_matches(name, known, 1)
         said = [f"did you mean {known[one]}{one}?" for one in near]
