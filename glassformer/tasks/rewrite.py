@@ -274,5 +274,12 @@ def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
 
 
 def keep_layout(model: TaskModel, **settings: Any) -> None:
-    """Stores the layout of sources that training used, so that it is saved with the model."""
+    """Stores the layout of sources that training used, so that it is saved with the model.
+
+    The directions of a translator become those of the training, if it names them.
+    """
     keep(model, TRAINED, **settings)
+    languages = [settings.get(name) for name in LANGUAGES]
+    trained = None if None in languages else [" to ".join(map(str, languages))]
+    if trained or settings_of(model, "translation").get("directions"):
+        keep(model, "translation", directions=trained)

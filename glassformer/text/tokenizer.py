@@ -171,6 +171,17 @@ class Tokenizer:
         return tuple(sorted(t[2:-2] for t in self.vocabulary if ADDRESS.fullmatch(t)))
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of the languages that a text can be marked with; usually none."""
+        return tuple(getattr(self._backend, "languages", ()))
+
+    @property
+    def source_language(self) -> str | None:
+        """The code of the language that texts are marked with, or None if there is none."""
+        token = self._backend.language_token
+        return None if token is None else token.strip("_")
+
+    @property
     def language(self) -> int | None:
         """The id of the token that marks the language of a text, or None if there is none."""
         token = self._backend.language_token

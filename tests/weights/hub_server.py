@@ -84,9 +84,7 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 self.refuse(404, "RevisionNotFound")
             else:
                 siblings = [described(*item) for item in found.files.items()]
-                self.answer(
-                    {"id": "/".join(parts[:at]), "sha": found.commit, "siblings": siblings}
-                )
+                self.answer({"id": "/".join(parts[:at]), "sha": found.commit, "siblings": siblings})
 
         def send_file(self, parts: list[str]) -> None:
             at = parts.index("resolve")

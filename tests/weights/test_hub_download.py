@@ -11,8 +11,8 @@ import huggingface_hub
 import pytest
 import torch
 import transformers
-from huggingface_hub import constants
 from hub_server import Hub
+from huggingface_hub import constants
 
 import glassformer as gf
 from glassformer.weights.hub_download import side_files, weights_needed
@@ -130,7 +130,7 @@ def test_an_interrupted_download_goes_on_where_it_was(hub, folder, tmp_path):
     hub.cut["model.safetensors"] = [5000, *[0] * 6]
     with pytest.raises(gf.LoadError, match="the same command continues the download"):
         gf.load("acme/tiny", download=True)
-    with pytest.raises(gf.LoadError, match="There is no folder|no revision"):
+    with pytest.raises(gf.LoadError, match=r"There is no folder|no revision"):
         gf.load("acme/tiny")  # no snapshot that lacks something
     del hub.cut["model.safetensors"]
     hub.sent.clear()
@@ -209,7 +209,9 @@ def test_offline(hub, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     requests = hub.listed
     gf.load("acme/tiny", download=True)
-    with pytest.raises(gf.LoadError, match="acme/other is not in the hub's cache .*HF_HUB_OFFLINE"):
+    with pytest.raises(
+        gf.LoadError, match=r"acme/other is not in the hub's cache .*HF_HUB_OFFLINE"
+    ):
         gf.load("acme/other", download=True)
     assert hub.listed == requests
 

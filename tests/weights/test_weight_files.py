@@ -125,7 +125,7 @@ def test_a_single_file_of_another_name(llama, expected, tmp_path, name):
     assert torch.allclose(logits(gf.load(tmp_path)), expected, atol=1e-5)
     if not name.endswith(".bin"):
         shutil.copy(llama / "model.safetensors", tmp_path / "other.safetensors")
-        with pytest.raises(gf.LoadError, match="has several files of weights .* name the file"):
+        with pytest.raises(gf.LoadError, match=r"has several files of weights .* name the file"):
             gf.load(tmp_path)
         assert torch.allclose(logits(gf.load(tmp_path / name)), expected, atol=1e-5)
 
