@@ -23,6 +23,7 @@ from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.task_settings import TRAINED, keep, settings_of
 from glassformer.text import Tokenizer
+from glassformer.text.unknown import warned
 
 Result = TypeVar("Result")
 Ids = list[int]
@@ -164,6 +165,10 @@ class Rewriter:
         inner = self.tokenizer.ids(text)
         left = max(self.capacity - len(before) - len(self.behind), 1)
         return [*before, *inner[-left:], *self.behind]
+
+    def unknown_ratio(self, text: str) -> float:
+        """Returns the share of a text that the vocabulary does not know; warns of a large one."""
+        return warned(self.tokenizer.unknown_ratio(text))
 
     def measure(self, text: str) -> int:
         """Returns the number of tokens of a source."""

@@ -49,12 +49,14 @@ class Translation:
 
     text: str
     parts: tuple[TranslatedPart, ...]
+    unknown_ratio: float = 0.0  # the share of the source that the vocabulary does not know
 
     def __str__(self) -> str:
         return self.text
 
     def record(self) -> dict[str, Any]:
-        return {"translation": self.text, "parts": [asdict(part) for part in self.parts]}
+        parts = [asdict(part) for part in self.parts]
+        return {"translation": self.text, "parts": parts, "unknown_ratio": self.unknown_ratio}
 
 
 @task("translate", head="lm", objective="sequence-to-sequence or continuation", fits=rewrites)
@@ -145,7 +147,7 @@ class Translator:
         if self.sources:
             check_text_language(text, self.sources, self.target, self.known)
         sources = [self.rewriter.ids(as_line(text[slice(*span)])) for span in spans]
-        return sources, partial(_joined, text, spans)
+        return sources, partial(_joined, text, spans, self.rewriter.unknown_ratio(text))
 
     def spans(self, text: str) -> list[TextSpan]:
         """Returns the spans of a text that are translated separately."""
@@ -274,11 +276,14 @@ def _task(model: TaskModel, languages: Sequence[str | None], directions: Directi
 
 
 def _joined(
-    text: str, spans: Sequence[TextSpan], written: Sequence[GenerationOutput]
+    text: str,
+    spans: Sequence[TextSpan],
+    unknown_ratio: float,
+    written: Sequence[GenerationOutput],
 ) -> Translation:
     texts = [as_line(one.text.strip()) for one in written]
     parts = tuple(
         TranslatedPart(*span, translated, one.score, one.stop)
         for span, translated, one in zip(spans, texts, written, strict=True)
     )
-    return Translation(rejoined(text, spans, texts), parts)
+    return Translation(rejoined(text, spans, texts), parts, unknown_ratio)

@@ -114,8 +114,8 @@ WORDS: Mapping[str, str] = {  # frequent words, greetings, pronouns, questions
     "vi": "và của là có không một được cho người trong này với các đã tôi bạn anh em nó "
     "khi đến ở những cảm ơn xin chào gì rất cũng thì mà ra như",
     "id": "yang dan di itu orang semua mempunyai dengan untuk tidak ini dari dalam "
-    "akan pada juga saya kamu anda dia kami mereka ke karena ada bisa sudah apa siapa mana kapan terima "
-    "kasih selamat pagi sangat adalah",
+    "akan pada juga saya kamu anda dia kami mereka ke karena ada bisa sudah apa siapa "
+    "mana kapan terima kasih selamat pagi sangat adalah",
     "ru": "и в не на я что он с как это по но мы ты вы они она из у за от же бы для до "
     "так его её мне меня тебя был была есть где когда почему кто спасибо привет "
     "здравствуйте очень люблю нет да",

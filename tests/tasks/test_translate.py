@@ -363,7 +363,7 @@ def test_a_model_trained_for_one_pair_needs_no_language(tmp_path):
     model = gf.load(tmp_path / "saved")
     prefix = model.tokenizer.id(">>en<<")
     assert Translator(model).rewriter.ids("x")[0] == prefix
-    with pytest.raises(gf.InputError, match="is English .* already"):
+    with pytest.raises(gf.InputError, match=r"is English .* already"):
         model.translate("I love you very much.")
 
 
