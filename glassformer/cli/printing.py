@@ -142,9 +142,9 @@ def printed_warnings() -> Iterator[None]:
     """Prints the package's warnings on standard error, each sentence once."""
     before, printed = warnings.showwarning, set[str]()
 
-    def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
         if not issubclass(category, UnknownTextWarning):
-            before(message, category, *place)
+            before(message, category, *place, **more)
         elif str(message) not in printed:
             printed.add(str(message))
             print_note(f"note: {message}")

@@ -109,9 +109,9 @@ class Translator:
                 "Say which language to translate into (target_language, --to), as the tokenizer "
                 "names them."
             )
-        self.target, self.sources = target, ()
-        if check_language and source is None and source_prefix is None:
-            self.sources = self._sources(task, directions)
+        self.target = target
+        asked = check_language and source is None and source_prefix is None
+        self.sources = self._sources(task, directions) if asked else ()
         self.known: Directions | Sequence[str] = (
             directions if directions.pairs else self.rewriter.tokenizer.languages
         )

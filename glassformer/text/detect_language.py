@@ -153,7 +153,7 @@ def detect_language(text: str, among: Collection[str] | None = None) -> str | No
     >>> detect_language("Où est la gare ?")
     'fr'
     """
-    scripts = Counter(found for letter in text if (found := _script(letter)) is not None)
+    scripts = Counter(script for letter in text if (script := _script(letter)) is not None)
     if not scripts:
         return None
     if scripts["HIRAGANA"] + scripts["KATAKANA"] > 0 and scripts["CJK"] + scripts["HIRAGANA"]:
@@ -163,12 +163,13 @@ def detect_language(text: str, among: Collection[str] | None = None) -> str | No
         return None
     if script not in SHARED:
         return SCRIPTS.get(script)
-    found = language_points(text)
-    points = found if among is None else {one: found.get(one, 0.0) for one in among}
+    points = language_points(text)
+    if among is not None:
+        points = {language: points.get(language, 0.0) for language in among}
     ranked = sorted(points, key=lambda language: (-points[language], language))
-    best, second = (points[one] for one in (*ranked, *ranked)[:2])
+    best = points[ranked[0]]
+    second = points[ranked[1]] if len(ranked) > 1 else 0.0
     least, ahead = (LEAST, AHEAD) if among is None else (FEW, FAR)
-    second = second if len(ranked) > 1 else 0.0
     return ranked[0] if best >= least and best >= ahead * second else None
 
 
