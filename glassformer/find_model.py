@@ -43,6 +43,9 @@ def find_folder(source: str | Path, download: bool = False) -> Path:
         return found
     if is_repository(folder):
         return snapshot_of(folder)
+    if folder.is_file():
+        kinds = ", ".join((*SINGLE, ".safetensors"))
+        raise LoadError(f"{folder} is not a file of a model ({kinds}); name a model's folder.")
     if not folder.is_dir():
         kind = "file" if folder.suffix in (*SINGLE, ".safetensors") else "folder"
         known = dict.fromkeys(names(), PREFIX) | dict.fromkeys(real.REAL, real.PREFIX)
@@ -82,6 +85,8 @@ def is_named(name: str) -> bool:
 
 def describe_adapter(adapter: str | Path) -> AdapterDescription:
     """Reads what the folder of an adapter, or of a run that trained one, says about its model."""
+    if not Path(adapter).exists():
+        raise LoadError(f"There is no folder {adapter}; name that of an adapter, or of its run.")
     folder = published(Path(adapter))
     if not (folder / ADAPTER_CONFIG).is_file():
         raise LoadError(

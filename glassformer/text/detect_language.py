@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 SCRIPTS: Mapping[str, str] = {  # the first word of a letter's Unicode name -> the only language
     "HANGUL": "ko", "HIRAGANA": "ja", "KATAKANA": "ja", "GREEK": "el", "HEBREW": "he",
@@ -40,21 +40,21 @@ WORDS: Mapping[str, str] = {  # frequent words, greetings, pronouns, questions
     "different large next early young important few public bad same able still "
     "another every each such because while though until that's he's she's we're "
     "you're they're isn't aren't wasn't can't won't didn't doesn't tom's",
-    "fr": "le la les de des du et est un une que qui dans pour pas ne sur au aux avec ce "
-    "cette ces il elle je tu nous vous ils elles mon ma mes ton ta son sa ses leur "
-    "leurs été être avoir ai as suis es sont fait mais ou où donc par plus tout "
-    "tous toute comme si se bonjour merci oui non quel quelle quand pourquoi "
-    "comment très bien cela ça moi toi lui y en à c'est j'ai n'est d'un d'une qu'il "
-    "l'ai aime veux faut rien jamais encore aussi amour temps jour nuit gens homme "
-    "femme enfant maison travail aujourd'hui demain hier toujours trop peu beaucoup "
-    "bon bonne grand petite petit nouveau vieux faire dit dire va vais allez aller "
-    "vient venir voir voit sait savoir peut peux pouvez pouvoir dois doit devez "
-    "devoir prendre prends donner parler parle croire pense penser mettre laisser "
-    "trouver rester chez après avant sans sous entre vers depuis pendant personne "
-    "quelque quelqu'un chose autre même deux trois maintenant ici là soir matin "
-    "s'il l'a l'on d'accord qu'est qu'on n'a m'a t'a étais était étaient sera "
-    "serait aurait avait avons avez ont sommes êtes heure ans fois vie peur besoin "
-    "envie",
+    "fr": "j' l' d' c' n' s' m' t' qu' le la les de des du et est un une que qui dans "
+    "pour pas ne sur au aux avec ce cette ces il elle je tu nous vous ils elles mon "
+    "ma mes ton ta son sa ses leur leurs été être avoir ai as suis es sont fait "
+    "mais ou où donc par plus tout tous toute comme si se bonjour merci oui non "
+    "quel quelle quand pourquoi comment très bien cela ça moi toi lui y en à c'est "
+    "j'ai n'est d'un d'une qu'il l'ai aime veux faut rien jamais encore aussi amour "
+    "temps jour nuit gens homme femme enfant maison travail aujourd'hui demain hier "
+    "toujours trop peu beaucoup bon bonne grand petite petit nouveau vieux faire "
+    "dit dire va vais allez aller vient venir voir voit sait savoir peut peux "
+    "pouvez pouvoir dois doit devez devoir prendre prends donner parler parle "
+    "croire pense penser mettre laisser trouver rester chez après avant sans sous "
+    "entre vers depuis pendant personne quelque quelqu'un chose autre même deux "
+    "trois maintenant ici là soir matin s'il l'a l'on d'accord qu'est qu'on n'a m'a "
+    "t'a étais était étaient sera serait aurait avait avons avez ont sommes êtes "
+    "heure ans fois vie peur besoin envie",
     "de": "der die das und ist nicht ein eine einen einem einer ich du er sie es wir ihr "
     "mich dich sich mir dir mit auf für von zu den dem des im am als auch wie was "
     "wo wer warum wann aber oder wenn dass bei nach aus noch nur hat haben habe "
@@ -71,11 +71,11 @@ WORDS: Mapping[str, str] = {  # frequent words, greetings, pronouns, questions
     "están muy también hay yo tú él ella nosotros ustedes cuando donde dónde qué "
     "cómo quién hola gracias buenos días quiero tengo tiene estoy soy eres hasta "
     "desde nada todo bien usted porque",
-    "it": "il lo la gli le di che e è un una non per in con del della dei delle nel nella "
-    "sono ho hai ha mi ti si ci come più ma anche questo questa quello cosa dove "
-    "quando perché chi io tu lui lei noi voi loro buongiorno grazie ciao al alla da "
-    "dal sul era essere fare molto bene tutto sei mio mia tuo suo se ancora mai "
-    "sempre",
+    "it": "l' d' c' un' dell' nell' il lo la gli le di che e è un una non per in con del "
+    "della dei delle nel nella sono ho hai ha mi ti si ci come più ma anche questo "
+    "questa quello cosa dove quando perché chi io tu lui lei noi voi loro "
+    "buongiorno grazie ciao al alla da dal sul era essere fare molto bene tutto sei "
+    "mio mia tuo suo se ancora mai sempre",
     "pt": "o os as de que e do da dos das em um uma é não se por com para no na nos nas "
     "ao mais como mas foi ele ela eu tu você nós eles seu sua meu minha isso este "
     "esta está são ser ter tem muito também quando onde obrigado bom dia olá há já "
@@ -113,8 +113,8 @@ WORDS: Mapping[str, str] = {  # frequent words, greetings, pronouns, questions
     "beni olan ki her yok",
     "vi": "và của là có không một được cho người trong này với các đã tôi bạn anh em nó "
     "khi đến ở những cảm ơn xin chào gì rất cũng thì mà ra như",
-    "id": "yang dan di itu orang semua mempunyai dengan untuk tidak ini dari dalam "
-    "akan pada juga saya kamu anda dia kami mereka ke karena ada bisa sudah apa siapa "
+    "id": "yang dan di itu orang semua mempunyai dengan untuk tidak ini dari dalam akan "
+    "pada juga saya kamu anda dia kami mereka ke karena ada bisa sudah apa siapa "
     "mana kapan terima kasih selamat pagi sangat adalah",
     "ru": "и в не на я что он с как это по но мы ты вы они она из у за от же бы для до "
     "так его её мне меня тебя был была есть где когда почему кто спасибо привет "
@@ -138,7 +138,8 @@ WORDS: Mapping[str, str] = {  # frequent words, greetings, pronouns, questions
 }  # fmt: skip
 KNOWN = {language: frozenset(words.split()) for language, words in WORDS.items()}
 LETTER = r"(?:[^\W\d_]|[\u0300-\u036f\u064b-\u065f\u0900-\u0dff])"  # with marks that follow it
-WORD = re.compile(rf"{LETTER}+(?:['’]{LETTER}+)?")
+WORD = re.compile(rf"{LETTER}+(?:'{LETTER}+)?")
+ELIDED = re.compile(rf"{LETTER}+'(?={LETTER})")  # French and Italian: j'ai, un'ora
 LEAST, AHEAD = 2.0, 1.5  # points of the best language, and times those of the second
 FEW, FAR = 1.0, 2.0  # the same among few languages
 
@@ -163,9 +164,7 @@ def detect_language(text: str, among: Collection[str] | None = None) -> str | No
         return None
     if script not in SHARED:
         return SCRIPTS.get(script)
-    points = language_points(text)
-    if among is not None:
-        points = {language: points.get(language, 0.0) for language in among}
+    points = language_points(text, KNOWN if among is None else among)
     ranked = sorted(points, key=lambda language: (-points[language], language))
     best = points[ranked[0]]
     second = points[ranked[1]] if len(ranked) > 1 else 0.0
@@ -173,20 +172,20 @@ def detect_language(text: str, among: Collection[str] | None = None) -> str | No
     return ranked[0] if best >= least and best >= ahead * second else None
 
 
-def language_points(text: str) -> dict[str, float]:
+def language_points(text: str, among: Iterable[str]) -> dict[str, float]:
     """Returns how many words of a text are frequent in each language, and its special letters.
 
-    A word that several languages have counts less.
+    A word that several of the languages have counts less.
     """
-    text = unicodedata.normalize("NFC", text)
-    words = {word.lower().replace("’", "'") for word in WORD.findall(text)}
-    owners = {word: [one for one, known in KNOWN.items() if word in known] for word in words}
-    points = dict.fromkeys(KNOWN, 0.0)
-    for found in owners.values():
-        for language in found:
-            points[language] += 1 / len(found) ** 0.5
-    for language, letters in LETTERS.items():
-        points[language] += len(set(letters) & set(text.lower()))
+    text = unicodedata.normalize("NFC", text).lower().replace("’", "'")
+    words = {*WORD.findall(text), *ELIDED.findall(text)}
+    points = dict.fromkeys(among, 0.0)
+    for word in words:
+        owners = [language for language in points if word in KNOWN.get(language, ())]
+        for language in owners:
+            points[language] += 1 / len(owners) ** 0.5
+    for language in points:
+        points[language] += len(set(LETTERS.get(language, "")) & set(text))
     return points
 
 
