@@ -67,7 +67,7 @@ class Answer:
         return asdict(self)
 
 
-class Asked(NamedTuple):
+class ContextToRead(NamedTuple):
     """A context, and the share of it, or of its question, that the vocabulary does not know."""
 
     context: str
@@ -248,7 +248,7 @@ class Answerer:
                 yield found.answer(step.about)
                 found = Spans(self)
 
-    def _job(self, pair: tuple[str, str]) -> WindowedJob[Asked] | GlassformerError:
+    def _job(self, pair: tuple[str, str]) -> WindowedJob[ContextToRead] | GlassformerError:
         question, context = pair
         for name, text in (("question", question), ("context", context)):
             error = validate_text(text)
@@ -261,8 +261,8 @@ class Answerer:
             return error
         stride = capacity - min(OVERLAP, capacity // 2) if self.stride is None else self.stride
         blocks = encode_long(self.tokenizer, context)
-        asked = Asked(context, warned(max(map(self.tokenizer.unknown_ratio, pair))))
-        return WindowedJob(asked, frame, windows(blocks, capacity, stride))
+        about = ContextToRead(context, warned(max(map(self.tokenizer.unknown_ratio, pair))))
+        return WindowedJob(about, frame, windows(blocks, capacity, stride))
 
     def _forward(
         self, inputs: dict[str, Tensor], texts: list[TextEncoding]
@@ -330,8 +330,8 @@ class Spans:
         ranked = sorted(self.best.items(), key=lambda item: -item[1])
         self.best = dict(ranked[: max(RIVALS, self.settings.n_best)])
 
-    def answer(self, asked: Asked) -> Answer:
-        (context, unknown), settings = asked, self.settings
+    def answer(self, about: ContextToRead) -> Answer:
+        (context, unknown), settings = about, self.settings
         top = max(self.best.values(), default=-math.inf)
         alone = settings.head.beam is not None  # its no-answer score does not depend on the spans
         margin = -self.none if alone else top - self.none
