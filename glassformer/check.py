@@ -16,7 +16,8 @@ from glassformer import adapters
 from glassformer.adapters import AdaLoRA, BitFit, LoRA
 from glassformer.core.input_rules import input_name, shifted_right
 from glassformer.errors import GlassformerError, LoadError, UnsupportedError
-from glassformer.loading import find_folder, load
+from glassformer.find_model import find_folder
+from glassformer.loading import load
 from glassformer.model import Model
 from glassformer.spec import AudioFramesSpec, BlockSparsePattern, ModelSpec, PatchEmbeddingSpec
 from glassformer.storage.gguf_header import is_gguf

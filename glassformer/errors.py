@@ -69,6 +69,10 @@ class UnsupportedError(GlassformerError, NotImplementedError):
         self.field = field
 
 
+class UnknownTextWarning(UserWarning):
+    """A large part of a text is unknown to the model's vocabulary."""
+
+
 class DeviceError(GlassformerError, RuntimeError):
     """A device is missing or has not enough memory."""
 

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,14 @@ from glassformer.families import (
     spec_from_config,
 )
 from glassformer.families._shared.unread_keys import misspelled
+from glassformer.find_model import (
+    absolute,
+    describe_adapter,
+    find_base,
+    find_folder,
+    is_named,
+    lasting_name,
+)
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
 from glassformer.storage.folders import stable_folder
@@ -36,12 +43,10 @@ from glassformer.text.speech import generation_of
 from glassformer.weights.architecture import find_type, named_class, type_by_config
 from glassformer.weights.dtypes import as_dtype
 from glassformer.weights.folder_kind import (
-    ADAPTER_CONFIG,
     has_checkpoints_alone,
     holds_adapter,
     published,
 )
-from glassformer.weights.hub_cache import find_in_cache, is_repository, snapshot_of
 from glassformer.weights.initialize import initial_value
 from glassformer.weights.load import (
     LoadOptions,
@@ -51,9 +56,12 @@ from glassformer.weights.load import (
     tie_weights,
 )
 from glassformer.weights.mapping import build_transformer, tied_names
-from glassformer.weights.tensor_files import SINGLE, TensorFiles, is_openai, is_single
-from glassformer.zoo import HOME, PREFIX, folder_of, names
-from glassformer.zoo import published as real
+from glassformer.weights.tensor_files import (
+    TensorFiles,
+    folder_beside,
+    is_openai,
+)
+from glassformer.zoo import HOME
 
 
 @torch.inference_mode(False)  # inference tensors cannot be trained or watched for changes
@@ -69,6 +77,7 @@ def load(
     seed: int = 0,
     quantize: str | None = None,
     adapter: str | Path | None = None,
+    download: bool = False,
 ) -> Model:
     """Loads a model.
 
@@ -79,13 +88,13 @@ def load(
     one that config.json names, or else the one that fits the tensors.
 
     Args:
-        source: A folder in the published layout, a GGUF file, a llama2.c .bin file, an OpenAI .pt
-            file of a Whisper model, the folder of a training run (which stands for the model that
-            it published), or an adapter's folder (which also loads its base). "zoo:NAME" is a model
-            that ships with Glassformer; so is "NAME" if no file or folder has that name.
-            "real:NAME" are published weights that `glassformer zoo` lists. "bert-base-uncased",
-            "org/name" and "org/name@revision" are models in the Hugging Face hub's cache on this
-            machine; nothing is downloaded.
+        source: A folder in the published layout, a .safetensors file beside its config.json, a
+            GGUF file, a llama2.c .bin file, an OpenAI .pt file of a Whisper model, the folder of a
+            training run (which stands for the model that it published), or an adapter's folder
+            (which also loads its base). "zoo:NAME" is a model that ships with Glassformer; so is
+            "NAME" if no file or folder has that name. "real:NAME" are published weights that
+            `glassformer zoo` lists. "bert-base-uncased", "org/name" and "org/name@revision" are
+            models of the Hugging Face hub in its cache on this machine; see `download`.
         device: Device of the weights.
         dtype: None keeps the dtype of the file, or the one that the adapter was trained in; GGUF
             files, zoo models and, on a CPU, OpenAI files are loaded as float32.
@@ -97,6 +106,9 @@ def load(
         quantize: "int8" or "int4"; see `Model.quantize`.
         adapter: An adapter's folder, or the folder of a run that trained one. It determines the
             class, head and labels of the base, unless these are given.
+        download: Whether a model that is named as on the hub is downloaded into the cache, as far
+            as it is not there; needs `pip install 'glassformer[hub]'`. GLASSFORMER_DOWNLOAD=1 in
+            the environment allows it, too.
 
     Returns:
         The model.
@@ -105,7 +117,7 @@ def load(
     ...         ignore_unexpected="cls", labels=["bad", "good"])
     """
     checkpoints = has_checkpoints_alone(Path(source))
-    folder = Path(source) if checkpoints else find_folder(source)
+    folder = Path(source) if checkpoints else find_folder(source, download)
     told = AdapterDescription(base=None) if adapter is None else describe_adapter(adapter)
     dtype = dtype or told.dtype
     base = AdapterBase(
@@ -131,8 +143,10 @@ def load(
     elif checkpoints:
         model = _newest_checkpoint(folder, device, dtype)
     else:
-        below = find_base(folder)
-        model = load(below, device, dtype, seed=seed, quantize=quantize, adapter=folder)
+        below = find_base(folder, download)
+        model = load(
+            below, device, dtype, seed=seed, quantize=quantize, adapter=folder, download=download
+        )
     if adapter is not None and active(model) is not None:
         model = merged(model)
     if quantize is not None and not holds_adapter(folder):
@@ -205,14 +219,15 @@ def _load_whole(
             seed=seed,
         )
         loaded = load_transformer(folder, config, request)
-        generation = read_generation(folder)
+        beside = folder_beside(folder)
+        generation = read_generation(beside)
     model = Model(
         loaded.transformer,
         config,
         loaded.architecture,
-        tokenizer=folder,
-        processor=folder,
-        pooling=folder,
+        tokenizer=beside,
+        processor=beside,
+        pooling=beside,
         load_report=loaded.report,
         generation_config=generation,
     )
@@ -268,39 +283,6 @@ def _with_more_heads(model: Model, told: AdapterDescription) -> Model:
     if told.config.get("model_type") not in native.MODEL_TYPES:
         return model
     return extended(model, spec_from_config(told.config, told.architecture))
-
-
-def describe_adapter(adapter: str | Path) -> AdapterDescription:
-    """Reads what the folder of an adapter, or of a run that trained one, says about its model."""
-    folder = published(Path(adapter))
-    if not (folder / ADAPTER_CONFIG).is_file():
-        raise LoadError(
-            f"{folder} has no {ADAPTER_CONFIG}, so it is not an adapter's folder; a full model is "
-            "loaded by itself."
-        )
-    return read_description(folder)
-
-
-def find_base(adapter: Path) -> str:
-    """Returns where the base model of an adapter's folder is found on this machine."""
-    told = read_description(adapter)
-    for place in told.places:
-        if is_named(place) or Path(place).exists() or find_in_cache(place) is not None:
-            return place
-    why = "does not say for which model it is"
-    if told.base is not None:
-        why = f"is for the model {told.base.source}, which is not there"
-    raise LoadError(
-        f"The adapter {adapter} {why}; name the model, and the adapter with it: "
-        f"gf.load(MODEL, adapter={str(adapter)!r}), or MODEL --adapter {adapter}."
-    )
-
-
-def lasting_name(source: str | Path, folder: Path) -> str:
-    """Returns a name of the source that does not depend on the working directory."""
-    if folder.parent == HOME:
-        return f"{PREFIX}{folder.name}"
-    return str(source) if is_named(str(source)) else os.path.abspath(folder)
 
 
 @torch.inference_mode(False)  # inference tensors cannot be trained or watched for changes
@@ -410,49 +392,6 @@ def open_index(
     if settings:
         raise ConfigError(f"{folder} is there; {next(iter(settings))!r} is for a new index.")
     return Index.open(folder, loaded)
-
-
-def absolute(source: str) -> str:
-    """Returns an absolute path for a source on disk; names of built-in models stay as they are."""
-    return str(Path(source).resolve()) if Path(source).exists() else source
-
-
-def find_folder(source: str | Path) -> Path:
-    """Returns the path of a source.
-
-    Files on disk take precedence over zoo names without "zoo:", and those over the hub's cache.
-    """
-    folder, name = Path(source), str(source)
-    if name.startswith(real.PREFIX):
-        return real.find(name)
-    if is_named(name) and (name.startswith(PREFIX) or not folder.exists()):
-        return folder_of(name)
-    if is_single(folder):
-        return folder
-    if not folder.exists() and (cached := find_in_cache(name)) is not None:
-        return cached
-    if is_repository(folder):
-        return snapshot_of(folder)
-    if not folder.is_dir():
-        kind = "file" if folder.suffix in SINGLE else "folder"
-        known = dict.fromkeys(names(), PREFIX) | dict.fromkeys(real.REAL, real.PREFIX)
-        near = get_close_matches(name, known, 1)
-        said = [f"did you mean {known[one]}{one}?" for one in near]
-        hint = said[0] if said else f"the zoo has: {', '.join(names())}."
-        raise LoadError(f"There is no {kind} {folder}; {hint}")
-    folder = published(folder)
-    if name in names() and not any(
-        (folder / file).is_file() for file in ("config.json", ADAPTER_CONFIG)
-    ):
-        raise LoadError(
-            f"The folder {folder} has no config.json; the zoo's model is {PREFIX}{name}."
-        )
-    return folder
-
-
-def is_named(name: str) -> bool:
-    """Whether the name is one of a zoo model or of published weights."""
-    return name.startswith((PREFIX, real.PREFIX)) or name in names()
 
 
 def as_device(device: str | torch.device) -> torch.device:

@@ -118,13 +118,13 @@ class Model(TextTasks):
         quantize: str | None = None,
         adapter: str | Path | None = None,
         revision: str | None = None,
+        download: bool = False,
     ) -> Model:
         """Loads a model; `glassformer.load` is the short form and describes the arguments.
 
         Args:
             name_or_path: As `source` in `glassformer.load`.
-            revision: A branch, tag or commit of a model in the hub's cache, as in
-                "org/name@revision".
+            revision: A branch, tag or commit of a model on the hub, as in "org/name@revision".
         """
         source = name_or_path if revision is None else f"{name_or_path}@{revision}"
         load = import_module("glassformer.loading").load  # it imports this module
@@ -139,6 +139,7 @@ class Model(TextTasks):
             seed=seed,
             quantize=quantize,
             adapter=adapter,
+            download=download,
         )
         return model
 

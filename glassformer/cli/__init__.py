@@ -11,7 +11,7 @@ import typer
 from glassformer import __version__
 from glassformer.cli.completion import colons_kept
 from glassformer.cli.help_layout import UsageError, format_usage_error, print_error
-from glassformer.cli.printing import is_main_process
+from glassformer.cli.printing import is_main_process, printed_warnings
 from glassformer.cli.standard_output import checked_output
 from glassformer.cli.verbs import VerbGroup
 from glassformer.errors import GlassformerError, LostProcessError
@@ -58,7 +58,7 @@ def main() -> None:
     Bad input, a full disk and a closed pipe (`| head -1`) print one sentence on standard error and
     exit with code 1, usage errors with code 2, Ctrl-C, SIGTERM and SIGHUP with code 130.
     """
-    with checked_output(), terminable():
+    with checked_output(), terminable(), printed_warnings():
         code = ended()
     if code == 130 and half_imported("torch"):
         os._exit(130)  # otherwise Python would sometimes end by the signal

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.printing import output_console
-from glassformer.cli.shared_options import AdapterOption, Source
+from glassformer.cli.shared_options import AdapterOption, Download, Source
 from glassformer.cli.verbs import verb
 
 
@@ -17,6 +17,7 @@ from glassformer.cli.verbs import verb
 def check(
     model: Source,
     adapter: AdapterOption = None,
+    download: Download = False,
     architecture: Annotated[
         str | None, typer.Option(help="The class to load; by default that in config.json.")
     ] = None,

@@ -79,6 +79,8 @@ def embed(
             else:
                 cell = " ".join(f"{number:10.6f}" for number in vector[:SHOWN]) + " ..."
             output = about(record, {"text": read, "vector": vector.tolist()})
+            if options.as_json and loaded.tokenizer is not None:
+                output["unknown_ratio"] = loaded.tokenizer.unknown_ratio(read)
             rows.add((cell, read), output)
         if not inputs.used:
             inputs.end()

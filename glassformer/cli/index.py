@@ -16,7 +16,14 @@ from glassformer.cli.embed import PoolingOption
 from glassformer.cli.model_options import with_adapter
 from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.printing import print_json, print_note, progress_bar
-from glassformer.cli.shared_options import AdapterOption, AsJson, Device, OnErrorOption, zoo_names
+from glassformer.cli.shared_options import (
+    AdapterOption,
+    AsJson,
+    Device,
+    Download,
+    OnErrorOption,
+    zoo_names,
+)
 from glassformer.cli.verbs import verb
 
 
@@ -35,6 +42,7 @@ def index(
         ),
     ] = None,
     adapter: AdapterOption = None,
+    download: Download = False,
     texts: Annotated[
         Path | None,
         typer.Option(help="The folder of texts; stored in the index, and may be changed."),

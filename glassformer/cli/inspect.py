@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from glassformer.cli.printing import output_console
-from glassformer.cli.shared_options import AdapterOption, zoo_names
+from glassformer.cli.shared_options import AdapterOption, Download, zoo_names
 from glassformer.cli.verbs import verb
 from glassformer.spec import (
     AttentionPattern,
@@ -38,6 +38,7 @@ def inspect(
         ),
     ],
     adapter: AdapterOption = None,
+    download: Download = False,
     full: Annotated[bool, typer.Option("--full", help="Show every tensor of every layer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

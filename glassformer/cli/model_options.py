@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.shared_options import AdapterOption, Device, Dtype, Source
+from glassformer.cli.shared_options import AdapterOption, Device, Download, Dtype, Source
 
 if TYPE_CHECKING:
     from glassformer.model import Model
@@ -17,6 +17,7 @@ class ModelOptions:
 
     model: Source
     adapter: AdapterOption = None
+    download: Download = False
     device: Device = "cpu"
     dtype: Dtype = None
 

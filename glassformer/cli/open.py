@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.shared_options import AdapterOption, HeadOption, zoo_names
+from glassformer.cli.shared_options import AdapterOption, Download, HeadOption, zoo_names
 from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.zoo import PREFIX, for_a_visitor
@@ -34,6 +34,7 @@ def open_page(
         ),
     ] = None,
     adapter: AdapterOption = None,
+    download: Download = False,
     port: Annotated[
         int | None,
         typer.Option(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+from glassformer.errors import UnknownTextWarning
 
 if TYPE_CHECKING:
     from glassformer.cli.input_records import InputRecords
@@ -133,6 +136,24 @@ def print_note(line: str) -> None:
     """Prints a message on standard error."""
     with suppress(OSError):  # a terminal that was closed
         Console(stderr=True, soft_wrap=True).print(line, markup=False, highlight=False)
+
+
+@contextmanager
+def printed_warnings() -> Iterator[None]:
+    """Prints the package's warnings on standard error, each sentence once."""
+    before, printed = warnings.showwarning, set[str]()
+
+    def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, UnknownTextWarning):
+            before(message, category, *place, **more)
+        elif str(message) not in printed:
+            printed.add(str(message))
+            print_note(f"note: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UnknownTextWarning)
+        warnings.showwarning = show
+        yield
 
 
 def output_console(**options: Any) -> Console:

@@ -105,6 +105,7 @@ def record(model: Model, result: Score) -> dict[str, object]:
         "logprobs": result.logprobs,
         "total": result.total,
         "perplexity": result.perplexity,
+        "unknown_ratio": result.unknown_ratio,
     }
 
 

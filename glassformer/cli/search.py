@@ -14,6 +14,7 @@ from glassformer.cli.shared_options import (
     AdapterOption,
     AsJson,
     Device,
+    Download,
     Encoding,
     Field,
     Files,
@@ -41,6 +42,7 @@ def search(
     top: Annotated[int, typer.Option(min=1, help="Number of passages.")] = 5,
     model: Annotated[str | None, typer.Option(help="The model's folder, if it has moved.")] = None,
     adapter: AdapterOption = None,
+    download: Download = False,
     as_json: AsJson = False,
     device: Device = "cpu",
 ) -> None:

@@ -6,6 +6,7 @@ it is called, so that help and completion are fast.
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Literal
 
 import typer
@@ -29,13 +30,31 @@ def zoo_names(incomplete: str) -> list[str]:
 Source = Annotated[
     str,
     typer.Argument(
-        help="The folder or file of a model, run or adapter, or zoo:NAME or real:NAME.",
+        help="The folder or file of a model, run or adapter, zoo:NAME, real:NAME, or a name on the "
+        "hub.",
         autocompletion=zoo_names,
     ),
 ]
 AdapterOption = Annotated[
     str | None,
     typer.Option("--adapter", help="The folder of an adapter, or of a run that trained one."),
+]
+
+
+def allow_downloads(asked: bool) -> bool:
+    """Allows downloads from the hub in this process and in those that it starts."""
+    if asked:
+        os.environ["GLASSFORMER_DOWNLOAD"] = "1"
+    return asked
+
+
+Download = Annotated[
+    bool,
+    typer.Option(
+        "--download",
+        help="Get a model that is named as on the hub (org/name) from there.",
+        callback=allow_downloads,
+    ),
 ]
 Text = Annotated[
     str | None,

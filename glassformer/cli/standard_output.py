@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Any, TextIO, cast
 
 from glassformer.errors import GlassformerError
@@ -66,6 +67,8 @@ def checked_output() -> Iterator[None]:
     stream = sys.stdout
     if stream is None:  # closed (`>&-`): let every write fail
         stream = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")  # of file names that are not UTF-8
     sys.stdout = cast(TextIO, CheckedOutput(stream))
     try:
         yield

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.printing import is_main_process, output_console, progress_bar
+from glassformer.cli.shared_options import Download
 from glassformer.cli.verbs import verb
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.reporter import Entry, Reporter
@@ -42,6 +43,7 @@ def train(
         bool, typer.Option("--restart", help="Start the run again from the beginning.")
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
+    download: Download = False,
 ) -> None:
     """Train a model by a recipe, or resume an interrupted run.
 

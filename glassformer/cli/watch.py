@@ -15,6 +15,7 @@ from glassformer.cli.shared_options import (
     AdapterOption,
     AsJson,
     Device,
+    Download,
     Dtype,
     Encoding,
     Field,
@@ -47,6 +48,7 @@ def watch(
         ),
     ] = None,
     adapter: AdapterOption = None,
+    download: Download = False,
     file: Files = None,
     form: Annotated[
         Form | None, typer.Option("--format", help="jsonl, csv, tsv; jsonl for standard input.")

@@ -59,7 +59,7 @@ class TranslationEvaluator(Seq2SeqEvaluator):
 
     def __init__(self, model: Model, **options: Any) -> None:
         check_sacrebleu()
-        super().__init__(Translator(model, **options))
+        super().__init__(Translator(model, check_language=False, **options))
 
     def compute_metrics(
         self, inputs: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples

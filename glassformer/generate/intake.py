@@ -17,6 +17,7 @@ from glassformer.generate.listen import beginning
 from glassformer.generate.prompt import Prompt, as_ids
 from glassformer.generate.strategy import GenerationRequest
 from glassformer.text import Tokenizer
+from glassformer.text.unknown import warned
 
 
 class RequestBuilder:
@@ -105,6 +106,7 @@ class RequestBuilder:
         if isinstance(prompt, str):
             tokenizer, before = self.reads(knobs)
             ids = tokenizer.encode(before + prompt).ids if prompt else []
+            warned(self.unknown_ratio(prompt))
         else:
             ids = as_ids(prompt)
         if not ids:
@@ -118,6 +120,12 @@ class RequestBuilder:
                     f"The prompt has the token {id}, and the model's end at {size - 1}."
                 )
         return ids
+
+    def unknown_ratio(self, prompt: Prompt | None) -> float:
+        """Returns the share of a prompt's text that the vocabulary does not know."""
+        if self.tokenizer is None or not isinstance(prompt, str) or not prompt:
+            return 0.0
+        return self.tokenizer.unknown_ratio(prompt)
 
     def start(self, knobs: GenerationConfig) -> int:
         order = (knobs.decoder_start_token_id, knobs.bos_token_id, *knobs.eos_token_id)

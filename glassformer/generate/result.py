@@ -7,6 +7,8 @@ from typing import Any
 
 from glassformer.generate.beam import BeamStep
 
+OF_ALL = ("alternatives", "tree", "unknown_ratio")  # what a record has once
+
 
 @dataclass
 class GenerationOutput:
@@ -21,6 +23,7 @@ class GenerationOutput:
         alternatives: The further sequences if `num_return_sequences` is above 1.
         tree: For beam search with `tree=True`, the candidates of each step.
         spans: For infilling, the text of each gap.
+        unknown_ratio: The share of the prompt's text that the vocabulary does not know.
     """
 
     text: str
@@ -31,6 +34,7 @@ class GenerationOutput:
     alternatives: list[GenerationOutput] = field(default_factory=list)
     tree: list[BeamStep] | None = None
     spans: list[str] | None = None
+    unknown_ratio: float = 0.0
 
     def __str__(self) -> str:
         return self.text
@@ -45,9 +49,10 @@ class GenerationOutput:
         }
         said |= {k: v for k in ("score", "spans") if (v := getattr(self, k)) is not None}
         said["alternatives"] = [
-            {k: v for k, v in other.record().items() if k not in ("alternatives", "tree")}
+            {k: v for k, v in other.record().items() if k not in OF_ALL}
             for other in self.alternatives
         ]
+        said["unknown_ratio"] = self.unknown_ratio
         if self.tree is not None:
             said["tree"] = [
                 {part: [one._asdict() for one in found] for part, found in vars(step).items()}

@@ -29,11 +29,13 @@ class Score:
     """Log-probabilities of the tokens of a text.
 
     `tokens` and `logprobs` have one entry per predicted token: all but the first (for an
-    encoder-decoder, all tokens of the target).
+    encoder-decoder, all tokens of the target). `unknown_ratio` is the share of the text that the
+    vocabulary does not know.
     """
 
     tokens: list[int]
     logprobs: list[float]
+    unknown_ratio: float = 0.0
 
     @property
     def total(self) -> float:

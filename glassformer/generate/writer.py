@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from glassformer.core import Transformer
@@ -34,6 +35,7 @@ from glassformer.generate.strategy import (
 )
 from glassformer.generate.taped import ROWS, TapeRunner, knows
 from glassformer.text import Tokenizer
+from glassformer.text.unknown import warned
 
 
 class Generator(RequestBuilder):
@@ -104,7 +106,9 @@ class Generator(RequestBuilder):
         """Yields (index of the prompt, result) in the order in which the results are finished."""
         knobs = self.resolve_config(given)
         try:
-            yield from self.results(self.requests(prompts, knobs), knobs, draft)
+            for number, output in self.results(self.requests(prompts, knobs), knobs, draft):
+                output.unknown_ratio = self.unknown_ratio(prompts[number])
+                yield number, output
         except NoTokenLeftError as error:
             raise self.named(error.request, error, prompts) from None
 
@@ -170,15 +174,19 @@ class Generator(RequestBuilder):
         if not self.translates:
             if target is not None:
                 raise InputError("Only an encoder-decoder scores a target; leave it out.")
-            return score(self.net, self.ids(text, knobs), frame)
+            found = score(self.net, self.ids(text, knobs), frame)
+            return replace(found, unknown_ratio=self.unknown_ratio(text))
         if target is None:
             raise InputError("An encoder-decoder scores a target beside the text it reads.")
+        ids: Prompt = target
         if isinstance(target, str) and target and self.tokenizer is not None:
-            target = self.tokenizer.target.encode(target).ids
-        wanted, source = self.ids(target, knobs), self.source(text, knobs)
+            warned(self.unknown_ratio(target))
+            ids = self.tokenizer.target.encode(target).ids
+        wanted, source = self.ids(ids, knobs), self.source(text, knobs)
         begun = self.beginning(source, knobs)
         found = score(self.net, [*begun, *wanted], frame, source)
-        return Score(wanted, found.logprobs[len(begun) - 1 :])
+        unknown = max(map(self.unknown_ratio, (text, target)))
+        return Score(wanted, found.logprobs[len(begun) - 1 :], unknown)
 
     # --- implementation ------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 
 from glassformer.errors import LoadError
-from glassformer.loading import describe, find_folder, load
+from glassformer.find_model import find_folder
+from glassformer.loading import describe, load
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
 from glassformer.train.saved_steps import Snapshot, is_run, snapshots

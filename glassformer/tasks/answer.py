@@ -28,6 +28,7 @@ from glassformer.tasks.windowed_inference import WindowedJob, length_of, predict
 from glassformer.tasks.windows import TextWindow, WindowFrame, encode_long, windows
 from glassformer.tasks.words import whole_characters
 from glassformer.text import TextEncoding
+from glassformer.text.unknown import warned
 
 OVERLAP = 128  # tokens that two windows share, or half a window
 RIVALS = 20  # the minimum number of spans over which probabilities are normalized, as is usual
@@ -49,7 +50,8 @@ class Answer:
     """The best span, or an empty text without a position if there is no answer.
 
     `margin` is the best span's score minus the no-answer score; `alternatives` are the best spans,
-    even if none of them is given as the answer.
+    even if none of them is given as the answer. `unknown_ratio` is the share of question and
+    context that the vocabulary does not know, whichever is larger.
     """
 
     text: str
@@ -58,10 +60,18 @@ class Answer:
     probability: float
     margin: float
     alternatives: tuple[AnswerSpan, ...]
+    unknown_ratio: float = 0.0
 
     def record(self) -> dict[str, Any]:
         """Returns a dict for JSON."""
         return asdict(self)
+
+
+class ContextToRead(NamedTuple):
+    """A context, and the share of it, or of its question, that the vocabulary does not know."""
+
+    context: str
+    unknown_ratio: float
 
 
 class QuestionContext(NamedTuple):
@@ -233,12 +243,12 @@ class Answerer:
                 yield step
                 found = Spans(self)
                 continue
-            found.add(step.about, step.window, step.before, step.result)
+            found.add(step.about.context, step.window, step.before, step.result)
             if step.last:
                 yield found.answer(step.about)
                 found = Spans(self)
 
-    def _job(self, pair: tuple[str, str]) -> WindowedJob[str] | GlassformerError:
+    def _job(self, pair: tuple[str, str]) -> WindowedJob[ContextToRead] | GlassformerError:
         question, context = pair
         for name, text in (("question", question), ("context", context)):
             error = validate_text(text)
@@ -251,7 +261,8 @@ class Answerer:
             return error
         stride = capacity - min(OVERLAP, capacity // 2) if self.stride is None else self.stride
         blocks = encode_long(self.tokenizer, context)
-        return WindowedJob(context, frame, windows(blocks, capacity, stride))
+        about = ContextToRead(context, warned(max(map(self.tokenizer.unknown_ratio, pair))))
+        return WindowedJob(about, frame, windows(blocks, capacity, stride))
 
     def _forward(
         self, inputs: dict[str, Tensor], texts: list[TextEncoding]
@@ -319,8 +330,8 @@ class Spans:
         ranked = sorted(self.best.items(), key=lambda item: -item[1])
         self.best = dict(ranked[: max(RIVALS, self.settings.n_best)])
 
-    def answer(self, context: str) -> Answer:
-        settings = self.settings
+    def answer(self, about: ContextToRead) -> Answer:
+        (context, unknown), settings = about, self.settings
         top = max(self.best.values(), default=-math.inf)
         alone = settings.head.beam is not None  # its no-answer score does not depend on the spans
         margin = -self.none if alone else top - self.none
@@ -336,9 +347,9 @@ class Spans:
         )[: settings.n_best]
         if refused:
             chance = 1 - sum(shares) / total if self.best else 1.0
-            return Answer("", None, None, chance, margin if self.best else 0.0, spans)
+            return Answer("", None, None, chance, margin if self.best else 0.0, spans, unknown)
         best = spans[0]
-        return Answer(best.text, best.start, best.end, best.probability, margin, spans)
+        return Answer(best.text, best.start, best.end, best.probability, margin, spans, unknown)
 
 
 def best_spans(scores: Tensor, longest: int, count: int) -> tuple[Tensor, Tensor]:

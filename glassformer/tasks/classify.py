@@ -19,6 +19,7 @@ from glassformer.tasks.task_cache import cached_task
 from glassformer.tasks.task_settings import labels_of, settings_of
 from glassformer.text import TextEncoding
 from glassformer.text.backend import Text
+from glassformer.text.unknown import warned
 
 Threshold = float | Mapping[str, float]
 TooLong = Literal["truncate", "refuse"]
@@ -37,6 +38,7 @@ class Classification:
     labels: tuple[str, ...]
     probabilities: dict[str, float]  # of all labels, in the model's order
     cut: int = 0  # the number of tokens that truncation removed
+    unknown_ratio: float = 0.0  # the share of the text that the vocabulary does not know
 
     @property
     def label(self) -> str | None:
@@ -55,6 +57,7 @@ class Classification:
             "probability": self.probability,
             "probabilities": self.probabilities,
             "cut": self.cut,
+            "unknown_ratio": self.unknown_ratio,
         }
 
 
@@ -170,16 +173,19 @@ class Classifier:
         logits = head_logits(self.model, inputs, self.head.name).float()
         probabilities = logits.sigmoid() if self.several else logits.softmax(-1)  # [text, label]
         return [
-            self.select_labels(row, text.cut)
+            self.select_labels(row, text.cut, warned(self.tokenizer.unknown_ratio(text)))
             for row, text in zip(probabilities.tolist(), texts, strict=True)
         ]
 
-    def select_labels(self, probabilities: Sequence[float], cut: int = 0) -> Classification:
+    def select_labels(
+        self, probabilities: Sequence[float], cut: int = 0, unknown_ratio: float = 0.0
+    ) -> Classification:
         """Selects the labels whose probabilities reach their thresholds."""
         order = sorted(range(len(probabilities)), key=lambda i: -probabilities[i])
         candidates = order if self.several else order[:1]
         labels = tuple(self.labels[i] for i in candidates if probabilities[i] >= self.thresholds[i])
-        return Classification(labels, dict(zip(self.labels, probabilities, strict=True)), cut)
+        shares = dict(zip(self.labels, probabilities, strict=True))
+        return Classification(labels, shares, cut, unknown_ratio)
 
     def _thresholds(self, given: Any) -> list[float]:
         usual = 0.5 if self.several else 0.0

@@ -27,6 +27,7 @@ from glassformer.tasks.pooling import Pooling
 from glassformer.tasks.registry import task
 from glassformer.tasks.task_cache import cached_task
 from glassformer.text import TextEncoding
+from glassformer.text.unknown import warned
 
 Vector = NDArray[np.float32]
 
@@ -163,6 +164,8 @@ class Embedder:
     def _forward(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Vector]:
         """Runs the model on a batch and pools the hidden states."""
         self.cut += sum(text.cut > 0 for text in texts)
+        for text in texts:
+            warned(require_tokenizer(self.model).unknown_ratio(text))
         mask = inputs.get("attention_mask")
         if mask is not None and can_pack(self.model):
             states = states_of_texts(self.model, inputs)

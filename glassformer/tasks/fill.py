@@ -30,6 +30,7 @@ from glassformer.tasks.model_protocol import TaskModel, longest, require_tokeniz
 from glassformer.tasks.registry import task
 from glassformer.tasks.task_cache import cached_task
 from glassformer.text import TextEncoding
+from glassformer.text.unknown import warned
 
 BEAMS = 8
 
@@ -202,7 +203,8 @@ class MaskedFiller:
         )
         together = self.together(encoded, guesses)
         fillings = tuple(self.filling(text, places, encoded, guess) for guess in together)
-        return Filled(fillings[0].text, gaps, fillings)
+        unknown = self.tokenizer.unknown_ratio(" ".join(self.marks.split(text)))
+        return Filled(fillings[0].text, gaps, fillings, warned(unknown))
 
     def of_lengths(self, encoded: TextEncoding, gap: int) -> list[Guess]:
         """Returns the best fillings of a gap with one token, two, and so on, by beam search."""

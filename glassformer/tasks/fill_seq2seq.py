@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from glassformer.errors import GlassformerError, InputError, UnsupportedError
 from glassformer.generate.config import samples
-from glassformer.generate.infilling import filler_of, infill
+from glassformer.generate.infilling import GAP, filler_of, infill
 from glassformer.generate.result import GenerationOutput
 from glassformer.tasks.fill_types import Filled, GapFilling
 from glassformer.tasks.heads import purpose
 from glassformer.tasks.model_protocol import TaskModel
+from glassformer.text.unknown import warned
 
 
 class Seq2SeqFiller:
@@ -41,7 +43,10 @@ class Seq2SeqFiller:
             raise InputError(f"A text must be a str, not {type(text).__name__}.")
         best = infill(self.model, text, **self.options)
         found = tuple(map(_filling, (best, *best.alternatives)))
-        return Filled(found[0].text, (), found)
+        unknown = 0.0
+        if self.model.tokenizer is not None:
+            unknown = warned(self.model.tokenizer.unknown_ratio(re.sub(GAP, " ", text)))
+        return Filled(found[0].text, (), found, unknown)
 
 
 def _filling(output: GenerationOutput) -> GapFilling:

@@ -42,12 +42,14 @@ class GapFilling:
 class Filled:
     """The result for a text; `text` is that of the best filling.
 
-    An encoder-decoder gives fillings only, no candidates per gap.
+    An encoder-decoder gives fillings only, no candidates per gap. `unknown_ratio` is the share of
+    the text that the vocabulary does not know.
     """
 
     text: str
     gaps: tuple[Gap, ...]
     fillings: tuple[GapFilling, ...]
+    unknown_ratio: float = 0.0
 
     def record(self) -> dict[str, Any]:
         return asdict(self)

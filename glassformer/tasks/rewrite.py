@@ -23,6 +23,7 @@ from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.task_settings import TRAINED, keep, settings_of
 from glassformer.text import Tokenizer
+from glassformer.text.unknown import warned
 
 Result = TypeVar("Result")
 Ids = list[int]
@@ -166,6 +167,10 @@ class Rewriter:
         left = max(self.capacity - len(before) - len(self.behind), 1)
         return [*before, *inner[-left:], *self.behind]
 
+    def unknown_ratio(self, text: str) -> float:
+        """Returns the share of a text that the vocabulary does not know; warns of a large one."""
+        return warned(self.tokenizer.unknown_ratio(text))
+
     def measure(self, text: str) -> int:
         """Returns the number of tokens of a source."""
         return len(self.ids(text))
@@ -275,5 +280,12 @@ def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
 
 
 def keep_layout(model: TaskModel, **settings: Any) -> None:
-    """Stores the layout of sources that training used, so that it is saved with the model."""
+    """Stores the layout of sources that training used, so that it is saved with the model.
+
+    The directions of a translator become those of the training, if it names them.
+    """
     keep(model, TRAINED, **settings)
+    languages = [settings.get(name) for name in LANGUAGES]
+    trained = None if None in languages else [" to ".join(map(str, languages))]
+    if trained or settings_of(model, "translation").get("directions"):
+        keep(model, "translation", directions=trained)

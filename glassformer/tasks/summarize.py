@@ -27,7 +27,8 @@ LONG = ("cut", "split")
 class Summary:
     """A summary; `unread` is the number of tokens of the text that were cut off.
 
-    `parts` is the number of parts that were summarized separately first.
+    `parts` is the number of parts that were summarized separately first, and `unknown_ratio` the
+    share of the text that the vocabulary does not know.
     """
 
     text: str
@@ -35,6 +36,7 @@ class Summary:
     stop: str
     unread: int = 0
     parts: int = 1
+    unknown_ratio: float = 0.0
 
     def __str__(self) -> str:
         return self.text
@@ -77,12 +79,14 @@ class Summarizer:
 
     def _prepared(self, text: str) -> tuple[list[Ids], Finish[Summary]]:
         text, parts = self.rewriter.checked(text), 1
+        unknown = self.rewriter.unknown_ratio(text)
         if self.long == "split":
             text, parts = self._folded(text)
         ids, length = self.rewriter.ids(text), self.rewriter.measure(text)
         if length > self.rewriter.capacity:
             ids = self.rewriter.cut(text)
-        return [ids], partial(_summary, unread=length - len(ids), parts=parts)
+        unread = length - len(ids)
+        return [ids], partial(_summary, unread=unread, parts=parts, unknown_ratio=unknown)
 
     def _folded(self, text: str) -> tuple[str, int]:
         """Summarizes the parts of a text that is too long, and theirs again until it fits.
@@ -169,6 +173,8 @@ def summarize(
     return results
 
 
-def _summary(written: list[GenerationOutput], *, unread: int, parts: int) -> Summary:
+def _summary(
+    written: list[GenerationOutput], *, unread: int, parts: int, unknown_ratio: float
+) -> Summary:
     (one,) = written
-    return Summary(one.text.strip(), one.score, one.stop, unread, parts)
+    return Summary(one.text.strip(), one.score, one.stop, unread, parts, unknown_ratio)

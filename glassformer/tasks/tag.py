@@ -24,6 +24,7 @@ from glassformer.tasks.windowed_inference import WindowedJob, length_of, predict
 from glassformer.tasks.windows import WindowFrame, encode_many_words, windows
 from glassformer.tasks.words import SPLITS, Split, WordList, find_words
 from glassformer.text import TextEncoding
+from glassformer.text.unknown import warned
 
 Given = str | Sequence[str]  # a text, or its words
 Found = tuple[NDArray[Any], NDArray[Any]]  # of tokens or words: probability, label index
@@ -66,6 +67,7 @@ class Tagged:
     text: str
     words: tuple[TaggedWord, ...]
     entities: tuple[Entity, ...]  # empty if the tags are parts of speech
+    unknown_ratio: float = 0.0  # the share of the text that the vocabulary does not know
 
     @property
     def tags(self) -> list[str]:
@@ -73,7 +75,8 @@ class Tagged:
 
     def record(self, words: bool = True) -> dict[str, Any]:
         """Returns a dict for JSON."""
-        found = {"entities": [asdict(entity) for entity in self.entities]}
+        found: dict[str, Any] = {"entities": [asdict(entity) for entity in self.entities]}
+        found["unknown_ratio"] = self.unknown_ratio
         return found | {"words": [asdict(word) for word in self.words]} if words else found
 
 
@@ -271,7 +274,8 @@ class Tagger:
             for start, end, chance, label in zip(*(side.tolist() for side in sides), strict=True)
         )
         spans = sorted(entities([w.tag for w in words]), key=lambda e: e[1]) if self.marked else []
-        return Tagged(given.text, words, tuple(self._entity(given.text, words, *e) for e in spans))
+        named = tuple(self._entity(given.text, words, *e) for e in spans)
+        return Tagged(given.text, words, named, warned(self.tokenizer.unknown_ratio(given.text)))
 
     def _entity(
         self, text: str, words: Sequence[TaggedWord], kind: str, first: int, last: int

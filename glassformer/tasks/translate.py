@@ -12,6 +12,7 @@ from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.generate import GenerationOutput
 from glassformer.generate.options import GenerationOptions
 from glassformer.tasks.batching import apply_to
+from glassformer.tasks.directions import Directions, check_text_language
 from glassformer.tasks.heads import rewrites
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.registry import task
@@ -19,7 +20,7 @@ from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
 from glassformer.tasks.sentences import TextSpan, blocks
 from glassformer.tasks.task_cache import cached_task
-from glassformer.tasks.task_settings import SETTINGS, TRAINED
+from glassformer.tasks.task_settings import SETTINGS, TRAINED, settings_of
 
 Split = Literal["parts", "sentences", "none"]
 SPLITS = ("parts", "sentences", "none")
@@ -48,19 +49,22 @@ class Translation:
 
     text: str
     parts: tuple[TranslatedPart, ...]
+    unknown_ratio: float = 0.0  # the share of the source that the vocabulary does not know
 
     def __str__(self) -> str:
         return self.text
 
     def record(self) -> dict[str, Any]:
-        return {"translation": self.text, "parts": [asdict(part) for part in self.parts]}
+        parts = [asdict(part) for part in self.parts]
+        return {"translation": self.text, "parts": parts, "unknown_ratio": self.unknown_ratio}
 
 
 @task("translate", head="lm", objective="sequence-to-sequence or continuation", fits=rewrites)
 class Translator:
     """Translates texts with a model, its languages and generation options.
 
-    See `translate`. With `keep_empty`, an empty text is not an error and stays as it is.
+    See `translate`. With `keep_empty`, an empty text is not an error and stays as it is. Without
+    `check_language`, a text in another language than the model expects is not an error.
     """
 
     def __init__(
@@ -74,14 +78,19 @@ class Translator:
         source_prefix: str | None = None,
         separator: str | None = None,
         keep_empty: bool = False,
+        check_language: bool = True,
         **generation: Any,
     ) -> None:
         self.keep_empty = keep_empty
-        languages = (source_language, target_language)
-        task = None if source_prefix is not None else _task(model, languages)
+        saved = {**settings_of(model, "translation"), **settings_of(model, TRAINED)}
+        directions = Directions.parse(saved.get("directions"))
+        source, target = source_language, target_language or saved.get("target_language")
+        directions.check(source, target)
+        target = target or directions.target_of(source)
+        task = None if source_prefix is not None else _task(model, (source, target), directions)
         if task is None:  # otherwise the task's prefix names the languages
-            named = zip(("source_language", "target_language"), languages, strict=True)
-            generation |= {name: language for name, language in named if language is not None}
+            named = {"source_language": source, "target_language": target}
+            generation |= {name: code for name, code in named.items() if code is not None}
         self.rewriter = Rewriter(
             model,
             "translate",
@@ -92,18 +101,28 @@ class Translator:
             max_source_length=max_source_length,
             new_tokens=NEW_TOKENS,
         )
-        if None not in languages:
-            _check_direction(
-                " to ".join(map(str, languages)), self.rewriter.saved.get("directions")
-            )
         self.split: Split = split or self.rewriter.saved.get("split", "parts")
         if self.split not in SPLITS:
             raise ConfigError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
         if source_prefix is None and self._lacks_target():
             raise ConfigError(
-                "Name the language to translate into (target_language), as the tokenizer "
+                "Name the language to translate into (target_language, --to), as the tokenizer "
                 "names them."
             )
+        self.target = target
+        asked = check_language and source is None and source_prefix is None
+        self.sources = self._sources(task, directions) if asked else ()
+        self.known: Directions | Sequence[str] = (
+            directions if directions.pairs else self.rewriter.tokenizer.languages
+        )
+
+    def _sources(self, task: str | None, directions: Directions) -> Sequence[str]:
+        """Returns the languages that texts are expected to be in; none if nothing says it."""
+        if directions.pairs:
+            return directions.sources_of(self.target)
+        pair = None if task is None else PAIR.fullmatch(task)
+        read = self.rewriter.tokenizer.source_language if pair is None else pair[1]
+        return () if read is None else (read,)
 
     def _lacks_target(self) -> bool:
         """Whether the model has several languages and no target language is set."""
@@ -125,8 +144,10 @@ class Translator:
         if self.keep_empty and not text.strip():
             return [], lambda _: Translation(text, ())
         spans = self.spans(self.rewriter.checked(text))
+        if self.sources:
+            check_text_language(text, self.sources, self.target, self.known)
         sources = [self.rewriter.ids(as_line(text[slice(*span)])) for span in spans]
-        return sources, partial(_joined, text, spans)
+        return sources, partial(_joined, text, spans, self.rewriter.unknown_ratio(text))
 
     def spans(self, text: str) -> list[TextSpan]:
         """Returns the spans of a text that are translated separately."""
@@ -190,7 +211,8 @@ def translate(
     Args:
         model: An encoder-decoder, or a decoder-only model trained to translate.
         texts: A text, or a list or iterator of texts.
-        source_language: The language of the texts, for a multilingual model.
+        source_language: The language of the texts, for a multilingual model. Without it, a text
+            that is surely in another language than the model expects is an error.
         target_language: The language to translate into, for a multilingual model.
         split: What is translated at a time: "parts" (as many sentences of a paragraph as fit),
             "sentences", or "none" for the whole text.
@@ -223,7 +245,7 @@ def translate(
     return results
 
 
-def _task(model: TaskModel, languages: Sequence[str | None]) -> str | None:
+def _task(model: TaskModel, languages: Sequence[str | None], directions: Directions) -> str | None:
     """Returns config.json's name of the task of translating between these languages.
 
     It is None unless config.json has a task per language pair, as T5's does, and the model was not
@@ -234,9 +256,9 @@ def _task(model: TaskModel, languages: Sequence[str | None]) -> str | None:
     if not pairs or TRAINED in tasks:  # it was trained on something else since
         tokens = require_tokenizer(model).language_tokens
         if tokens and languages[1] is None:
+            known = f"translates {directions}" if directions.pairs else f"knows {', '.join(tokens)}"
             raise ConfigError(
-                "Name the language to translate into (target_language); the model knows "
-                f"{', '.join(tokens)}."
+                f"Name the language to translate into (target_language, --to); the model {known}."
             )
         return None
     fitting = [
@@ -248,25 +270,20 @@ def _task(model: TaskModel, languages: Sequence[str | None]) -> str | None:
         return pairs[fitting[0]]
     known = ", ".join(" to ".join(pair) for pair in pairs)
     raise ConfigError(
-        f"Name the languages (source_language, target_language); the model translates {known}."
+        "Name the languages (source_language, target_language; --from, --to); the model "
+        f"translates {known}."
     )
 
 
-def _check_direction(direction: str, known: Sequence[str] | None) -> None:
-    """Raises if the model was not trained for this direction; it would use another language."""
-    if known and direction not in known:
-        raise ConfigError(
-            f"This model was not trained to translate {direction}, only {', '.join(known)}; "
-            "translate through another language."
-        )
-
-
 def _joined(
-    text: str, spans: Sequence[TextSpan], written: Sequence[GenerationOutput]
+    text: str,
+    spans: Sequence[TextSpan],
+    unknown_ratio: float,
+    written: Sequence[GenerationOutput],
 ) -> Translation:
     texts = [as_line(one.text.strip()) for one in written]
     parts = tuple(
         TranslatedPart(*span, translated, one.score, one.stop)
         for span, translated, one in zip(spans, texts, written, strict=True)
     )
-    return Translation(rejoined(text, spans, texts), parts)
+    return Translation(rejoined(text, spans, texts), parts, unknown_ratio)

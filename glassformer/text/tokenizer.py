@@ -21,8 +21,10 @@ from glassformer.text.loading.files import json_bytes, read_side_files, write_fi
 from glassformer.text.loading.load import load_backend
 from glassformer.text.loading.tokenizer_config import TokenizerConfig
 from glassformer.text.tokenizer_output import TokenizerOutput, as_tensors, pad_encodings
+from glassformer.text.unknown import unknown_ratio
 
 CONFIG = "tokenizer_config.json"
+SMALL = 512  # tokens; a smaller vocabulary may have nothing but bytes
 
 
 class Tokenizer:
@@ -193,6 +195,17 @@ class Tokenizer:
         return tuple(sorted(t[2:-2] for t in self.vocabulary if ADDRESS.fullmatch(t)))
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of the languages that a text can be marked with; usually none."""
+        return tuple(getattr(self._backend, "languages", ()))
+
+    @property
+    def source_language(self) -> str | None:
+        """The code of the language that texts are marked with, or None if there is none."""
+        token = self._backend.language_token
+        return None if token is None else token.strip("_")
+
+    @property
     def language(self) -> int | None:
         """The id of the token that marks the language of a text, or None if there is none."""
         token = self._backend.language_token
@@ -334,6 +347,15 @@ class Tokenizer:
         """Returns the ids of a text without special tokens, like `encode` but faster."""
         check_text(text)
         return self._backend.ids([text])[0]
+
+    def unknown_ratio(self, text: str | TextEncoding) -> float:
+        """Returns the share of a text's characters that the vocabulary does not know.
+
+        They are encoded as the token for what is unknown, or as several tokens with a part of their
+        bytes each.
+        """
+        encoding = self.encode(text, special=False) if isinstance(text, str) else text
+        return unknown_ratio(encoding, self.special.get("unk"), self.size > SMALL)
 
     def batch(
         self,

@@ -38,6 +38,11 @@ GOOGLE_POOLER = {  # further keys of the multilingual and Chinese models
     "pooler_type",
 }
 
+UNTYPED = {  # families older than model_type, which came with transformers 2.4 in January 2020
+    "albert", "bert", "ctrl", "distilbert", "gpt2", "openai-gpt", "roberta", "t5", "transfo-xl",
+    "xlm", "xlm-roberta", "xlnet",
+}  # fmt: skip
+
 
 def named_class(config: Mapping[str, Any]) -> str | None:
     """Returns the class that config.json names, spelled as in its family, or None."""
@@ -123,7 +128,8 @@ def find_type(config: Mapping[str, Any], files: TensorFiles) -> str | None:
     Returns:
         The result of `type_by_config` if there is one; otherwise the model type of the only family
         with a class that fits the tensors, where families whose own prefix occurs in the tensor
-        names take precedence. None if no family or more than one remains.
+        names take precedence, and among these the old ones. None if no family or more than one
+        remains.
     """
     found = type_by_config(config)
     if found is not None:
@@ -131,6 +137,7 @@ def find_type(config: Mapping[str, Any], files: TensorFiles) -> str | None:
     fitting = [model_type for model_type in families() if _fits_type(config, files, model_type)]
     marked = [model_type for model_type in fitting if _has_prefix(files, families()[model_type])]
     candidates = marked or fitting
+    candidates = [model_type for model_type in candidates if model_type in UNTYPED] or candidates
     one = len({families()[model_type].NAME for model_type in candidates}) == 1
     return candidates[0] if one else None
 

@@ -1,4 +1,4 @@
-"""Models in the Hugging Face hub's cache on this machine. Nothing is downloaded.
+"""Models in the Hugging Face hub's cache on this machine.
 
 The cache has a folder `models--ORG--NAME` per repository, in which `refs/REVISION` holds a commit
 and `snapshots/COMMIT` the files.
@@ -34,13 +34,29 @@ def find_in_cache(name: str) -> Path | None:
     Raises:
         LoadError: If the repository is in the cache without the revision.
     """
-    found = NAME.fullmatch(name)
-    if found is None or ".." in name:
+    if not is_hub_name(name):
         return None
-    repository = cache_folder() / f"models--{found['name'].replace('/', '--')}"
-    if not repository.is_dir():
+    repository, _, revision = name.partition("@")
+    folder = repository_folder(repository)
+    return snapshot_of(folder, revision or None) if folder.is_dir() else None
+
+
+def cached_snapshot(name: str) -> Path | None:
+    """Returns the snapshot of a repository, or None if the cache lacks it or the revision."""
+    try:
+        return find_in_cache(name)
+    except LoadError:
         return None
-    return snapshot_of(repository, found["revision"])
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether this can be the name of a repository, with or without a revision."""
+    return NAME.fullmatch(name) is not None and ".." not in name
+
+
+def repository_folder(repository: str) -> Path:
+    """Returns the folder of a repository in the cache."""
+    return cache_folder() / f"models--{repository.replace('/', '--')}"
 
 
 def is_repository(folder: Path) -> bool:
@@ -66,5 +82,5 @@ def snapshot_of(repository: Path, revision: str | None = None) -> Path:
     known += [path.name for path in snapshots]
     raise LoadError(
         f"{repository} has no revision {wanted!r}; it has {', '.join(known) or 'none'}. To fetch "
-        "another, use `hf download`."
+        "another, download it (download=True, or --download)."
     )

@@ -21,6 +21,7 @@ from glassformer.families import find_family, read, remarks_on
 from glassformer.storage.folders import complete_pending_save
 from glassformer.weights.architecture import find_class, fitting_class, named_class
 from glassformer.weights.dtypes import is_float8
+from glassformer.weights.formats.consolidated import PARAMS, ConsolidatedFiles
 from glassformer.weights.initialize import initial_value
 from glassformer.weights.load_report import LoadReport
 from glassformer.weights.mapping import (
@@ -32,8 +33,9 @@ from glassformer.weights.mapping import (
     tied_names,
 )
 from glassformer.weights.quantization import KINDS, QuantizedLinear, quantize
-from glassformer.weights.tensor_files import SINGLE, TensorFiles, is_single
+from glassformer.weights.tensor_files import SINGLE, TensorFiles, folder_beside, is_single
 from glassformer.weights.unused_tensors import explained
+from glassformer.weights.weight_files import weights_among
 
 CONFIGS = ("config.json", "bert_config.json")  # the second is the name Google used in 2018
 
@@ -74,8 +76,12 @@ def read_config(folder: Path) -> dict[str, Any]:
     """Reads the config of a checkpoint folder, or of a checkpoint in a single file."""
     if is_single(folder):
         return SINGLE[folder.suffix](folder).config
+    folder = folder_beside(folder)
     complete_pending_save(folder)
     path = next((p for name in CONFIGS if (p := folder / name).is_file()), None)
+    if path is None and (folder / PARAMS).is_file():
+        names = weights_among([path.name for path in folder.iterdir()], folder)
+        return ConsolidatedFiles(folder, names).config()
     if path is None:
         raise LoadError(f"{folder} has no config.json, so it is not a model's folder.")
     try:

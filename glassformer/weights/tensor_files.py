@@ -1,8 +1,8 @@
 """Lazy access by name to the tensors of a checkpoint, a folder or a single file.
 
 `formats/` reads the files: safetensors, single or sharded; a legacy pytorch_model.bin, which is a
-pickle; and a GGUF file, a llama2.c .bin file or OpenAI's .pt file of Whisper, each of which
-contains a whole checkpoint, including its config.
+pickle; the consolidated files of Meta and Mistral; and a GGUF file, a llama2.c .bin file or
+OpenAI's .pt file of Whisper, each of which contains a whole checkpoint, including its config.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from glassformer.errors import LoadError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 from glassformer.weights.dtypes import is_float8
+from glassformer.weights.formats.consolidated import ConsolidatedFiles
 from glassformer.weights.formats.gguf import GgufFile
 from glassformer.weights.formats.llama2c import Llama2cFile
 from glassformer.weights.formats.openai_whisper import OpenAIFile
@@ -26,8 +27,8 @@ from glassformer.weights.formats.pickle import PickleFile
 from glassformer.weights.formats.safetensors import SafetensorsFile
 from glassformer.weights.formats.tensor_file import SingleFile, TensorFile
 from glassformer.weights.tensor_names import inside, published_names, whole_weight
+from glassformer.weights.weight_files import is_original, weights_among
 
-WHOLE = ("model.safetensors", "pytorch_model.bin")
 SINGLE: dict[str, Callable[[Path], SingleFile]] = {
     ".gguf": GgufFile,
     ".bin": Llama2cFile,
@@ -39,6 +40,16 @@ READERS: dict[str, Callable[[Path], TensorFile]] = {".safetensors": SafetensorsF
 def is_single(path: Path) -> bool:
     """Whether the path is a checkpoint in a single file rather than a folder."""
     return path.suffix in SINGLE and path.is_file()
+
+
+def is_weights(path: Path) -> bool:
+    """Whether the path is a file of weights whose config.json is beside it."""
+    return path.suffix == ".safetensors" and path.is_file()
+
+
+def folder_beside(path: Path) -> Path:
+    """Returns the folder of the config and tokenizer of a checkpoint."""
+    return path.parent if is_weights(path) else path
 
 
 def is_openai(path: Path) -> bool:
@@ -60,17 +71,19 @@ class TensorFiles:
         if self.single:
             self._add(folder, SINGLE[folder.suffix])
             return
+        if is_weights(folder):
+            self._add(folder)
+            return
         complete_pending_save(folder)
-        for name in WHOLE:
-            path, index = folder / name, folder / f"{name}.index.json"
-            if path.is_file():
-                self._add(path)
-                return
-            if index.is_file():
-                self._add_shards(index)
-                return
-        looked = ", ".join(f"{name} or its shards" for name in WHOLE)
-        raise LoadError(f"{folder} has no weights: it holds neither {looked}.")
+        names = weights_among([path.name for path in folder.iterdir()], folder)
+        if is_original(names):
+            file = ConsolidatedFiles(folder, names)
+            self.place.update(dict.fromkeys(file.shapes, file))
+            self.paths += [folder / name for name in names]
+        elif names[0].endswith(".index.json"):
+            self._add_shards(folder / names[0])
+        else:
+            self._add(folder / names[0])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

@@ -4,6 +4,7 @@ a pipe that was closed: results are whole, and what is lost is told."""
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -246,3 +247,13 @@ def test_a_file_that_cannot_be_written_is_named(server, data, tmp_path, command)
     assert "Traceback" not in ended.stderr
     left = {path.name for path in (tmp_path / "x").iterdir() if path.is_file()}
     assert left <= {"out.jsonl"}  # the same command goes on with it
+
+
+def test_a_file_name_that_is_not_utf_8(server, tmp_path):
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")
+    Path(name).write_text("Ada lived in London.\n")
+    Path(tmp_path / "other.txt").write_text("Tom slept.\n")
+    words = ("tag", "zoo:reader", "--file", name, "--file", str(tmp_path / "other.txt"))
+    ended = server.run(*words, cwd=tmp_path / "cwd", stdout=str(tmp_path / "out.txt"))
+    assert ended.code == 0, ended.stderr
+    assert rb"caf\udce9.txt:1" in ended.stdout and b"other.txt:1" in ended.stdout

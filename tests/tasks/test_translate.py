@@ -293,3 +293,89 @@ def test_what_is_wrong_is_one_sentence(folder, tmp_path, monkeypatch, capsys):
         assert run(monkeypatch, folder, *words) == 1
         said = capsys.readouterr().err
         assert message in said and said.count("error:") == 1 and "Traceback" not in said
+
+
+def test_a_text_in_another_language_is_refused(glassformer):
+    model = gf.load("zoo:translator")
+    wrong = {
+        ("我爱你。", "zh"): r"is Chinese \(zh\) already",
+        ("我爱你。", "fr"): "is Chinese .* translates fr to en, en to fr, zh to en, en to zh",
+        ("Ich liebe dich.", "en"): "is German .* translates fr to en",
+        ("I love you very much.", "en"): "is English .* already",
+        ("Où est la gare ?", "zh"): "is French .* translates",
+    }
+    for (text, target), sentence in wrong.items():
+        with pytest.raises(gf.InputError, match=sentence):
+            model.translate(text, target_language=target)
+    assert model.translate("Ich liebe dich.", source_language="fr", target_language="en").text
+    for source, target in (("zh", "fr"), ("de", "en"), (None, "de")):
+        with pytest.raises(gf.ConfigError, match=r"not taught to translate .* only fr to en"):
+            model.translate("x", source_language=source, target_language=target)
+    with pytest.raises(gf.ConfigError, match="the same language"):
+        model.translate("x", source_language="en", target_language="en")
+    assert model.translate("Bonjour.", source_language="fr").text == "Good morning."
+    code, shown, said = glassformer("translate", "zoo:translator", "我爱你。", "--to", "fr")
+    assert (code, shown) == (1, "")
+    assert "is Chinese (zh), and the model translates" in said
+
+
+def test_a_multilingual_model_asks_for_the_language_of_a_text(tmp_path):
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = "<s> <pad> </s> <unk> ich liebe dich i love you very much en_XX de_DE fr_XX <mask>"
+    table = {word: number for number, word in enumerate(words.split())}
+    backend = Tokenizer(models.WordLevel(table, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    config = transformers.MBartConfig(
+        vocab_size=len(table), d_model=8, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8,
+        max_position_embeddings=32,
+    )  # fmt: skip
+    transformers.MBartForConditionalGeneration(config).save_pretrained(tmp_path)
+    backend.save(str(tmp_path / "tokenizer.json"))
+    settings = {"tokenizer_class": "MBartTokenizer", "eos_token": "</s>", "unk_token": "<unk>"}
+    settings |= {"pad_token": "<pad>", "src_lang": "en_XX", "tgt_lang": None}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    model = gf.load(tmp_path)
+    options = {"target_language": "fr_XX", "max_new_tokens": 2}
+    with pytest.raises(gf.InputError, match=r"German \(de\), which the model calls 'de_DE'"):
+        model.translate("ich liebe dich", **options)
+    model.translate("ich liebe dich", source_language="de_DE", **options)
+    model.translate("i love you very much", **options)
+
+
+def test_a_model_trained_for_one_pair_needs_no_language(tmp_path):
+    run = learn(
+        tmp_path / "run",
+        pairs(GERMAN, ENGLISH),
+        BOTH,
+        tokenizer={"languages": ["en", "fr"]},
+        objective={
+            "name": "sequence-to-sequence",
+            "source_language": "de",
+            "target_language": "en",
+        },
+        train={"max_steps": 2},
+    )
+    assert run.config["task_specific_params"]["translation"]["directions"] == ["de to en"]
+    run.save(tmp_path / "saved")
+    model = gf.load(tmp_path / "saved")
+    prefix = model.tokenizer.id(">>en<<")
+    assert Translator(model).rewriter.ids("x")[0] == prefix
+    with pytest.raises(gf.InputError, match=r"is English .* already"):
+        model.translate("I love you very much.")
+
+
+def test_training_forgets_the_directions_of_its_base():
+    model = gf.load("zoo:translator")
+    make_objective("sequence-to-sequence", model, {"target_language": "en"})
+    assert "directions" not in model.config["task_specific_params"]["translation"]
+    assert model.translate("Ich liebe dich.").text
+
+
+def test_directions_that_cannot_be_read():
+    model = gf.load("zoo:translator")
+    keep(model, "translation", directions="fr to en")
+    with pytest.raises(gf.ConfigError, match=r"directions as 'fr to en'; they are a list"):
+        model.translate("x", target_language="en")

@@ -10,6 +10,7 @@ import reference
 import torch
 from cases import TOLERANCE, Case, Name, difference
 from layouts import LAYOUTS, Change, Layout, lacking, of, plus, under
+from more_layouts import MORE_LAYOUTS
 from safetensors.torch import load_file, save_file
 
 import glassformer as gf
@@ -38,7 +39,7 @@ def made(layout: Layout, folder):
     return model, tensors
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("layout", LAYOUTS + MORE_LAYOUTS, ids=lambda layout: layout.name)
 def test_a_published_layout_loads(layout, tmp_path):
     theirs, tensors = made(layout, tmp_path / "plain")
     write(layout, tensors, tmp_path / "published")

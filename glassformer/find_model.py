@@ -1,0 +1,123 @@
+"""Finds the folder or file of a model by its source: a path, a zoo name or a name on the hub."""
+
+from __future__ import annotations
+
+import os
+import re
+from difflib import get_close_matches
+from pathlib import Path
+
+from glassformer.adapters.base_model import AdapterDescription, read_description
+from glassformer.errors import LoadError
+from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS, published
+from glassformer.weights.hub_cache import (
+    find_in_cache,
+    is_hub_name,
+    is_repository,
+    snapshot_of,
+)
+from glassformer.weights.hub_download import fetch_from_hub, may_download
+from glassformer.weights.tensor_files import SINGLE, is_single, is_weights
+from glassformer.zoo import HOME, PREFIX, folder_of, names
+from glassformer.zoo import published as real
+
+
+def absolute(source: str) -> str:
+    """Returns an absolute path for a source on disk; names of built-in models stay as they are."""
+    return str(Path(source).resolve()) if Path(source).exists() else source
+
+
+def find_folder(source: str | Path, download: bool = False) -> Path:
+    """Returns the path of a source.
+
+    Files on disk take precedence over zoo names without "zoo:", and those over the hub.
+    """
+    folder, name = Path(source), str(source)
+    if name.startswith(real.PREFIX):
+        return real.find(name)
+    if is_named(name) and (name.startswith(PREFIX) or not folder.exists()):
+        return folder_of(name)
+    if is_single(folder) or is_weights(folder):
+        return _of_weights(folder)
+    if not folder.exists() and (found := _on_hub(name, download)) is not None:
+        return found
+    if is_repository(folder):
+        return snapshot_of(folder)
+    if folder.is_file():
+        kinds = ", ".join((*SINGLE, ".safetensors"))
+        raise LoadError(f"{folder} is not a file of a model ({kinds}); name a model's folder.")
+    if not folder.is_dir():
+        kind = "file" if folder.suffix in (*SINGLE, ".safetensors") else "folder"
+        known = dict.fromkeys(names(), PREFIX) | dict.fromkeys(real.REAL, real.PREFIX)
+        near = get_close_matches(name, known, 1)
+        said = [f"did you mean {known[one]}{one}?" for one in near]
+        hint = said[0] if said else f"the zoo has: {', '.join(names())}."
+        if not said and "/" in name and is_hub_name(name):
+            hint += " If it is a model on the hub, --download (download=True) gets it."
+        raise LoadError(f"There is no {kind} {folder}; {hint}")
+    folder = published(folder)
+    if name in names() and not any(
+        (folder / file).is_file() for file in ("config.json", ADAPTER_CONFIG)
+    ):
+        raise LoadError(
+            f"The folder {folder} has no config.json; the zoo's model is {PREFIX}{name}."
+        )
+    return folder
+
+
+def _of_weights(file: Path) -> Path:
+    """Returns the file itself, or its folder if it is an adapter's file or a shard."""
+    part = file.name == ADAPTER_TENSORS or re.search(r"-\d+-of-\d+\.safetensors$", file.name)
+    return file.parent if part else file
+
+
+def _on_hub(name: str, download: bool) -> Path | None:
+    """Returns the model's folder in the hub's cache, after its download if that is asked for."""
+    if is_hub_name(name) and may_download(download):
+        return fetch_from_hub(name)
+    return find_in_cache(name)
+
+
+def is_named(name: str) -> bool:
+    """Whether the name is one of a zoo model or of published weights."""
+    return name.startswith((PREFIX, real.PREFIX)) or name in names()
+
+
+def describe_adapter(adapter: str | Path) -> AdapterDescription:
+    """Reads what the folder of an adapter, or of a run that trained one, says about its model."""
+    if not Path(adapter).exists():
+        raise LoadError(f"There is no folder {adapter}; name that of an adapter, or of its run.")
+    folder = published(Path(adapter))
+    if not (folder / ADAPTER_CONFIG).is_file():
+        raise LoadError(
+            f"{folder} has no {ADAPTER_CONFIG}, so it is not an adapter's folder; a full model is "
+            "loaded by itself."
+        )
+    return read_description(folder)
+
+
+def find_base(adapter: Path, download: bool = False) -> str:
+    """Returns where the base model of an adapter's folder is found on this machine.
+
+    With `download`, it is also found on the hub.
+    """
+    told = read_description(adapter)
+    for place in told.places:
+        if is_named(place) or Path(place).exists() or find_in_cache(place) is not None:
+            return place
+    if told.base is not None and is_hub_name(told.base.source) and may_download(download):
+        return told.base.source
+    why = "does not say for which model it is"
+    if told.base is not None:
+        why = f"is for the model {told.base.source}, which is not there"
+    raise LoadError(
+        f"The adapter {adapter} {why}; name the model, and the adapter with it: "
+        f"gf.load(MODEL, adapter={str(adapter)!r}), or MODEL --adapter {adapter}."
+    )
+
+
+def lasting_name(source: str | Path, folder: Path) -> str:
+    """Returns a name of the source that does not depend on the working directory."""
+    if folder.parent == HOME:
+        return f"{PREFIX}{folder.name}"
+    return str(source) if is_named(str(source)) else os.path.abspath(folder)

@@ -1,0 +1,98 @@
+"""The languages between which a model translates, and checks of texts against them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from glassformer.errors import ConfigError, InputError
+from glassformer.text.detect_language import detect_language
+from glassformer.text.iso_languages import NAMES, iso_code, language_name
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Directions:
+    """The directions that config.json says a model was trained for; none if it says nothing."""
+
+    pairs: tuple[Pair, ...] = ()
+
+    @classmethod
+    def parse(cls, saved: object) -> Directions:
+        """Parses a list of strings such as "fr to en"."""
+        texts = saved if isinstance(saved, list | tuple) else []
+        pairs = [tuple(str(text).split(" to ")) for text in texts]
+        if saved is not None and (not texts or any(len(pair) != 2 for pair in pairs)):
+            raise ConfigError(
+                f"config.json gives the translation's directions as {saved!r}; they are a list "
+                'such as ["fr to en"].'
+            )
+        return cls(tuple((pair[0], pair[-1]) for pair in pairs))
+
+    def __str__(self) -> str:
+        return ", ".join(" to ".join(pair) for pair in self.pairs)
+
+    def target_of(self, source: str | None) -> str | None:
+        """Returns the target language, if there is only one (from this source)."""
+        targets = {to for of, to in self.pairs if source in (None, of)}
+        return targets.pop() if len(targets) == 1 else None
+
+    def sources_of(self, target: str | None) -> list[str]:
+        """Returns the languages of texts that can be translated (into this target)."""
+        return [of for of, to in self.pairs if target in (None, to)]
+
+    def check(self, source: str | None, target: str | None) -> None:
+        """Raises if the model was not trained for this; it would write another language."""
+        if source is not None and source == target:
+            raise ConfigError(
+                f"The text is to be translated from {source} into {target}, which is the same "
+                "language; name another."
+            )
+        fits = any(source in (None, of) and target in (None, to) for of, to in self.pairs)
+        if self.pairs and not fits:
+            asked = f"{source} to {target}"
+            asked = f"into {target}" if source is None else asked
+            asked = f"from {source}" if target is None else asked
+            raise ConfigError(
+                f"This model was not taught to translate {asked}, only {self}; go by way of a "
+                "language in between."
+            )
+
+
+def check_text_language(
+    text: str, sources: Collection[str], target: str | None, known: Directions | Sequence[str]
+) -> None:
+    """Raises if a text is surely in another language than the model expects.
+
+    Args:
+        text: The text.
+        sources: The languages that are expected. Of a language that cannot be detected, nothing
+            is known, and no text is refused.
+        target: The language that it is translated into.
+        known: What the model translates, for the message: directions, or codes of languages.
+    """
+    expected = {iso_code(source) for source in sources}
+    if not expected <= set(NAMES):
+        return
+    found = detect_language(text)
+    if found is None and isinstance(known, Directions):
+        found = detect_language(text, {iso_code(code) for pair in known.pairs for code in pair})
+    if found is None or found in expected:
+        return
+    if target is not None and found == iso_code(target):
+        raise InputError(
+            f"The text is {language_name(found)} already, the language to translate into; name "
+            "another (target_language, --to), or the text's (source_language, --from)."
+        )
+    if isinstance(known, Directions):
+        raise InputError(
+            f"The text is {language_name(found)}, and the model translates {known}; if the text is "
+            "in another language, name it (source_language, --from)."
+        )
+    code = next((code for code in known if iso_code(code) == found), None)
+    does = "does not know" if code is None else f"calls {code!r}"
+    raise InputError(
+        f"The text is {language_name(found)}, which the model {does}, and it would be read as "
+        f"{language_name(next(iter(sources)))}; name the text's language (source_language, --from)."
+    )

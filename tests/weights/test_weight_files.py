@@ -1,0 +1,165 @@
+"""Weights under other file names, and a file of weights as the source."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+import glassformer as gf
+
+IDS = torch.arange(12)[None]
+SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 40,
+    "max_position_embeddings": 64,
+}
+SPLIT = {"wq": 0, "wk": 0, "wv": 0, "w1": 0, "w3": 0, "wo": 1, "w2": 1, "output": 0}
+
+
+def logits(model) -> torch.Tensor:
+    with torch.no_grad():
+        return model(IDS).logits
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory) -> Path:
+    torch.manual_seed(0)
+    made = tmp_path_factory.mktemp("llama")
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).save_pretrained(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def expected(llama) -> torch.Tensor:
+    return logits(transformers.LlamaForCausalLM.from_pretrained(llama).eval())
+
+
+def original(folder: Path) -> dict[str, torch.Tensor]:
+    """Tensors as Meta names them, with rotated pairs side by side."""
+    names = {
+        "self_attn.q_proj": "attention.wq", "self_attn.k_proj": "attention.wk",
+        "self_attn.v_proj": "attention.wv", "self_attn.o_proj": "attention.wo",
+        "mlp.gate_proj": "feed_forward.w1", "mlp.down_proj": "feed_forward.w2",
+        "mlp.up_proj": "feed_forward.w3", "input_layernorm": "attention_norm",
+        "post_attention_layernorm": "ffn_norm", "model.embed_tokens": "tok_embeddings",
+        "lm_head": "output", "model.": "",
+    }  # fmt: skip
+    made = {}
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        if "q_proj" in name or "k_proj" in name:
+            heads = tensor.shape[0] // 8
+            tensor = tensor.view(heads, 2, 4, 32).transpose(1, 2).reshape(tensor.shape)
+        for theirs, new in names.items():
+            name = name.replace(theirs, new)
+        made[name] = tensor.contiguous().clone()
+    return made
+
+
+def params(**more: object) -> str:
+    sizes = {"dim": 32, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "norm_eps": 1e-6}
+    return json.dumps({**sizes, "vocab_size": -1, "multiple_of": 16, **more})
+
+
+@pytest.mark.parametrize("words_axis", [0, 1])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_metas_files(llama, expected, tmp_path, parts, words_axis):
+    whole = original(llama)
+    whole["rope.freqs"] = torch.ones(4)
+    for part in range(parts):
+        own = {}
+        for name, tensor in whole.items():
+            axis = words_axis if name.startswith("tok") else SPLIT.get(name.split(".")[-2])
+            cut = tensor if axis is None else tensor.chunk(parts, axis)[part]
+            own[name] = cut.clone()
+        torch.save(own, tmp_path / f"consolidated.{part:02}.pth")
+    (tmp_path / "params.json").write_text(params())
+    model = gf.load(tmp_path)
+    assert torch.allclose(logits(model), expected, atol=1e-5)
+    assert model.architecture == "LlamaForCausalLM"
+    model.save(tmp_path / "saved")
+    assert torch.equal(logits(gf.load(tmp_path / "saved")), logits(model))
+
+
+def test_mistrals_file_has_a_window(tmp_path):
+    torch.manual_seed(0)
+    config = transformers.MistralConfig(**SIZES, head_dim=8, sliding_window=5)
+    reference = transformers.MistralForCausalLM(config).eval()
+    reference.save_pretrained(tmp_path / "folder")
+    save_file(original(tmp_path / "folder"), tmp_path / "consolidated.safetensors")
+    (tmp_path / "params.json").write_text(params(head_dim=8, hidden_dim=48, sliding_window=5))
+    model = gf.load(tmp_path)
+    assert torch.allclose(logits(model), logits(reference), atol=1e-5)
+
+
+def test_a_config_beside_goes_before_params(llama, expected, tmp_path):
+    torch.save(original(llama), tmp_path / "consolidated.00.pth")
+    (tmp_path / "params.json").write_text(params(use_scaled_rope=True))
+    with pytest.raises(gf.UnsupportedError, match=r"'use_scaled_rope', for which a config\.json"):
+        gf.load(tmp_path)
+    (tmp_path / "params.json").write_text(params(moe={"num_experts": 8}))
+    with pytest.raises(gf.UnsupportedError, match="'moe'"):
+        gf.load(tmp_path)
+    shutil.copy(llama / "config.json", tmp_path)
+    assert torch.allclose(logits(gf.load(tmp_path)), expected, atol=1e-5)
+    (tmp_path / "params.json").unlink()
+    assert torch.allclose(logits(gf.load(tmp_path)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["model.fp16.safetensors", "gpt.safetensors", "model.bf16.bin"])
+def test_a_single_file_of_another_name(llama, expected, tmp_path, name):
+    shutil.copy(llama / "config.json", tmp_path)
+    if name.endswith(".bin"):
+        torch.save(load_file(llama / "model.safetensors"), tmp_path / f"pytorch_{name}")
+    else:
+        shutil.copy(llama / "model.safetensors", tmp_path / name)
+    assert torch.allclose(logits(gf.load(tmp_path)), expected, atol=1e-5)
+    if not name.endswith(".bin"):
+        shutil.copy(llama / "model.safetensors", tmp_path / "other.safetensors")
+        with pytest.raises(gf.LoadError, match=r"has several files of weights .* name the file"):
+            gf.load(tmp_path)
+        assert torch.allclose(logits(gf.load(tmp_path / name)), expected, atol=1e-5)
+
+
+def test_a_file_as_the_source(llama, expected, tmp_path, monkeypatch, glassformer):
+    folder = tmp_path / "model"
+    shutil.copytree(llama, folder)
+    changed = {k: v * 2 for k, v in load_file(folder / "model.safetensors").items()}
+    save_file(changed, folder / "model.ema.safetensors", metadata={"format": "pt"})
+    file = gf.load(folder / "model.safetensors")
+    assert torch.allclose(logits(file), expected, atol=1e-5)
+    assert not torch.allclose(logits(gf.load(folder / "model.ema.safetensors")), expected)
+    monkeypatch.chdir(folder)
+    assert torch.equal(logits(gf.load("model.safetensors")), logits(file))
+    code, shown, said = glassformer("inspect", "model.safetensors")
+    assert code == 0, said
+    assert "LlamaForCausalLM" in shown
+
+
+def test_a_file_without_a_config(llama, tmp_path):
+    shutil.copy(llama / "model.safetensors", tmp_path)
+    with pytest.raises(gf.LoadError, match=r"has no config\.json"):
+        gf.load(tmp_path / "model.safetensors")
+    with pytest.raises(gf.LoadError, match=r"There is no file .*none\.safetensors"):
+        gf.load(tmp_path / "none.safetensors")
+
+
+def test_a_shard_and_an_adapters_file_stand_for_their_folder(llama, expected, tmp_path):
+    reference = transformers.LlamaForCausalLM.from_pretrained(llama)
+    reference.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    first = sorted((tmp_path / "shards").glob("*.safetensors"))[0]
+    assert torch.allclose(logits(gf.load(first)), expected, atol=1e-5)
+    model = gf.load(llama)
+    model.adapters.add(gf.LoRA(rank=2))
+    model.adapters.save(tmp_path / "adapter")
+    found = gf.load(tmp_path / "adapter" / "adapter_model.safetensors")
+    assert torch.equal(logits(found), logits(model))
