@@ -1,0 +1,25 @@
+"""Imports everything and makes the samples, so that a fork starts at once."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+
+import torch
+
+import glassformer.loading
+import glassformer.train.trainer  # noqa: F401
+from tests.fuzz.registry import Reader, all_readers
+
+
+def prepare(only: Sequence[str]) -> dict[str, Reader]:
+    """Returns the readers, with their samples made."""
+    torch.set_num_threads(1)
+    readers = all_readers()
+    unknown = set(only) - set(readers)
+    assert not unknown, f"no reader {unknown}; there are {', '.join(readers)}"
+    chosen = {name: readers[name] for name in only or readers}
+    for reader in chosen.values():
+        reader.samples()
+    gc.freeze()
+    return chosen
