@@ -26,6 +26,7 @@ from random import Random
 from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
+os.environ |= {"PATH": "/nonexistent", "CXX": ""}  # no compiler: a trial starts no program
 sys.dont_write_bytecode = True
 
 LIBRARIES = ("torch", "numpy", "safetensors", "tokenizers", "mido", "pillow", "jinja2", "pyarrow")
