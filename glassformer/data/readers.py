@@ -5,7 +5,6 @@ A record that cannot be read is yielded as a `RecordError`, and reading continue
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from glassformer.data.files import PIECE, TextFileReader
 from glassformer.data.record import Record, RecordError
 from glassformer.data.tables import read_csv, read_parquet, read_tsv
 from glassformer.errors import ConfigError, DataError
+from glassformer.storage.parsing import parse_json
 
 Found = Iterator[Record | RecordError]
 
@@ -93,7 +93,7 @@ def read_json_lines(file_reader: TextFileReader, path: Path, settings: DataSetti
         elif line.strip():
             where = f"{path}:{number}"
             try:
-                value = json.loads(line)
+                value = parse_json(line)
             except ValueError as error:
                 yield RecordError(where, f"this is not JSON ({error})")
                 continue
@@ -152,7 +152,7 @@ def read_squad(file_reader: TextFileReader, path: Path, settings: DataSettings) 
     """
     with file_reader.open(path) as stream:
         try:
-            articles = json.loads(stream.read().decode(settings.encoding).removeprefix("\ufeff"))
+            articles = parse_json(stream.read().decode(settings.encoding).removeprefix("\ufeff"))
             paragraphs = [
                 (f"{path}: data[{i}].paragraphs[{j}]", paragraph)
                 for i, article in enumerate(articles["data"])

@@ -17,9 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.errors import ConfigError, LoadError, UnsupportedError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
+from glassformer.storage.parsing import read_json
 
 THEIRS = {  # our names, and those of sentence-transformers since version 5.3
     "mean": "mean",
@@ -141,14 +142,14 @@ def read_pooling(folder: Path) -> Pooling | None:
     modes: tuple[str, ...] = ()
     skip = normalize = False
     base = folder
-    for module in _read(folder / "modules.json", list):
+    for module in read_json(folder / "modules.json", list):
         kind = str(module.get("type", "")).rpartition(".")[2]
         step = module.get("path", "")
         path = named_in(folder, step, folder / "modules.json") if step else folder
         if kind == "Transformer":
             base = path
         elif kind == "Pooling":
-            settings = _read(path / "config.json", dict)
+            settings = read_json(path / "config.json", dict)
             modes, skip = _modes(settings, path), not settings.get("include_prompt", True)
         elif kind == "Normalize":
             normalize = True
@@ -218,16 +219,4 @@ def _modes(settings: Mapping[str, Any], path: Path) -> tuple[str, ...]:
 
 
 def _optional(path: Path) -> dict[str, Any]:
-    return _read(path, dict) if path.is_file() else {}
-
-
-def _read(path: Path, kind: type[Any]) -> Any:
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise LoadError(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError as error:
-        raise LoadError(f"{path} is not JSON ({error}); get it again.") from None
-    if not isinstance(value, kind):
-        raise LoadError(f"{path} must hold a JSON {kind.__name__}; get it again.")
-    return value
+    return read_json(path, dict) if path.is_file() else {}

@@ -19,6 +19,7 @@ from typing import Any
 
 from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import sync_folder, write_synced
+from glassformer.storage.parsing import parse_json
 
 MANIFEST = "run.json"
 DRAFT = f".{MANIFEST}.draft"
@@ -60,7 +61,7 @@ class Manifest:
         Returns None if there is none; a run.json that is not a manifest may belong to the user.
         """
         try:
-            content: Any = json.loads((folder / MANIFEST).read_text("utf-8"))
+            content: Any = parse_json((folder / MANIFEST).read_bytes())
             if content["kind"] != "glassformer run":
                 return None
             made = cls(folder, content["id"], adopted=content["adopted"])

@@ -5,7 +5,6 @@ Tensors are loaded one at a time, and none is dropped silently.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from glassformer.core import Transformer
 from glassformer.errors import LoadError, UnsupportedError
 from glassformer.families import find_family, read, remarks_on
 from glassformer.storage.folders import complete_pending_save
+from glassformer.storage.parsing import read_json
 from glassformer.weights.architecture import find_class, fitting_class, named_class
 from glassformer.weights.dtypes import is_float8
 from glassformer.weights.initialize import initial_value
@@ -78,12 +78,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     path = next((p for name in CONFIGS if (p := folder / name).is_file()), None)
     if path is None:
         raise LoadError(f"{folder} has no config.json, so it is not a model's folder.")
-    try:
-        config = json.loads(path.read_text("utf-8"))
-    except (ValueError, OSError) as error:
-        raise LoadError(f"{path} is not JSON ({error}); get it again.") from None
-    if not isinstance(config, dict):
-        raise LoadError(f"{path} is not a JSON object; get it again.")
+    config: dict[str, Any] = read_json(path)
     return config
 
 

@@ -7,6 +7,7 @@ from tokenizers import Tokenizer as Backend
 from glassformer.errors import LoadError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.gguf_header import GgufHeader, is_gguf
+from glassformer.storage.parsing import read_json
 from glassformer.text.backend import LibraryBackend, TokenizerBackend
 from glassformer.text.backends.whisper import (
     START,
@@ -17,7 +18,7 @@ from glassformer.text.backends.whisper import (
 )
 from glassformer.text.languages import LanguageBackend
 from glassformer.text.loading.catalog import BY_FILES, FAMILIES, TokenizerFamily
-from glassformer.text.loading.files import read_bytes, read_json, read_json_if_there
+from glassformer.text.loading.files import read_bytes, read_json_if_there
 from glassformer.text.loading.gguf import backend_of, has_tokenizer
 from glassformer.text.loading.llama2c import is_llama2c, metadata_beside
 from glassformer.text.loading.tokenizer_classes import is_foreign, model_type_by_class

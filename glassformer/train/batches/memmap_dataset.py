@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from glassformer.errors import DataError, LoadError
+from glassformer.storage.parsing import read_json
 from glassformer.train.batches.sampler import Numbers
 from glassformer.train.objectives.objective import Example
 
@@ -43,7 +44,7 @@ class MemmapDataset:
     """
 
     def __init__(self, folder: Path) -> None:
-        header = json.loads((folder / HEADER).read_text("utf-8"))
+        header = read_json(folder / HEADER)
         self.folder = folder
         self.count: int = header["examples"]
         self.parallel: bool = header["parallel"]

@@ -13,6 +13,7 @@ import torch
 
 from glassformer import __version__
 from glassformer.data.files import find_files
+from glassformer.storage.parsing import read_json
 from glassformer.train.reporter import Reporter
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def read_about(folder: Path) -> About | None:
     path = folder / "about.json"
     if not path.exists():
         return None
-    content = json.loads(path.read_text("utf-8"))
+    content = read_json(path)
     files = {split: Files(**found) for split, found in content.pop("data").items()}
     return About(**content, data=files)
 

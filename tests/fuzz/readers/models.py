@@ -91,7 +91,7 @@ context_length = 16
 type = "char"
 [data]
 train = ["a.txt"]
-validation = 0.2
+validation = ["a.txt"]
 sequence_length = 8
 num_workers = 1
 [train]
