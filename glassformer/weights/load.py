@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import Transformer
-from glassformer.errors import LoadError, UnsupportedError
+from glassformer.errors import ConfigError, LoadError, UnsupportedError
 from glassformer.families import find_family, read, remarks_on
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.parsing import read_json
@@ -121,7 +121,7 @@ def load_transformer(folder: Path, config: Mapping[str, Any], request: LoadOptio
 def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
     """Rejects weights quantized by other programs, and models that need their own code to run."""
     for key in ("quantization_config", "compression_config", "quantization"):
-        ours = key == "quantization" and config.get(key) in KINDS
+        ours = key == "quantization" and config.get(key) in tuple(KINDS)
         if config.get(key) is not None and not ours:
             raise UnsupportedError(
                 f"Another program has quantized these weights ({key} in config.json); get the "
@@ -130,7 +130,9 @@ def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
             )
     family = find_family(config)
     code = config.get("auto_map") or {}
-    names = [name for kind, name in code.items() if kind.startswith("AutoModel")]
+    if not isinstance(code, dict):
+        raise ConfigError(f"config.json has auto_map = {code!r}; it must be an object.")
+    names = [str(name) for kind, name in code.items() if kind.startswith("AutoModel")]
     foreign = [name for name in names if name.rpartition(".")[2] not in family.CLASSES]
     if foreign and request.architecture is None:
         raise UnsupportedError(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.core import Transformer
 from glassformer.core.linear import Linear
-from glassformer.errors import LoadError
+from glassformer.errors import ConfigError, LoadError
 from glassformer.families import Family, find_family, spec_from_config
 from glassformer.families._shared.weight_rules import WeightMatch, WeightRule, match
 from glassformer.spec import ModelSpec
@@ -62,8 +62,12 @@ class LoadPlan:
 
 def build_transformer(spec: ModelSpec) -> Transformer:
     """Builds a model on the meta device; its tensors are assigned one at a time."""
-    with torch.device("meta"):
-        return Transformer(spec).eval()
+    try:
+        with torch.device("meta"):
+            return Transformer(spec).eval()
+    except (RuntimeError, OverflowError) as error:  # sizes are checked one by one
+        why = str(error).splitlines()[0]
+        raise ConfigError(f"A model of these sizes cannot be built ({why:.200}).") from None
 
 
 def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) -> LoadPlan:
@@ -74,6 +78,7 @@ def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFi
     """
     family = find_family(config)
     spec = spec_from_config(config, architecture)
+    check_size(spec, files)
     model = build_transformer(spec)
     files, base = find_base(family, architecture, model, files)
     plan = _plan(model, config, family, files, base)
@@ -90,6 +95,20 @@ def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFi
             build_transformer(replace(spec, tied_weights=tie)), config, family, files, base
         )
     return plan
+
+
+def check_size(spec: ModelSpec, files: TensorFiles) -> None:
+    """Raises an error if the model has more layers than the files have tensors.
+
+    To find that out from the names of tensors would need as much memory as config.json asks for.
+    """
+    layers = sum(len(stack.blocks) for stack in (spec.encoder, spec.decoder) if stack is not None)
+    count = len(list(files))
+    if layers > count:
+        raise LoadError(
+            f"By config.json the model has {layers:,} layers, and the files hold {count:,} tensors; "
+            "one of the two is not this model's."
+        )
 
 
 def _plan(
