@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-LONGEST_MESSAGE, LONGEST_VALUE = 1500, 300  # characters
+LONGEST_MESSAGE, LONGEST_VALUE = 1000, 300  # characters
 
 
 class GlassformerError(Exception):

@@ -168,14 +168,16 @@ def read_squad(file_reader: TextFileReader, path: Path, settings: DataSettings) 
         try:
             questions = list(enumerate(paragraph["qas"]))
         except (LookupError, TypeError) as error:
-            yield RecordError(location, f"there is no {error}")
+            yield RecordError(location, f"the questions are not qas[] ({error})")
             continue
         for k, question in questions:
             where = f"{location}.qas[{k}]"
             try:
                 yield _squad_record(paragraph, question, where)
-            except (LookupError, TypeError, ValueError) as error:
+            except LookupError as error:
                 yield RecordError(where, f"there is no {error}")
+            except (TypeError, ValueError, AttributeError, OverflowError) as error:
+                yield RecordError(where, f"this is no question ({error})")
 
 
 def _squad_record(paragraph: Any, question: Any, where: str) -> Record:
@@ -258,7 +260,7 @@ def read_tokens(file_reader: TextFileReader, path: Path, settings: DataSettings)
         try:
             version = np.lib.format.read_magic(stream)
             shape, _, kind = np.lib.format.read_array_header_1_0(stream)
-        except ValueError:
+        except Exception:  # numpy evaluates the header as Python's tokens
             version, shape, kind = (0, 0), (), np.dtype(object)
         if version != (1, 0) or len(shape) != 1 or kind.kind not in "iu":
             raise DataError(

@@ -147,7 +147,7 @@ def body(config: ConfigReader) -> spec.StackSpec:
     biased = config.flag("position_biased_input", True)
     kernel = config.integer("conv_kernel_size", 0, least=0)
     near = spec.ConvolutionSpec(
-        kernel=kernel,
+        kernel=max(kernel, 1),
         groups=config.integer("conv_groups", 1),
         activation=common.activation(config, "conv_act", "tanh"),
         norm=block.norm,

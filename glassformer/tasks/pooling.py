@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.errors import ConfigError, LoadError, UnsupportedError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 from glassformer.storage.parsing import read_json
@@ -143,6 +143,8 @@ def read_pooling(folder: Path) -> Pooling | None:
     skip = normalize = False
     base = folder
     for module in read_json(folder / "modules.json", list):
+        if not isinstance(module, dict):
+            raise LoadError(f"{folder / 'modules.json'} must list objects; get it again.")
         kind = str(module.get("type", "")).rpartition(".")[2]
         step = module.get("path", "")
         path = named_in(folder, step, folder / "modules.json") if step else folder
@@ -159,14 +161,27 @@ def read_pooling(folder: Path) -> Pooling | None:
                 "Transformer, Pooling and Normalize are); take it out to do without."
             )
     about = _optional(folder / "config_sentence_transformers.json")
+    length = _optional(base / "sentence_bert_config.json").get("max_seq_length")
+    prompts, similarity = about.get("prompts") or {}, about.get("similarity_fn_name") or "cosine"
+    named = isinstance(prompts, dict) and all(isinstance(text, str) for text in prompts.values())
+    if not named or not isinstance(similarity, str):
+        raise LoadError(
+            f"{folder / 'config_sentence_transformers.json'} must give prompts and a similarity as "
+            "texts; get it again."
+        )
+    if length is not None and (type(length) is not int or length < 1):
+        raise LoadError(
+            f"{base / 'sentence_bert_config.json'} has max_seq_length = {length!r}; it must be a "
+            "whole number of at least 1."
+        )
     return Pooling(
         modes=modes or ("mean",),
         normalize=normalize,
-        length=_optional(base / "sentence_bert_config.json").get("max_seq_length"),
-        prompts=about.get("prompts") or {},
+        length=length,
+        prompts=prompts,
         prompt=about.get("default_prompt_name"),
         skip_prompt=skip,
-        similarity=about.get("similarity_fn_name") or "cosine",
+        similarity=similarity,
     )
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError, InputError, LoadError, UnsupportedError
+from glassformer.storage.parsing import parse_json
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -47,12 +48,32 @@ def find_templates(settings: Mapping[str, Any], files: Mapping[str, bytes]) -> d
             found[str(entry["name"])] = str(entry["template"])
     for path, content in files.items():
         if path == LEGACY_FILE:
-            found["default"] = str(json.loads(content).get("chat_template"))
+            found["default"] = template_in(content)
         elif path.startswith(FOLDER):
-            found[path.removeprefix(FOLDER).removesuffix(".jinja")] = content.decode("utf-8")
+            found[path.removeprefix(FOLDER).removesuffix(".jinja")] = decoded(path, content)
     if TEMPLATE_FILE in files:
-        found["default"] = files[TEMPLATE_FILE].decode("utf-8")
+        found["default"] = decoded(TEMPLATE_FILE, files[TEMPLATE_FILE])
     return found
+
+
+def decoded(path: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LoadError(
+            f"The chat template {path} is not UTF-8 text: byte {error.start} cannot be read."
+        ) from None
+
+
+def template_in(content: bytes) -> str:
+    """Returns the template in chat_template.json."""
+    try:
+        template = parse_json(content)["chat_template"]
+    except (ValueError, KeyError, TypeError):
+        template = None
+    if not isinstance(template, str):
+        raise LoadError(f"{LEGACY_FILE} must be a JSON object with a chat_template; get it again.")
+    return template
 
 
 def choose_template(templates: Mapping[str, str], name: str | None, with_tools: bool) -> str:
@@ -199,7 +220,9 @@ def compiled(template: str) -> Template:
     try:
         return environment.from_string(template)
     except jinja2.TemplateSyntaxError as error:
-        raise LoadError(f"The chat template has an error in line {error.lineno}: {error}") from None
+        raise LoadError(
+            f"The chat template has an error in line {error.lineno}: {error}."
+        ) from None
 
 
 def to_json(

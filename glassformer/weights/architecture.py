@@ -53,7 +53,7 @@ def listed_classes(config: Mapping[str, Any]) -> list[str]:
     names = config.get("architectures") or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ConfigError(
-            f"config.json has architectures = {names!r}; it must be a list with the name of a class."
+            f"config.json has architectures = {names!r}; it must be a list with a class name."
         )
     return names
 

@@ -6,6 +6,7 @@ an error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,9 @@ from glassformer.families import Family, find_family, spec_from_config
 from glassformer.families._shared.weight_rules import WeightMatch, WeightRule, match
 from glassformer.spec import ModelSpec
 from glassformer.weights.tensor_files import TensorFiles
+
+COMPUTED = 10**6
+"""How many more numbers a computed table may have than the files of a model."""
 
 
 @dataclass
@@ -98,17 +102,29 @@ def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFi
 
 
 def check_size(spec: ModelSpec, files: TensorFiles) -> None:
-    """Raises an error if the model has more layers than the files have tensors.
+    """Raises an error if config.json describes a model that is much larger than the files.
 
-    To find that out from the names of tensors would need as much memory as config.json asks for.
+    A missing tensor is found by the names of the model's tensors, which takes memory for every
+    layer; and tables that are computed are in no file.
     """
-    layers = sum(len(stack.blocks) for stack in (spec.encoder, spec.decoder) if stack is not None)
-    count = len(list(files))
-    if layers > count:
+    stacks = [stack for stack in (spec.encoder, spec.decoder) if stack is not None]
+    layers, tensors = sum(len(stack.blocks) for stack in stacks), len(list(files))
+    if layers > tensors:
         raise LoadError(
-            f"By config.json the model has {layers:,} layers, and the files hold {count:,} tensors; "
-            "one of the two is not this model's."
+            f"By config.json the model has {layers:,} layers, and the files hold {tensors:,} "
+            "tensors; one of the two is not this model's."
         )
+    stored = sum(math.prod(files.shape(name)) for name in files)
+    for stack in stacks:
+        table = stack.embed.position
+        if table is None or table.layout == "learned":
+            continue
+        numbers = (table.length + table.offset) * stack.width
+        if numbers > COMPUTED + stored:
+            raise LoadError(
+                f"By config.json the model has {table.length:,} positions, a table of {numbers:,} "
+                f"numbers, and the files hold {stored:,}; one of the two is not this model's."
+            )
 
 
 def _plan(

@@ -42,7 +42,7 @@ def mutated(rng: Random, name: str, content: bytes, own: Mapping[str, Mutation])
     return content
 
 
-# --- bytes -----------------------------------------------------------------------------------------
+# --- bytes ---------------------------------------------------------------------------------------
 
 
 def flip_bit(rng: Random, content: bytes) -> bytes:
@@ -104,7 +104,7 @@ BYTES: tuple[Mutation, ...] = (
 )  # fmt: skip
 
 
-# --- structures --------------------------------------------------------------------------------------
+# --- structures ----------------------------------------------------------------------------------
 
 
 def change_json(rng: Random, content: bytes) -> bytes:

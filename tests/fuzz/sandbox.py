@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import LONGEST_MESSAGE, GlassformerError
 from tests.fuzz.registry import SilentlyWrongError
 
 Kind = Literal[
@@ -28,7 +28,6 @@ GOOD: tuple[Kind, ...] = ("read", "refused")
 SECONDS, WALL_SECONDS = 10, 300
 BASE_BYTES, TIMES_SIZE = 64 * 2**20, 10
 SLACK = 64 * 2**20  # what is reserved and not used; what is used is measured
-LONGEST_MESSAGE = 1000
 OUT_OF_MEMORY = re.compile(r"memory|alloc", re.IGNORECASE)
 LEAVING = (
     "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "os.startfile",

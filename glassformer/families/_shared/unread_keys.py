@@ -39,8 +39,7 @@ CHANGES: dict[str, Change] = {  # keys that the reference reads for any family, 
     "attention_chunk_size": _narrows,
     "layer_types": lambda value, _, model: (
         not isinstance(value, list)
-        or (any(kind != "full_attention" for kind in value)
-        and _decodes(model))
+        or (any(kind != "full_attention" for kind in value) and _decodes(model))
     ),
     "per_layer_config": lambda value, _, model: bool(value),
     "partial_rotary_factor": lambda value, _, model: value != 1.0 and bool(_rotations(model)),

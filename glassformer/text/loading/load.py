@@ -7,7 +7,7 @@ from tokenizers import Tokenizer as Backend
 from glassformer.errors import LoadError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.gguf_header import GgufHeader, is_gguf
-from glassformer.storage.parsing import read_json
+from glassformer.storage.parsing import parsing, read_json
 from glassformer.text.backend import LibraryBackend, TokenizerBackend
 from glassformer.text.backends.whisper import (
     START,
@@ -133,12 +133,8 @@ def holds_tokenizer(folder: Path) -> bool:
 
 def read_library_file(path: Path) -> Backend:
     read_json(path)
-    try:
+    with parsing(path, "a tokenizer that the tokenizers library knows"):
         library = Backend.from_str(read_bytes(path).decode("utf-8"))
-    except Exception as error:  # the library raises nothing more precise
-        raise LoadError(
-            f"The file {path} is JSON but no tokenizer that the tokenizers library knows ({error})."
-        ) from None
     library.no_truncation()
     library.no_padding()
     return library

@@ -48,7 +48,7 @@ def inputs_of(model: ModelSpec) -> dict[str, Tensor]:
     if model.encoder is not None and model.decoder is not None and not model.shift_right:
         found["decoder_input_ids"] = ids_of(model.decoder, model)
     if any(isinstance(layer, MemoryHopSpec) for layer in model.last_stack.blocks):
-        found["source"] = (torch.arange(12) % max(1, model.last_stack.embed.vocabulary)).view(1, 3, 4)
+        found["memory_tokens"] = (torch.arange(12) % max(1, model.last_stack.embed.vocabulary)).view(1, 3, 4)
     if any(head.multiple_choice for head in model.heads):
         found = {name: value.expand(2, *value.shape[1:])[None] for name, value in found.items()}
     return found
