@@ -66,8 +66,15 @@ def load_adapter(model: PretrainedTransformer, folder: str | Path, name: str = D
     config, tensors = _read(folder)
     try:
         return _load(model, config, tensors, folder, name)
+    except GlassformerError:
+        raise
     except KeyError as error:
         raise LoadError(f"{folder / ADAPTER_CONFIG} lacks {error}; get it again.") from None
+    except (TypeError, ValueError, AttributeError, ArithmeticError, re.error) as error:
+        raise LoadError(
+            f"{folder / ADAPTER_CONFIG} has a value of a wrong type or size ({error}); get it "
+            "again."
+        ) from None
 
 
 def _load(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +47,19 @@ def read_json(path: Path, kind: type[Any] = dict) -> Any:
     if not isinstance(value, kind):
         raise LoadError(f"{path} must hold a JSON {NAMES[kind]}; get it again.")
     return value
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Discards what a library in Rust prints about its panics, which `parsing` converts."""
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
 
 
 NAMES: dict[type[Any], str] = {dict: "object", list: "list"}

@@ -69,7 +69,7 @@ def no_languages() -> ConfigError:
 
 
 def tokenizing() -> AbstractContextManager[None]:
-    """Converts errors and panics of the library, to which inconsistent files lead, to a sentence."""
+    """Converts errors and panics of the library, which inconsistent files cause, to a sentence."""
     return parsing(Path("tokenizer.json"), "a tokenizer that works")
 
 

@@ -12,8 +12,16 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import ConfigError, InputError, LoadError, UnsupportedError
+from glassformer.errors import (
+    ConfigError,
+    GlassformerError,
+    InputError,
+    LoadError,
+    UnsupportedError,
+)
 from glassformer.storage.parsing import parse_json
+from glassformer.text import template_limits
+from glassformer.text.template_limits import limited_lines
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -135,15 +143,18 @@ def render(
             "a new one; use one of them."
         )
     try:
-        text = compiled(template).render(
-            messages=[dict(message) for message in messages],
-            tools=tools,
-            documents=documents,
-            add_generation_prompt=add_generation_prompt,
-            **variables,
-        )
+        with limited_lines():
+            text = compiled(template).render(
+                messages=[dict(message) for message in messages],
+                tools=tools,
+                documents=documents,
+                add_generation_prompt=add_generation_prompt,
+                **variables,
+            )
+    except GlassformerError:
+        raise
     except TemplateError as error:
-        raise InputError(f"The chat template refuses this conversation: {error}") from None
+        raise InputError(f"The chat template refuses this conversation: {error}.") from None
     except (TypeError, ValueError, KeyError, ArithmeticError, RecursionError) as error:
         raise InputError(f"The chat template fails on this conversation: {error}.") from None
     if continue_final_message:
@@ -209,7 +220,23 @@ def compiled(template: str) -> Template:
             body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
             return jinja2.nodes.Scope(body).set_lineno(line)
 
-    environment = ImmutableSandboxedEnvironment(
+    class Limited(ImmutableSandboxedEnvironment):
+        """A sandbox that also limits the size of what operators and methods return."""
+
+        intercepted_binops = frozenset(("+", "*", "**", "%"))
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            template_limits.check_operands(operator, left, right)
+            return template_limits.checked(super().call_binop(context, operator, left, right))
+
+        def call(self, context: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+            template_limits.check_numbers(*args, *kwargs.values())
+            text = getattr(function, "__self__", None)
+            if isinstance(text, str) and function.__name__.startswith("format"):
+                template_limits.check_format(text)
+            return template_limits.checked(super().call(context, function, *args, **kwargs))
+
+    environment = Limited(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
     )
     environment.filters["tojson"] = to_json
@@ -217,8 +244,13 @@ def compiled(template: str) -> Template:
         "raise_exception": raise_exception,
         "strftime_now": lambda pattern: datetime.now().strftime(pattern),
     }
+    template_limits.limit(environment)
     try:
-        return environment.from_string(template)
+        made = environment.from_string(template)
+        template_limits.limit_joins(made)
+        return made
+    except RecursionError:
+        raise LoadError("The chat template is nested too deeply.") from None
     except jinja2.TemplateSyntaxError as error:
         raise LoadError(
             f"The chat template has an error in line {error.lineno}: {error}."

@@ -185,7 +185,13 @@ def found_places(value: Any) -> list[tuple[Any, Any]]:
     waiting = [value]
     while waiting:
         one = waiting.pop()
-        keys = one.keys() if isinstance(one, dict) else range(len(one)) if isinstance(one, list) else ()
+        keys = (
+            one.keys()
+            if isinstance(one, dict)
+            else range(len(one))
+            if isinstance(one, list)
+            else ()
+        )
         for key in list(keys):
             found.append((one, key))
             waiting.append(one[key])

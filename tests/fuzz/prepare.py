@@ -18,7 +18,13 @@ from tests.fuzz.registry import Reader, all_readers
 def prepare(only: Sequence[str]) -> dict[str, Reader]:
     """Returns the readers, with their samples made."""
     torch.set_num_threads(1)
-    loaded = (jinja2.ext, jinja2.sandbox, sacremoses, glassformer.loading, glassformer.train.trainer)
+    loaded = (
+        jinja2.ext,
+        jinja2.sandbox,
+        sacremoses,
+        glassformer.loading,
+        glassformer.train.trainer,
+    )
     assert all(loaded)
     readers = all_readers()
     unknown = set(only) - set(readers)

@@ -1,6 +1,6 @@
 """The readers that the fuzzer tries: how valid files are made, and how they are read.
 
-A module of `readers/` registers a reader with `@reader(...)` on the function that makes its samples:
+A module of `readers/` registers a reader by `@reader(...)` on the function that makes its samples:
 
     @reader("wav", read=read_sound)
     def sounds() -> Iterator[Sample]:

@@ -22,7 +22,16 @@ from glassformer.errors import LONGEST_MESSAGE, GlassformerError
 from tests.fuzz.registry import SilentlyWrongError
 
 Kind = Literal[
-    "read", "refused", "traceback", "hang", "memory", "wrong", "message", "noise", "escaped", "killed"
+    "read",
+    "refused",
+    "traceback",
+    "hang",
+    "memory",
+    "wrong",
+    "message",
+    "noise",
+    "escaped",
+    "killed",
 ]
 GOOD: tuple[Kind, ...] = ("read", "refused")
 SECONDS, WALL_SECONDS = 10, 300
@@ -33,7 +42,15 @@ LEAVING = (
     "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "os.startfile",
     "subprocess.Popen", "socket.connect", "socket.getaddrinfo", "socket.bind", "ctypes.dlopen",
 )  # fmt: skip
-CHANGING = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.symlink", "os.link")
+CHANGING = (
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.mkdir",
+    "os.truncate",
+    "os.symlink",
+    "os.link",
+)
 
 
 @dataclass(frozen=True)
@@ -117,7 +134,9 @@ def outcome_of(read: Callable[[Path], None], folder: Path) -> Outcome:
     except Escape as error:
         return Outcome("escaped", f"{error} {last_lines()}")
     except BaseException as error:  # a panic of a Rust library is none of Exception
-        kind: Kind = "memory" if isinstance(error, RuntimeError) and "alloc" in str(error) else "traceback"
+        kind: Kind = (
+            "memory" if isinstance(error, RuntimeError) and "alloc" in str(error) else "traceback"
+        )
         return Outcome(kind, last_lines())
     return Outcome("read")
 

@@ -86,10 +86,19 @@ def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
 def read_vocabulary(path: Path) -> dict[str, int]:
     """Reads a `vocab.json`, which maps each token to its id."""
     vocabulary: dict[str, int] = read_json(path)
-    for token, index in vocabulary.items():
-        if type(index) is not int or index < 0:
-            raise LoadError(f"The file {path} gives the token {token!r} the id {index!r}.")
+    check_ids(vocabulary, path)
     return vocabulary
+
+
+def check_ids(vocabulary: Mapping[str, Any], path: Path) -> None:
+    """Raises an error for an id that is none, or is far beyond the number of tokens.
+
+    The library keeps a place for every id up to the largest.
+    """
+    most = 16 * len(vocabulary) + 2**16
+    for token, index in vocabulary.items():
+        if type(index) is not int or not 0 <= index <= most:
+            raise LoadError(f"The file {path} gives the token {token!r} the id {index!r}.")
 
 
 def read_merges(path: Path, *, counted: bool = False) -> list[tuple[str, str]]:

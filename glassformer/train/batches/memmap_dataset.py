@@ -65,7 +65,8 @@ class MemmapDataset:
 
     def _damaged(self, name: str) -> LoadError:
         return LoadError(
-            f"{self.folder / name} is damaged; remove {self.folder}, and the data are prepared anew."
+            f"{self.folder / name} is damaged; remove {self.folder}, and the data are prepared "
+            "anew."
         )
 
     def __len__(self) -> int:

@@ -42,8 +42,8 @@ class PickleFile(TensorFile):
 def unpickle(path: Path) -> Any:
     """Returns the contents of a file of `torch.save`.
 
-    It is not memory-mapped by PyTorch, which then checks neither sizes nor checksums of tensors. The
-    mapping here ends a pickle that announces more bytes than there are.
+    It is not memory-mapped by PyTorch, which then checks neither sizes nor checksums of tensors.
+    The mapping here ends a pickle that announces more bytes than there are.
     """
     with (
         path.open("rb") as file,

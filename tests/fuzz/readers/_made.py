@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import glassformer as gf
-from glassformer.text import Tokenizer
-from glassformer.text import train
+from glassformer.text import Tokenizer, train
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog.",

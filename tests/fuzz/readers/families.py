@@ -12,7 +12,13 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.families import classes_of, families, spec_from_config
-from glassformer.spec import AudioFramesSpec, MemoryHopSpec, ModelSpec, PatchEmbeddingSpec, StackSpec
+from glassformer.spec import (
+    AudioFramesSpec,
+    MemoryHopSpec,
+    ModelSpec,
+    PatchEmbeddingSpec,
+    StackSpec,
+)
 from glassformer.weights.load import LoadOptions, load_transformer, read_config
 from glassformer.weights.mapping import build_transformer
 from tests.fuzz.readers import _made
@@ -48,7 +54,9 @@ def inputs_of(model: ModelSpec) -> dict[str, Tensor]:
     if model.encoder is not None and model.decoder is not None and not model.shift_right:
         found["decoder_input_ids"] = ids_of(model.decoder, model)
     if any(isinstance(layer, MemoryHopSpec) for layer in model.last_stack.blocks):
-        found["memory_tokens"] = (torch.arange(12) % max(1, model.last_stack.embed.vocabulary)).view(1, 3, 4)
+        found["memory_tokens"] = (
+            torch.arange(12) % max(1, model.last_stack.embed.vocabulary)
+        ).view(1, 3, 4)
     if any(head.multiple_choice for head in model.heads):
         found = {name: value.expand(2, *value.shape[1:])[None] for name, value in found.items()}
     return found

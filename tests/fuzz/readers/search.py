@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +17,8 @@ from tests.fuzz.registry import Sample, SilentlyWrongError, reader
 
 def read_index(folder: Path) -> None:
     rows = IndexRows.open(folder)
+    if not rows.live:
+        return
     query = np.ones((1, rows.width), np.float32)
     for score, row in rows.nearest(query, 3)[0]:
         if not np.isfinite(score):
@@ -32,7 +32,9 @@ def read_index(folder: Path) -> None:
 
 def added(file: str, count: int, width: int = 4) -> Added:
     passages = [Passage(i, i + 5, f"{file} {i}") for i in range(count)]
-    return Added(file, f"of {count}", passages, np.eye(width, dtype=np.float32)[:1].repeat(count, 0), True)
+    return Added(
+        file, f"of {count}", passages, np.eye(width, dtype=np.float32)[:1].repeat(count, 0), True
+    )
 
 
 @reader("search index", read=read_index, weight=4)
@@ -75,5 +77,7 @@ def word_vectors() -> Iterator[Sample]:
     vectors = Vectors(words, np.random.default_rng(0).standard_normal((5, 6)).astype(np.float32))
     for name in ("a.bin", "a.txt"):
         yield Sample(_made.written(lambda folder, name=name: write_vectors(folder / name, vectors)))
-    lines = (f"{w} {' '.join(map(str, row))}\n" for w, row in zip(words, vectors.table, strict=True))
+    lines = (
+        f"{w} {' '.join(map(str, row))}\n" for w, row in zip(words, vectors.table, strict=True)
+    )
     yield Sample({"glove.txt": "".join(lines).encode()})

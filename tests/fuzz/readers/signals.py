@@ -112,7 +112,8 @@ def change_png(rng: Random, content: bytes) -> bytes:
 @reader("images", read=read_image, mutations={".png": change_png}, weight=2)
 def images() -> Iterator[Sample]:
     pixels = np.random.default_rng(0).integers(0, 255, (12, 10, 3), np.uint8)
-    for ending, mode in (("png", "RGB"), ("png", "P"), ("png", "L"), ("png", "RGBA"), ("jpg", "RGB"),
+    for ending, mode in (("png", "RGB"), ("png", "P"), ("png", "L"), ("png", "RGBA"),
+                         ("jpg", "RGB"),
                          ("gif", "P"), ("bmp", "RGB"), ("webp", "RGB"), ("tiff", "RGB"),
                          ("tiff", "I;16"), ("ppm", "RGB")):  # fmt: skip
         file = io.BytesIO()

@@ -27,7 +27,9 @@ def read_tokenizer(folder: Path) -> None:
     for text in TEXTS:
         ids = list(tokenizer.encode(text).ids)
         if not known.issuperset(ids):
-            raise SilentlyWrongError(f"{text!r} has the ids {set(ids) - known}, which are no tokens")
+            raise SilentlyWrongError(
+                f"{text!r} has the ids {set(ids) - known}, which are no tokens"
+            )
         tokenizer.decode(ids)
     tokenizer.encode_batch([*TEXTS[:2]]) if hasattr(tokenizer, "encode_batch") else None
     tokenizer.fingerprint  # noqa: B018 - as it is written
@@ -45,7 +47,9 @@ def settings() -> Iterator[Sample]:
     for kind in ("byte-bpe", "wordpiece"):
         files = _made.written(_made.tokenizer(kind, 330 if kind == "byte-bpe" else 120).save)
         for other in ("special_tokens_map.json", "added_tokens.json"):
-            files.setdefault(other, b'{"mask_token": "<mask>", "x": 5}' if "map" in other else b"{}")
+            files.setdefault(
+                other, b'{"mask_token": "<mask>", "x": 5}' if "map" in other else b"{}"
+            )
         files["config.json"] = b'{"model_type": "gpt2"}'
         yield Sample(files, tuple(name for name in files if name != "tokenizer.json"))
 
@@ -66,13 +70,25 @@ SETTINGS = {  # of families that need some
 @reader("older tokenizer files", read=read_tokenizer, weight=6)
 def older() -> Iterator[Sample]:
     """The families' own files, as the tests of tokenizers make them."""
-    words = "[PAD] [UNK] [CLS] [SEP] [MASK] time flies like an arrow ##s . je suis et 你".split()
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "time",
+        "flies",
+        "like",
+        "an",
+        "##s",
+        ".",
+    ]
     lines = "".join(f"{word}\n" for word in words).encode()
     pairs = _made.tokenizer("byte-bpe", 330).vocabulary
     merges = merges_of(pairs)
     vocabulary = json.dumps(pairs, ensure_ascii=False).encode()
-    ends = {w: i for i, w in enumerate(["<s>", "<pad>", "</s>", "<unk>", "t", "i", "m", "e</w>", "me</w>",
-                                        "ti", "a</w>", "e", "special1"])}  # fmt: skip
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "t", "i", "m", "e</w>", "me</w>", "ti", "a</w>", "e", "special1"]
+    ends = {piece: number for number, piece in enumerate(pieces)}
     joined = b"#version: 0.2\nt i\nm e</w>\n"
     own = {
         "bert": {"vocab.txt": lines},
@@ -97,11 +113,13 @@ def older() -> Iterator[Sample]:
 
 def merges_of(vocabulary: dict[str, int]) -> bytes:
     library = json.loads(_made.written(_made.tokenizer("byte-bpe", 330).save)["tokenizer.json"])
-    pairs = [pair if isinstance(pair, str) else " ".join(pair) for pair in library["model"]["merges"]]
+    pairs = [
+        pair if isinstance(pair, str) else " ".join(pair) for pair in library["model"]["merges"]
+    ]
     return "".join(f"{pair}\n" for pair in ["#version: 0.2", *pairs]).encode()
 
 
-# --- SentencePiece ---------------------------------------------------------------------------------
+# --- SentencePiece -------------------------------------------------------------------------------
 
 
 def read_sentencepiece(folder: Path) -> None:
@@ -155,7 +173,7 @@ def sentencepiece_of(kind: str, byte_pieces: int = 0, unknown: str = "<unk>") ->
     return bytes(model.SerializeToString())
 
 
-# --- chat templates --------------------------------------------------------------------------------
+# --- chat templates ------------------------------------------------------------------------------
 
 CHAT = """{% for message in messages %}{% if message['role'] == 'user' %}<u>{{ message['content']
 | trim }}</u>{% else %}{{ message.content ~ eos_token }}{% endif %}{% endfor %}
@@ -170,7 +188,7 @@ ATTACKS = (
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "{{ '(' * 5000 }}" , "(" * 5000,
     "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "{% include 'x' %}", "{% raw %}",
     "{% set x = 'a' %}{% for i in range(60) %}{% set x = x ~ x %}{% endfor %}{{ x }}",
-    "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+    "{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
     "{{ messages | tojson(indent=10**9) }}", "{{ lipsum(n=10**9) }}", "{{ strftime_now('%' ) }}",
     "{{ raise_exception(1) }}", "{{ messages[5].x.y }}", "{{ 1/0 }}", "{{ x | foo }}",
 )  # fmt: skip
@@ -181,7 +199,11 @@ def read_template(folder: Path) -> None:
         {}, {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     )
     text = render(
-        templates["default"], MESSAGES, add_generation_prompt=True, bos_token="<s>", eos_token="</s>"
+        templates["default"],
+        MESSAGES,
+        add_generation_prompt=True,
+        bos_token="<s>",
+        eos_token="</s>",
     )
     if not isinstance(text, str) or len(text) > 10 * LONG:
         raise SilentlyWrongError(f"the conversation has {len(text)} characters")

@@ -59,6 +59,8 @@ def same(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors are equal to the bit."""
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
+    if one.dtype == torch.bool:  # whose bytes may be others than 0 and 1
+        return torch.equal(one, other)
     flat = (each.contiguous().view(-1).view(torch.uint8) for each in (one, other))
     return torch.equal(*flat)
 
@@ -71,7 +73,7 @@ def compare(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
             raise SilentlyWrongError(f"{name} is not what the file holds")
 
 
-# --- safetensors -----------------------------------------------------------------------------------
+# --- safetensors ---------------------------------------------------------------------------------
 
 
 def read_safetensors(folder: Path) -> None:
@@ -113,7 +115,7 @@ def shards() -> Iterator[Sample]:
     yield Sample(files, (index_file,))
 
 
-# --- pickles ---------------------------------------------------------------------------------------
+# --- pickles -------------------------------------------------------------------------------------
 
 
 class Evil:
@@ -129,7 +131,10 @@ class Evil:
 def read_pickle(folder: Path) -> None:
     path = folder / "pytorch_model.bin"
     ours = all_of(PickleFile(path))
-    theirs = torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
+    try:
+        theirs = torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise SilentlyWrongError(f"PyTorch refuses the file: {error}") from None
     for key in ("state_dict", "model_state_dict", "model", "module"):
         theirs = theirs[key] if isinstance(theirs.get(key), dict) else theirs
     compare(ours, {str(name): t for name, t in theirs.items() if isinstance(t, Tensor)})
@@ -139,7 +144,7 @@ def change_zip(rng: Random, content: bytes) -> bytes:
     """Changes one file of the archive, with a valid checksum."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    name = rng.choice([*parts, *(name for name in parts if name.endswith(".pkl")) ] )
+    name = rng.choice([*parts, *(name for name in parts if name.endswith(".pkl"))])
     parts[name] = rng.choice(BYTES)(rng, parts[name])
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -161,7 +166,7 @@ def pickles() -> Iterator[Sample]:
     yield Sample({"pytorch_model.bin": pickle.dumps(Evil(os.system, "touch executed"))})
 
 
-# --- a whole checkpoint in one file ----------------------------------------------------------------
+# --- a whole checkpoint in one file --------------------------------------------------------------
 
 
 def load_single(path: Path) -> None:
