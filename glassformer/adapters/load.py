@@ -36,6 +36,7 @@ from glassformer.adapters.target_modules import (
 from glassformer.errors import GlassformerError, LoadError, UnsupportedError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.parsing import parsing, read_json
+from glassformer.weights.dtypes import is_float8
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 from glassformer.weights.mapping import parts_of
 from glassformer.weights.pretrained import PretrainedTransformer
@@ -318,6 +319,12 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     config: dict[str, Any] = read_json(folder / ADAPTER_CONFIG)
     with parsing(folder / ADAPTER_TENSORS, "a whole safetensors file"):
         tensors = load_file(folder / ADAPTER_TENSORS)
+    for key, tensor in tensors.items():
+        if not tensor.is_floating_point() or is_float8(tensor.dtype):
+            raise UnsupportedError(
+                f"{folder / ADAPTER_TENSORS} stores {key} as {str(tensor.dtype)[6:]}, in codes whose "
+                "scales are not known; get the adapter's full weights."
+            )
     fronts = (FRONT, FRONT_OF_PROMPTED)
     named = {}
     for key, tensor in tensors.items():

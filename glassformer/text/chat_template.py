@@ -231,10 +231,13 @@ def compiled(template: str) -> Template:
 
         def call(self, context: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
             template_limits.check_numbers(*args, *kwargs.values())
-            text = getattr(function, "__self__", None)
-            if isinstance(text, str) and function.__name__.startswith("format"):
-                template_limits.check_format(text)
             return template_limits.checked(super().call(context, function, *args, **kwargs))
+
+        def wrap_str_format(self, value: Any) -> Any:
+            text = getattr(value, "__self__", None)
+            if isinstance(text, str) and value.__name__ in ("format", "format_map"):
+                template_limits.check_format(text)
+            return super().wrap_str_format(value)
 
     environment = Limited(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
