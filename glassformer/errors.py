@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
+LONGEST_MESSAGE, LONGEST_VALUE = 1000, 300  # characters
+
 
 class GlassformerError(Exception):
-    """Base class of all errors that the package raises for what a caller can correct."""
+    """Base class of all errors that the package raises for what a caller can correct.
+
+    The message is one line: values and names from files, which it quotes, are shortened, and
+    characters that do not print are escaped.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(str(message)))
+
+
+def one_line(message: str) -> str:
+    """Returns a message without line ends and control characters, and of limited length."""
+    line = re.sub(r"\s*[\r\n]+\s*", " ", message.strip())
+    words = re.sub(rf"\S{{{LONGEST_VALUE},}}", lambda word: shortened(word[0], LONGEST_VALUE), line)
+    whole = shortened(words, LONGEST_MESSAGE)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in whole)
+
+
+def shortened(text: str, most: int) -> str:
+    """Returns the text, or its start and its end if it is longer than `most` characters."""
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 3 :]}"
 
 
 class ConfigError(GlassformerError, ValueError):

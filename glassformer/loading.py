@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +35,7 @@ from glassformer.find_model import (
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
 from glassformer.storage.folders import stable_folder
+from glassformer.storage.parsing import read_json
 from glassformer.tasks.search.index import IndexRows
 from glassformer.tasks.search.search import Index
 from glassformer.text import Tokenizer
@@ -408,12 +408,4 @@ def as_device(device: str | torch.device) -> torch.device:
 def read_generation(folder: Path) -> dict[str, Any] | None:
     """Reads generation_config.json, or returns None if there is none."""
     path = folder / "generation_config.json"
-    if not path.is_file():
-        return None
-    try:
-        value: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise LoadError(f"{path} is not JSON ({error}); get it again.") from None
-    if not isinstance(value, dict):
-        raise LoadError(f"{path} must hold a JSON object; get it again.")
-    return value
+    return read_json(path) if path.is_file() else None

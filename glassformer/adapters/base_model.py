@@ -7,7 +7,6 @@ and the config of the adapted model.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -16,6 +15,7 @@ from typing import Any
 
 from glassformer.errors import LoadError
 from glassformer.storage.files import write_json
+from glassformer.storage.parsing import read_json
 from glassformer.weights.folder_kind import ADAPTER_CONFIG
 from glassformer.weights.model_files import weights_fingerprint
 from glassformer.weights.pretrained import PretrainedTransformer
@@ -142,14 +142,3 @@ def read_description(folder: Path) -> AdapterDescription:
         return AdapterDescription(base=base, places=tuple(places), **said)
     except (KeyError, TypeError, AttributeError) as error:
         raise LoadError(f"{path} does not describe a model ({error}).") from None
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object from a file."""
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except (ValueError, OSError) as error:
-        raise LoadError(f"{path} cannot be read ({error}); get it again.") from None
-    if not isinstance(value, dict):
-        raise LoadError(f"{path} must hold a JSON object; get it again.")
-    return value

@@ -12,11 +12,12 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from glassformer.adapters.base_model import AdapterBase, read_json
+from glassformer.adapters.base_model import AdapterBase
 from glassformer.adapters.save import FRONT, FRONT_OF_PROMPTED
 from glassformer.errors import LoadError
 from glassformer.families import classes_of, find_family, spec_from_config
 from glassformer.families._shared.weight_rules import match
+from glassformer.storage.parsing import read_json
 from glassformer.weights.architecture import named_class
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -37,6 +35,8 @@ from glassformer.adapters.target_modules import (
 )
 from glassformer.errors import GlassformerError, LoadError, UnsupportedError
 from glassformer.storage.folders import complete_pending_save
+from glassformer.storage.parsing import parsing, read_json
+from glassformer.weights.dtypes import is_float8
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 from glassformer.weights.mapping import parts_of
 from glassformer.weights.pretrained import PretrainedTransformer
@@ -67,8 +67,15 @@ def load_adapter(model: PretrainedTransformer, folder: str | Path, name: str = D
     config, tensors = _read(folder)
     try:
         return _load(model, config, tensors, folder, name)
+    except GlassformerError:
+        raise
     except KeyError as error:
         raise LoadError(f"{folder / ADAPTER_CONFIG} lacks {error}; get it again.") from None
+    except (TypeError, ValueError, AttributeError, ArithmeticError, re.error) as error:
+        raise LoadError(
+            f"{folder / ADAPTER_CONFIG} has a value of a wrong type or size ({error}); get it "
+            "again."
+        ) from None
 
 
 def _load(
@@ -309,11 +316,15 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     for name in (ADAPTER_CONFIG, ADAPTER_TENSORS):
         if not (folder / name).is_file():
             raise LoadError(f"{folder} has no {name}, so it is not an adapter's folder.")
-    try:
-        config: dict[str, Any] = json.loads((folder / ADAPTER_CONFIG).read_text("utf-8"))
+    config: dict[str, Any] = read_json(folder / ADAPTER_CONFIG)
+    with parsing(folder / ADAPTER_TENSORS, "a whole safetensors file"):
         tensors = load_file(folder / ADAPTER_TENSORS)
-    except (ValueError, OSError, SafetensorError) as error:
-        raise LoadError(f"{folder} cannot be read ({error}); get it again.") from None
+    for key, tensor in tensors.items():
+        if not tensor.is_floating_point() or is_float8(tensor.dtype):
+            raise UnsupportedError(
+                f"{folder / ADAPTER_TENSORS} stores {key} as {str(tensor.dtype)[6:]}, in codes "
+                "whose scales are not known; get the adapter's full weights."
+            )
     fronts = (FRONT, FRONT_OF_PROMPTED)
     named = {}
     for key, tensor in tensors.items():

@@ -5,7 +5,6 @@ A record that cannot be read is yielded as a `RecordError`, and reading continue
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from glassformer.data.files import PIECE, TextFileReader, undecodable
 from glassformer.data.record import Record, RecordError
 from glassformer.data.tables import read_csv, read_parquet, read_tsv
 from glassformer.errors import ConfigError, DataError
+from glassformer.storage.parsing import parse_json
 
 Found = Iterator[Record | RecordError]
 
@@ -94,7 +94,7 @@ def read_json_lines(file_reader: TextFileReader, path: Path, settings: DataSetti
         elif line.strip():
             where = f"{path}:{number}"
             try:
-                value = json.loads(line)
+                value = parse_json(line)
             except ValueError as error:
                 yield RecordError(where, f"this is not JSON ({error})")
                 continue
@@ -158,7 +158,7 @@ def read_squad(file_reader: TextFileReader, path: Path, settings: DataSettings) 
             number = error.object.count(b"\n", 0, error.start) + 1
             raise undecodable(f"{path}:{number}", error).refused("convert the file") from None
         try:
-            articles = json.loads(content.removeprefix("\ufeff"))
+            articles = parse_json(content.removeprefix("\ufeff"))
             paragraphs = [
                 (f"{path}: data[{i}].paragraphs[{j}]", paragraph)
                 for i, article in enumerate(articles["data"])
@@ -174,14 +174,16 @@ def read_squad(file_reader: TextFileReader, path: Path, settings: DataSettings) 
         try:
             questions = list(enumerate(paragraph["qas"]))
         except (LookupError, TypeError) as error:
-            yield RecordError(location, f"there is no {error}")
+            yield RecordError(location, f"the questions are not qas[] ({error})")
             continue
         for k, question in questions:
             where = f"{location}.qas[{k}]"
             try:
                 yield _squad_record(paragraph, question, where)
-            except (LookupError, TypeError, ValueError) as error:
+            except LookupError as error:
                 yield RecordError(where, f"there is no {error}")
+            except (TypeError, ValueError, AttributeError, OverflowError) as error:
+                yield RecordError(where, f"this is no question ({error})")
 
 
 def _squad_record(paragraph: Any, question: Any, where: str) -> Record:
@@ -264,7 +266,7 @@ def read_tokens(file_reader: TextFileReader, path: Path, settings: DataSettings)
         try:
             version = np.lib.format.read_magic(stream)
             shape, _, kind = np.lib.format.read_array_header_1_0(stream)
-        except ValueError:
+        except Exception:  # numpy evaluates the header as Python's tokens
             version, shape, kind = (0, 0), (), np.dtype(object)
         if version != (1, 0) or len(shape) != 1 or kind.kind not in "iu":
             raise DataError(

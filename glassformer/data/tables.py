@@ -14,6 +14,7 @@ from glassformer.data.files import TextFileReader
 from glassformer.data.header import check_header, check_names
 from glassformer.data.record import Record, RecordError
 from glassformer.errors import DataError, GlassformerError
+from glassformer.storage.parsing import parsing
 
 Line = tuple[int, str | RecordError]  # its number and content
 LONGEST_FIELD = 2**26
@@ -124,15 +125,18 @@ def read_parquet(
     """Yields the rows of a Parquet file, read in batches of a thousand."""
     parquet = _import_parquet(path)
     with file_reader.open(path) as stream:
-        try:
-            table = parquet.ParquetFile(stream)
-            batches = table.iter_batches(batch_size=1000)
-        except Exception as error:
-            raise DataError(f"{path} is no Parquet file: {error}", path=path) from None
-        check_names(settings.columns, table.schema_arrow.names, path)
         number = 0
-        for batch in batches:
-            for row in batch.to_pylist():
+        with parsing(path, "a whole Parquet file", DataError):
+            table = parquet.ParquetFile(stream)
+            names, batches = table.schema_arrow.names, table.iter_batches(batch_size=1000)
+        check_names(settings.columns, names, path)
+        while True:
+            with parsing(path, "a whole Parquet file", DataError):
+                batch = next(batches, None)
+                rows = [] if batch is None else batch.to_pylist()
+            if batch is None:
+                return
+            for row in rows:
                 number += 1
                 yield {**row, "where": f"{path}: row {number}"}
 

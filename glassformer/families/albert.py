@@ -91,7 +91,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     norm = stack.attention_blocks[0].norm
     masked = heads.masked_language_model(stack.embed.vocabulary, narrow, act, norm)
     pooled, count = heads.pooler(stack.width), len(common.labels(config))
-    dropout = config.number("classifier_dropout_prob", 0.1)
+    dropout = config.dropout("classifier_dropout_prob", 0.1)
     order = replace(pooled, name="sentence_order", num_outputs=count, dropout=dropout)
     chosen: tuple[spec.HeadSpec, ...] = {
         **heads.encoder_heads(pooled, masked, count, dropout),

@@ -68,17 +68,17 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config = config.assuming(DROPOUTS.get(kind, DROPOUTS["ForCausalLM"]))
     config.only("bidir", False)
     width, inner = config.integer("emb_sz", 400), config.integer("n_hid", 1152)
-    layers = config.integer("n_layers", 3)
+    layers = config.layers("n_layers", 3)
     vocabulary = config.integer("vocab_size")
-    hidden, output = config.number("hidden_p"), config.number("output_p")
+    hidden, output = config.dropout("hidden_p"), config.dropout("output_p")
 
     def layer(depth: int) -> spec.RecurrentSpec:
         last = depth == layers - 1
         after = (output if kind == "ForCausalLM" else 0.0) if last else hidden
         return spec.RecurrentSpec(
             width=width if last else inner,
-            dropout_in=config.number("input_p") if depth == 0 else 0.0,
-            weight_dropout=config.number("weight_p"),
+            dropout_in=config.dropout("input_p") if depth == 0 else 0.0,
+            weight_dropout=config.dropout("weight_p"),
             dropout=after,
         )
 
@@ -92,7 +92,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         decoder=spec.StackSpec(
             width=width,
             embed=spec.TokenEmbeddingSpec(
-                vocabulary=vocabulary, word_dropout=config.number("embed_p")
+                vocabulary=vocabulary, word_dropout=config.dropout("embed_p")
             ),
             blocks=tuple(map(layer, range(layers))),
         ),
@@ -115,7 +115,7 @@ def classifier(config: ConfigReader, dropout: float) -> spec.HeadSpec:
         transform=spec.TransformSpec(
             width=config.integer("lin_ftrs", 50), activation="relu", norm=norm, bias=False
         ),
-        dropout=config.number("ps", 0.1),
+        dropout=config.dropout("ps", 0.1),
         num_outputs=len(common.labels(config)),
         bias="none",
     )

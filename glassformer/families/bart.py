@@ -72,7 +72,7 @@ def assemble(
         for side in ("encoder", "decoder")
     )
     count = len(labels)
-    dropout = config.number("classifier_dropout", 0.0)
+    dropout = config.dropout("classifier_dropout", 0.0)
     chosen: tuple[spec.HeadSpec, ...] = {
         "Model": (),
         "ForConditionalGeneration": (heads.language_model(vocabulary, bias="fixed"),),
@@ -91,7 +91,7 @@ def assemble(
         tokens=tokens,
         labels=labels,
         shift_right=kind in ("ForSequenceClassification", "ForQuestionAnswering"),
-        init=spec.InitSpec(std=config.number("init_std", 0.02)),
+        init=spec.InitSpec(std=config.number("init_std", 0.02, least=0)),
     )
 
 

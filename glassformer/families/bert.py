@@ -90,12 +90,12 @@ def body(config: ConfigReader, positions: spec.PositionTableSpec) -> spec.StackS
     config.only("pruned_heads", {})
     width = config.integer("hidden_size", 768)
     count = config.integer("num_attention_heads", 12)
-    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-12))
-    dropout = config.number("hidden_dropout_prob", 0.1)
+    norm = spec.NormSpec(eps=config.eps("layer_norm_eps", 1e-12))
+    dropout = config.dropout("hidden_dropout_prob", 0.1)
     attention = spec.AttentionSpec(
         heads=count,
         head_dim=common.head_dim(config, width, count),
-        dropout=config.number("attention_probs_dropout_prob", 0.1),
+        dropout=config.dropout("attention_probs_dropout_prob", 0.1),
     )
     block = spec.BlockSpec(
         attention=attention,
@@ -112,21 +112,21 @@ def body(config: ConfigReader, positions: spec.PositionTableSpec) -> spec.StackS
     embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 30522),
         position=positions,
-        segments=config.integer("type_vocab_size", 2),
+        segments=config.integer("type_vocab_size", 2, least=0),
         norm=norm,
         dropout=dropout,
     )
-    layers = config.integer("num_hidden_layers", 12)
+    layers = config.layers("num_hidden_layers", 12)
     return spec.StackSpec(width=width, embed=embed, blocks=(block,) * layers)
 
 
 def masked_head(config: ConfigReader, stack: spec.StackSpec, act: spec.Activation) -> spec.HeadSpec:
-    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-12))
+    norm = spec.NormSpec(eps=config.eps("layer_norm_eps", 1e-12))
     return heads.masked_language_model(stack.embed.vocabulary, stack.width, act, norm)
 
 
 def head_dropout(config: ConfigReader) -> float:
-    return float(config.optional("classifier_dropout", config.number("hidden_dropout_prob", 0.1)))
+    return config.dropout("classifier_dropout", config.dropout("hidden_dropout_prob", 0.1))
 
 
 def assemble(
@@ -144,7 +144,7 @@ def assemble(
         tied_weights=heads.tie_head(config, chosen, f"{name}.embed.token.weight"),
         tokens=tokens,
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 

@@ -80,7 +80,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             width=stack.attention_blocks[0].ffn.width, activation=act, norm=norm, residual=True
         ),
         after_question=True,
-        dropout_in=config.number("hidden_dropout_prob", 0.1),
+        dropout_in=config.dropout("hidden_dropout_prob", 0.1),
     )
     known = heads.encoder_heads(pooled, masked, count, dropout, dropout_in=dropout)
     chosen: tuple[spec.HeadSpec, ...] = {
@@ -106,7 +106,7 @@ def body(config: ConfigReader) -> spec.StackSpec:
     config.only("attention_type", "block_sparse", "original_full")
     blocks = spec.BlockSparsePattern(
         block_size=config.integer("block_size", 64),
-        num_random_blocks=config.integer("num_random_blocks", 3),
+        num_random_blocks=config.integer("num_random_blocks", 3, least=0, most=1000),
     )
     block, bias = stack.attention_blocks[0], config.flag("use_bias", True)
     sparse = config.word("attention_type", "block_sparse") == "block_sparse"

@@ -61,8 +61,8 @@ PRESETS = {
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width = config.integer("hidden_size", 512)
     count = config.integer("num_attention_heads", 8)
-    layers = config.integer("num_hidden_layers", 12)
-    dropout = config.number("dropout", 0.55)
+    layers = config.layers("num_hidden_layers", 12)
+    dropout = config.dropout("dropout", 0.55)
     block = spec.BlockSpec(
         attention=spec.AttentionSpec(
             heads=count, head_dim=common.head_dim(config, width, count), dropout=dropout
@@ -72,7 +72,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             activation=common.activation(config, "hidden_act", "relu"),
             dropout=dropout,
         ),
-        norm=spec.NormSpec(eps=config.number("layer_norm_eps", 1e-6)),
+        norm=spec.NormSpec(eps=config.eps("layer_norm_eps", 1e-6)),
         placement="post",
         pattern=spec.CAUSAL,
     )

@@ -56,7 +56,7 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     """Builds the model; `hidden_act` is glu, or an activation without gates."""
     kind = architecture.removeprefix("Cnn")
-    dropout = config.number("hidden_dropout_prob", 0.1)
+    dropout = config.dropout("hidden_dropout_prob", 0.1)
     bidirectional = baseline.is_bidirectional(config, kind)
     gated = config.word("hidden_act", "glu") == "glu"
     growth = config.integer("dilation_growth", 1)
@@ -78,10 +78,10 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
                 scale=sqrt(0.5),
                 dropout=dropout,
             )
-            for depth in range(config.integer("num_hidden_layers", 6))
+            for depth in range(config.layers("num_hidden_layers", 6))
         ),
     )
-    init = spec.InitSpec(kind="xavier", std=config.number("initializer_range", 1.0))
+    init = spec.InitSpec(kind="xavier", std=config.number("initializer_range", 1.0, least=0))
     return baseline.assemble(config, kind, stack, init)
 
 

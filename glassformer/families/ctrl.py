@@ -66,14 +66,14 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         ffn=spec.FeedForwardSpec(width=config.integer("dff", 8192), activation="relu"),
         norm=spec.NormSpec(eps=1e-6),
         pattern=spec.CAUSAL,
-        dropout=config.number("resid_pdrop", 0.1),
+        dropout=config.dropout("resid_pdrop", 0.1),
     )
     embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 246534),
         scale=width**0.5,
         position=spec.PositionTableSpec(length=config.integer("n_positions", 256), layout="halves"),
         segments_are_tokens=True,
-        dropout=config.number("embd_pdrop", 0.1),
+        dropout=config.dropout("embd_pdrop", 0.1),
     )
     kind = architecture.removeprefix("CTRL")
     chosen = heads.decoder_heads(config, kind, embed.vocabulary, dropout=0.0, lm_bias=True)
@@ -81,14 +81,14 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         decoder=spec.StackSpec(
             width=width,
             embed=embed,
-            blocks=(block,) * config.integer("n_layer", 48),
-            final_norm=spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-6)),
+            blocks=(block,) * config.layers("n_layer", 48),
+            final_norm=spec.NormSpec(eps=config.eps("layer_norm_epsilon", 1e-6)),
         ),
         heads=chosen,
         tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 

@@ -125,9 +125,9 @@ def with_head(config: ConfigReader, kind: str, stack: spec.StackSpec) -> spec.Mo
     masked = bert.masked_head(config, stack, common.activation(config, "hidden_act", "gelu"))
     if not config.flag("legacy", True):
         masked = replace(masked, name="enhanced_lm")
-    dropout = float(config.optional("cls_dropout", config.number("hidden_dropout_prob", 0.1)))
+    dropout = config.dropout("cls_dropout", config.dropout("hidden_dropout_prob", 0.1))
     chosen = heads.encoder_heads(
-        pooled, masked, len(common.labels(config)), dropout, config.number("pooler_dropout", 0.0)
+        pooled, masked, len(common.labels(config)), dropout, config.dropout("pooler_dropout", 0.0)
     )[kind]
     model = bert.assemble(config, stack, chosen, common.special_tokens(config, pad=0))
     if masked.name == "enhanced_lm" and chosen == (masked,):
@@ -145,9 +145,9 @@ def body(config: ConfigReader) -> spec.StackSpec:
     scale = (block.attention.head_dim * (1 + terms)) ** -0.5
     block = replace(block, attention=replace(block.attention, scale=scale), position=position)
     biased = config.flag("position_biased_input", True)
-    kernel = config.integer("conv_kernel_size", 0)
+    kernel = config.integer("conv_kernel_size", 0, least=0)
     near = spec.ConvolutionSpec(
-        kernel=kernel,
+        kernel=max(kernel, 1),
         groups=config.integer("conv_groups", 1),
         activation=common.activation(config, "conv_act", "tanh"),
         norm=block.norm,
@@ -166,10 +166,13 @@ def positions(
 ) -> tuple[spec.PositionSpec | None, int]:
     """Returns the position specification, and how many position terms the score scale counts."""
     written = config.optional("pos_att_type", [])
-    kinds = [k.strip() for k in written.lower().split("|")] if isinstance(written, str) else written
-    farthest = config.integer("max_relative_positions", -1)
+    if isinstance(written, str):
+        kinds = [kind.strip() for kind in written.lower().split("|")]
+    else:
+        kinds = config.items("pos_att_type", [], str, "names")
+    farthest = config.integer("max_relative_positions", -1, least=-1)
     farthest = longest if farthest < 1 else farthest
-    buckets = config.integer("position_buckets", -1)
+    buckets = config.integer("position_buckets", -1, least=-1)
     normed = "layer_norm" in config.word("norm_rel_ebd", "none").lower()
     shared = config.flag("share_att_key", False)
     terms = len({"c2p", "p2c"} & set(kinds))

@@ -50,14 +50,14 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config.only("pruned_heads", {})
     width = config.integer("dim", 768)
     count = config.integer("n_heads", 12)
-    dropout = config.number("dropout", 0.1)
+    dropout = config.dropout("dropout", 0.1)
     norm = spec.NormSpec(eps=1e-12)
     act = common.activation(config, "activation", "gelu")
     block = spec.BlockSpec(
         attention=spec.AttentionSpec(
             heads=count,
             head_dim=common.head_dim(config, width, count),
-            dropout=config.number("attention_dropout", 0.1),
+            dropout=config.dropout("attention_dropout", 0.1),
         ),
         ffn=spec.FeedForwardSpec(width=config.integer("hidden_dim", 3072), activation=act),
         norm=norm,
@@ -75,7 +75,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     )
     kind = architecture.removeprefix("DistilBert")
     chosen: tuple[spec.HeadSpec, ...] = ()
-    classify_dropout = config.number("seq_classif_dropout", 0.2)
+    classify_dropout = config.dropout("seq_classif_dropout", 0.2)
     if kind != "Model":
         chosen = heads.encoder_heads(
             spec.HeadSpec(
@@ -89,13 +89,13 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         )[kind]
     return spec.ModelSpec(
         encoder=spec.StackSpec(
-            width=width, embed=embed, blocks=(block,) * config.integer("n_layers", 6)
+            width=width, embed=embed, blocks=(block,) * config.layers("n_layers", 6)
         ),
         heads=chosen,
         tied_weights=heads.tie_head(config, chosen, "encoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=0),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 

@@ -127,8 +127,8 @@ def choose(config: ConfigReader, width: int) -> spec.HeadSpec:
         transform=spec.TransformSpec(width=width, activation=act),
         num_outputs=1,
         multiple_choice=True,
-        dropout_in=config.number("summary_first_dropout", 0.0),
-        dropout=config.number("summary_last_dropout", 0.1),
+        dropout_in=config.dropout("summary_first_dropout", 0.0),
+        dropout=config.dropout("summary_last_dropout", 0.1),
     )
 
 

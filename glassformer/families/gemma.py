@@ -131,11 +131,11 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 def second(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     model = capped(body(config, architecture.removeprefix("Gemma2"), SECOND), config, 30.0)
-    softcap = config.nullable("attn_logit_softcapping", 50.0)
+    softcap = config.nullable_positive("attn_logit_softcapping", 50.0)
     local = llama_like.local_layers(
         config, [i % 2 == 0 for i in range(len(model.last_stack.blocks))]
     )
-    size = config.nullable("sliding_window", 4096)
+    size = config.nullable_integer("sliding_window", 4096)
 
     def change(layer: int, block: spec.BlockSpec) -> spec.BlockSpec:
         return replace(
@@ -162,8 +162,8 @@ def body(config: ConfigReader, kind: str, default: llama_like.LlamaDefaults) -> 
 
 def capped(model: spec.ModelSpec, config: ConfigReader, default: float | None) -> spec.ModelSpec:
     """Adds what Gemma 2 and 3 have: norms around each sublayer, their own scale, capped logits."""
-    softcap = config.nullable("final_logit_softcapping", default)
-    scale = config.number("query_pre_attn_scalar", 256) ** -0.5
+    softcap = config.nullable_positive("final_logit_softcapping", default)
+    scale = config.positive("query_pre_attn_scalar", 256) ** -0.5
     heads = tuple(replace(h, softcap=softcap) if h.name == "lm" else h for h in model.heads)
 
     def change(layer: int, block: spec.BlockSpec) -> spec.BlockSpec:

@@ -105,7 +105,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     every = config.integer("sliding_window_pattern", config.integer("_sliding_window_pattern", 6))
     layers = range(len(model.last_stack.blocks))
     local = llama_like.local_layers(config, [(i + 1) % every != 0 for i in layers])
-    size = config.nullable("sliding_window", 4096)
+    size = config.nullable_integer("sliding_window", 4096)
     near, far = _positions(config, model.last_stack.attention_blocks[0].attention.head_dim)
 
     def change(layer: int, block: spec.BlockSpec) -> spec.BlockSpec:
@@ -126,11 +126,11 @@ def _positions(config: ConfigReader, dim: int) -> tuple[spec.RotarySpec, spec.Ro
     """
     longest = config.integer("max_position_embeddings", DEFAULTS.longest)
     by_type = rope_by_layer(config)
-    near = {"rope_theta": config.number("rope_local_base_freq", 10_000.0)}
-    far = {"rope_theta": config.number("rope_theta", 1_000_000.0)}
-    near |= by_type.get("sliding_attention") or {}
-    far |= by_type.get("full_attention") or {}
-    far |= config.optional("rope_scaling", {})
+    near = {"rope_theta": config.positive("rope_local_base_freq", 10_000.0)}
+    far = {"rope_theta": config.positive("rope_theta", 1_000_000.0)}
+    near |= by_type.get("sliding_attention", {})
+    far |= by_type.get("full_attention", {})
+    far |= config.table("rope_scaling")
     stretched = rotary_of(config, far, dim, longest)  # `longest` includes the scaling
     return rotary_of(config, near, dim, longest), replace(stretched, length=longest)
 

@@ -87,11 +87,11 @@ PRESETS = {
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width = config.integer("n_embd", 768)
     biased = config.flag("bias", True)  # false in nanoGPT; the reference reads missing biases as 0
-    norm = spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-5), bias=biased)
+    norm = spec.NormSpec(eps=config.eps("layer_norm_epsilon", 1e-5), bias=biased)
     config.only("pruned_heads", {})
     count = config.integer("n_head", 12)
     dim = common.head_dim(config, width, count)
-    residual_dropout = config.number("resid_pdrop", 0.1)
+    residual_dropout = config.dropout("resid_pdrop", 0.1)
     scale = dim**-0.5 if config.flag("scale_attn_weights", True) else 1.0
     by_layer = config.flag("scale_attn_by_inverse_layer_idx", False)
     crosses = config.flag("add_cross_attention", False)
@@ -108,7 +108,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             scale=scale / (layer + 1) if by_layer else scale,
             bias=biased,
             out_bias=biased,
-            dropout=config.number("attn_pdrop", 0.1),
+            dropout=config.dropout("attn_pdrop", 0.1),
         )
         return spec.BlockSpec(
             attention=attention,
@@ -125,13 +125,13 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             vocabulary=config.integer("vocab_size", 50257),
             position=spec.PositionTableSpec(length=config.integer("n_positions", 1024)),
             segments_are_tokens=True,
-            dropout=config.number("embd_pdrop", 0.1),
+            dropout=config.dropout("embd_pdrop", 0.1),
         ),
-        blocks=tuple(block(layer) for layer in range(config.integer("n_layer", 12))),
+        blocks=tuple(block(layer) for layer in range(config.layers("n_layer", 12))),
         final_norm=norm,
     )
     kind = architecture.removeprefix("GPT2")
-    dropout = float(config.optional("classifier_dropout", 0.1))
+    dropout = config.dropout("classifier_dropout", 0.1)
     chosen = heads.decoder_heads(config, kind, stack.embed.vocabulary, dropout)
     return spec.ModelSpec(
         decoder=stack,
@@ -139,7 +139,9 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config, bos=50256, eos=50256),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02), shrink_residual=True),
+        init=spec.InitSpec(
+            std=config.number("initializer_range", 0.02, least=0), shrink_residual=True
+        ),
     )
 
 

@@ -68,7 +68,9 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     The head size is a separate setting, because in the table the heads do not always add up to the
     width.
     """
-    dim = config.integer("head_dim", config.integer("n_embd", 768) // config.integer("n_head", 12))
+    dim = config.integer(
+        "head_dim", config.integer("n_embd", 768) // config.integer("n_head", 12) or 1
+    )
     band = spec.AttentionPattern(left=config.integer("window", 256) - 1, right=0)
     count = config.integer("n_head", 12)
     plain = ConfigReader({**config.values, "n_head": 1}, NAME)

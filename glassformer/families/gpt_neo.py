@@ -79,20 +79,20 @@ PRESETS = {
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width, count = config.integer("hidden_size", 2048), config.integer("num_heads", 16)
-    norm = spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-5))
+    norm = spec.NormSpec(eps=config.eps("layer_norm_epsilon", 1e-5))
     attention = spec.AttentionSpec(
         heads=count,
         head_dim=common.head_dim(config, width, count),
         scale=1.0,
         bias=False,
-        dropout=config.number("attention_dropout", 0.0),
+        dropout=config.dropout("attention_dropout", 0.0),
     )
     ffn = spec.FeedForwardSpec(
         width=config.integer("intermediate_size", 4 * width),
         activation=common.activation(config, "activation_function", "gelu_new"),
     )
     size = config.integer("window_size", 256)
-    dropout = config.number("resid_dropout", 0.0)
+    dropout = config.dropout("resid_dropout", 0.0)
     blocks = tuple(
         spec.BlockSpec(
             attention=attention,
@@ -107,10 +107,10 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         vocabulary=config.integer("vocab_size", 50257),
         position=spec.PositionTableSpec(length=config.integer("max_position_embeddings", 2048)),
         segments_are_tokens=True,
-        dropout=config.number("embed_dropout", 0.0),
+        dropout=config.dropout("embed_dropout", 0.0),
     )
     kind = architecture.removeprefix("GPTNeo")
-    classify_dropout = config.number("classifier_dropout", 0.1)
+    classify_dropout = config.dropout("classifier_dropout", 0.1)
     chosen = heads.decoder_heads(config, kind, embed.vocabulary, classify_dropout)
     return spec.ModelSpec(
         decoder=spec.StackSpec(width=width, embed=embed, blocks=blocks, final_norm=norm),
@@ -118,16 +118,19 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config, bos=50256, eos=50256),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 
 def _layers(config: ConfigReader) -> list[str]:
     """Returns `global` or `local` for every layer; [[["global", "local"], 2]] means both, twice."""
-    count = config.integer("num_layers", 24)
-    types = config.optional("attention_types", [[["global", "local"], 12]])
-    expanded = [kind for kinds, times in types for _ in range(times) for kind in kinds]
-    layers: list[str] = config.optional("attention_layers", expanded)
+    count = config.layers("num_layers", 24)
+    types = config.items("attention_types", [[["global", "local"], 12]], list, "names and a number")
+    try:
+        expanded = [kind for kinds, times in types for kind in list(kinds) * min(times, count)]
+    except (TypeError, ValueError):
+        raise config.wrong("attention_types", "pairs of names and how often they repeat") from None
+    layers = config.items("attention_layers", expanded, str, "names")
     if len(layers) != count or not set(layers) <= {"global", "local"}:
         raise ConfigError(
             f"config.json has the layers {layers!r} by attention_types; they must say global or "

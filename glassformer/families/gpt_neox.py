@@ -105,9 +105,9 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width = config.integer("hidden_size", 6144)
     count = config.integer("num_attention_heads", 64)
     dim = common.head_dim(config, width, count, "head_dim")
-    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-5))
+    norm = spec.NormSpec(eps=config.eps("layer_norm_eps", 1e-5))
     biased = config.flag("attention_bias", True)
-    dropout = config.number("hidden_dropout", 0.0)
+    dropout = config.dropout("hidden_dropout", 0.0)
     longest = config.integer("max_position_embeddings", 2048)
     block = spec.BlockSpec(
         attention=spec.AttentionSpec(
@@ -115,7 +115,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             head_dim=dim,
             bias=biased,
             out_bias=biased,
-            dropout=config.number("attention_dropout", 0.0),
+            dropout=config.dropout("attention_dropout", 0.0),
         ),
         ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", 24576),
@@ -129,19 +129,21 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     )
     vocabulary = config.integer("vocab_size", 50432)
     kind = architecture.removeprefix("GPTNeoX")
-    chosen = heads.decoder_heads(config, kind, vocabulary, config.number("classifier_dropout", 0.1))
+    chosen = heads.decoder_heads(
+        config, kind, vocabulary, config.dropout("classifier_dropout", 0.1)
+    )
     return spec.ModelSpec(
         decoder=spec.StackSpec(
             width=width,
             embed=spec.TokenEmbeddingSpec(vocabulary=vocabulary, dropout=dropout),
-            blocks=(block,) * config.integer("num_hidden_layers", 44),
+            blocks=(block,) * config.layers("num_hidden_layers", 44),
             final_norm=norm,
         ),
         heads=chosen,
         tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
         tokens=common.special_tokens(config, bos=0, eos=2),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 

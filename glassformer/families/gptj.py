@@ -64,14 +64,14 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config.only("scale_attn_weights", True)
     width, count = config.integer("n_embd", 4096), config.integer("n_head", 16)
     dim = common.head_dim(config, width, count)
-    norm = spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-5))
+    norm = spec.NormSpec(eps=config.eps("layer_norm_epsilon", 1e-5))
     block = spec.BlockSpec(
         attention=spec.AttentionSpec(
             heads=count,
             head_dim=dim,
             bias=False,
             out_bias=False,
-            dropout=config.number("attn_pdrop", 0.0),
+            dropout=config.dropout("attn_pdrop", 0.0),
         ),
         ffn=spec.FeedForwardSpec(
             width=config.integer("n_inner", 4 * width),
@@ -80,17 +80,17 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         norm=norm,
         residual="parallel_shared_norm",
         position=spec.RotarySpec(
-            dim=config.nullable("rotary_dim", 64) or dim,
+            dim=config.nullable_integer("rotary_dim", 64, least=0) or dim,
             pairing="pairs",
             length=config.integer("n_positions", 2048),
         ),
         pattern=spec.CAUSAL,
-        dropout=config.number("resid_pdrop", 0.0),
+        dropout=config.dropout("resid_pdrop", 0.0),
     )
     embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 50400),
         segments_are_tokens=True,
-        dropout=config.number("embd_pdrop", 0.0),
+        dropout=config.dropout("embd_pdrop", 0.0),
     )
     kind = architecture.removeprefix("GPTJ")
     chosen = heads.decoder_heads(config, kind, embed.vocabulary, dropout=0.0, lm_bias=True)
@@ -98,14 +98,14 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         decoder=spec.StackSpec(
             width=width,
             embed=embed,
-            blocks=(block,) * config.integer("n_layer", 28),
+            blocks=(block,) * config.layers("n_layer", 28),
             final_norm=norm,
         ),
         heads=chosen,
         tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
         tokens=common.special_tokens(config, bos=50256, eos=50256),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 

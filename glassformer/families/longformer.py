@@ -75,9 +75,10 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 def blocks(config: ConfigReader, stack: spec.StackSpec) -> tuple[spec.BlockSpec, ...]:
     """Returns the blocks; every layer has its own window size, half of it on either side."""
-    windows = config.optional("attention_window", 512)
-    if isinstance(windows, int):
-        windows = [windows] * len(stack.blocks)
+    if isinstance(config.optional("attention_window", 512), int):
+        windows = [config.integer("attention_window", 512)] * len(stack.blocks)
+    else:
+        windows = config.items("attention_window", [], int, "even numbers")
     if len(windows) != len(stack.blocks) or any(size < 2 or size % 2 for size in windows):
         raise config.wrong("attention_window", "an even number, or one for every layer")
     return tuple(

@@ -51,8 +51,8 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("Lstm")
-    width, dropout = config.integer("hidden_size", 512), config.number("hidden_dropout_prob", 0.1)
-    layers = config.integer("num_hidden_layers", 2)
+    width, dropout = config.integer("hidden_size", 512), config.dropout("hidden_dropout_prob", 0.1)
+    layers = config.layers("num_hidden_layers", 2)
     bidirectional = baseline.is_bidirectional(config, kind)
     stack = spec.StackSpec(
         width=config.integer("embedding_size", width),
@@ -67,7 +67,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             for depth in range(layers)
         ),
     )
-    init = spec.InitSpec(kind="uniform", std=config.number("initializer_range", 0.1))
+    init = spec.InitSpec(kind="uniform", std=config.number("initializer_range", 0.1, least=0))
     return baseline.assemble(config, kind, stack, init)
 
 

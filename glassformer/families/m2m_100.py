@@ -55,7 +55,7 @@ PRESETS = {
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config = config.assuming(DEFAULTS)
     vocabulary = config.integer("vocab_size", 128112)
-    pad = config.integer("pad_token_id", 1)
+    pad = config.integer("pad_token_id", 1, least=0)
     positions = spec.PositionTableSpec(
         length=config.integer("max_position_embeddings", 1024),
         layout="inclusive",
@@ -76,7 +76,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         tied_weights=fairseq_like.ties(("encoder", "decoder"), chosen) if tied else (),
         tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("init_std", 0.02)),
+        init=spec.InitSpec(std=config.number("init_std", 0.02, least=0)),
     )
 
 

@@ -42,7 +42,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     vocabulary = config.integer("vocab_size")
     bag: Literal["ordered", "plain"]
     bag = "ordered" if config.flag("position_encoding", True) else "plain"
-    length = config.nullable("memory_size", 50)
+    length = config.nullable_integer("memory_size", 50)
     config.only("weight_tying", "adjacent", "layer-wise")
     adjacent = config.word("weight_tying", "adjacent") == "adjacent"
     question = spec.TokenEmbeddingSpec(vocabulary=vocabulary, bag=bag)
@@ -51,7 +51,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         bag=bag,
         position=None if length is None else spec.PositionTableSpec(length=length),
     )
-    hops = config.integer("num_hops", 3)
+    hops = config.layers("num_hops", 3)
     answers = architecture.endswith("QuestionAnswering")
     head = spec.HeadSpec(name="answer", pooling="first", num_outputs=vocabulary, bias="none")
     return spec.ModelSpec(
@@ -63,7 +63,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         heads=(head,) if answers else (),
         tied_weights=tuple(ties(hops, adjacent, timed=length is not None, answers=answers)),
         tokens=common.special_tokens(config, pad=0),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.1)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.1, least=0)),
     )
 
 

@@ -66,7 +66,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     model = llama_like.with_rotary(
         config, llama_like.llama_like_spec(config, kind, DEFAULTS), DEFAULTS
     )
-    pattern = llama_like.window(config.nullable("sliding_window", 4096))
+    pattern = llama_like.window(config.nullable_integer("sliding_window", 4096))
     return llama_like.each_layer(model, lambda _, block: replace(block, pattern=pattern))
 
 

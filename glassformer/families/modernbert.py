@@ -108,7 +108,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             bias=config.flag("classifier_bias", False),
         ),
         num_outputs=count,
-        dropout=config.number("classifier_dropout", 0.0),
+        dropout=config.dropout("classifier_dropout", 0.0),
     )
     each = replace(classify, name="tag", pooling="each")
     bias: Literal["learned", "none"] = "learned" if config.flag("decoder_bias", True) else "none"
@@ -128,20 +128,23 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         tied_weights=heads.tie_head(config, chosen, "encoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=50283, bos=50281, eos=50282),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 
 def body(config: ConfigReader) -> spec.StackSpec:
     width = config.integer("hidden_size", 768)
-    norm = spec.NormSpec(eps=config.number("norm_eps", 1e-5), bias=config.flag("norm_bias", False))
-    layers = range(config.integer("num_hidden_layers", 22))
+    norm = spec.NormSpec(eps=config.eps("norm_eps", 1e-5), bias=config.flag("norm_bias", False))
+    layers = range(config.layers("num_hidden_layers", 22))
     every = config.integer("global_attn_every_n_layers", 3)
     default = ["sliding_attention" if i % every else "full_attention" for i in layers]
-    kinds = config.optional("layer_types", default)
+    kinds = config.items("layer_types", default, str, "names")
     if len(kinds) != len(layers) or not {"sliding_attention", "full_attention"}.issuperset(kinds):
         raise config.wrong("layer_types", "sliding_attention or full_attention for every layer")
-    vocabulary, dropout = config.integer("vocab_size", 50368), config.number("embedding_dropout", 0)
+    vocabulary, dropout = (
+        config.integer("vocab_size", 50368),
+        config.dropout("embedding_dropout", 0),
+    )
     return spec.StackSpec(
         width=width,
         embed=spec.TokenEmbeddingSpec(vocabulary=vocabulary, norm=norm, dropout=dropout),
@@ -158,12 +161,12 @@ def block(
     dim = common.head_dim(config, width, heads, "head_dim")
     reach = config.integer("sliding_window", config.integer("local_attention", 128) // 2)
     thetas = {
-        "full_attention": config.number("global_rope_theta", 160_000.0),
-        "sliding_attention": config.number("local_rope_theta", 10_000.0),
+        "full_attention": config.positive("global_rope_theta", 160_000.0),
+        "sliding_attention": config.positive("local_rope_theta", 10_000.0),
     }
-    turns = {"rope_theta": thetas[kind], **(rope_by_layer(config).get(kind) or {})}
-    turns |= config.optional("rope_scaling", {})
-    drop, local = config.number("attention_dropout", 0.0), kind == "sliding_attention"
+    turns = {"rope_theta": thetas[kind], **rope_by_layer(config).get(kind, {})}
+    turns |= config.table("rope_scaling")
+    drop, local = config.dropout("attention_dropout", 0.0), kind == "sliding_attention"
     return spec.BlockSpec(
         attention=spec.AttentionSpec(
             heads=heads, head_dim=dim, bias=bias, out_bias=bias, dropout=drop
@@ -173,7 +176,7 @@ def block(
             activation=common.activation(config, "hidden_activation", "gelu"),
             gated=True,
             bias=config.flag("mlp_bias", False),
-            dropout=config.number("mlp_dropout", 0.0),
+            dropout=config.dropout("mlp_dropout", 0.0),
         ),
         norm=norm,
         attention_normed=layer > 0,

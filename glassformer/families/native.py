@@ -5,11 +5,11 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from glassformer import spec
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.config_reader import LARGEST, MOST, ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "Glassformer"
@@ -85,7 +85,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         model = from_plain(config.optional("spec"), spec.ModelSpec)
     except GlassformerError:  # a ConfigError is a ValueError
         raise
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
+    except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
         raise ConfigError(f"config.json's spec does not describe a model: {error}.") from None
     if not isinstance(model, spec.ModelSpec):
         raise ConfigError("config.json has no spec, which describes a model of this type.")
@@ -115,9 +115,14 @@ def to_plain(value: Any) -> Any:
 def from_plain(value: Any, hint: Any) -> Any:
     """Inverse of `to_plain`; `hint` is the declared type of the value."""
     origin, options = get_origin(hint), get_args(hint)
-    if origin is tuple:
-        return tuple(from_plain(item, options[0]) for item in value)
+    if isinstance(value, list):
+        several = next((o for o in (hint, *options) if get_origin(o) is tuple), None)
+        if several is None:
+            raise ValueError(f"{value!r} is not {hint}")
+        return tuple(from_plain(item, item_hint(several, i)) for i, item in enumerate(value))
     if not isinstance(value, dict):
+        if not is_of_type(value, hint):
+            raise ValueError(f"{value!r} is not {getattr(hint, '__name__', hint)}")
         return value
     kinds = options if origin in (Union, types.UnionType) else (hint,)
     kind: Any = next((kind for kind in kinds if name_in_file(kind) == value["is"]), None)
@@ -131,6 +136,26 @@ def from_plain(value: Any, hint: Any) -> Any:
             held = VALUES[name][item] if name in VALUES else item
             known[names[name]] = from_plain(held, hints[names[name]])
     return kind(**known)
+
+
+def item_hint(hint: Any, index: int) -> Any:
+    """Returns the type of an item of a tuple, which all items share or each has its own of."""
+    options = get_args(hint)
+    return options[0] if options[-1] is Ellipsis else options[index]
+
+
+def is_of_type(value: Any, hint: Any) -> bool:
+    """Whether a number, text or None is of a declared type, and a number in the range of all."""
+    origin, options = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(is_of_type(value, option) for option in options)
+    if origin is Literal:
+        return value in options
+    if isinstance(value, bool) or hint not in (int, float):
+        return type(value) is hint
+    if hint is int:
+        return type(value) is int and 0 <= value <= LARGEST
+    return type(value) in (int, float) and abs(value) <= MOST
 
 
 def name_in_file(kind: type) -> str:

@@ -54,28 +54,28 @@ PRESETS: dict[str, tuple[str, dict[str, object]]] = {"gpt": ("OpenAIGPTLMHeadMod
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width = config.integer("n_embd", 768)
     count = config.integer("n_head", 12)
-    norm = spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-5))
+    norm = spec.NormSpec(eps=config.eps("layer_norm_epsilon", 1e-5))
     act = common.activation(config, "afn", "gelu")
     block = spec.BlockSpec(
         attention=spec.AttentionSpec(
             heads=count,
             head_dim=common.head_dim(config, width, count),
-            dropout=config.number("attn_pdrop", 0.1),
+            dropout=config.dropout("attn_pdrop", 0.1),
         ),
         # "gelu" in its files means the tanh approximation
         ffn=spec.FeedForwardSpec(width=4 * width, activation="gelu_tanh" if act == "gelu" else act),
         norm=norm,
         placement="post",
         pattern=spec.CAUSAL,
-        dropout=config.number("resid_pdrop", 0.1),
+        dropout=config.dropout("resid_pdrop", 0.1),
     )
     embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 40478),
         position=spec.PositionTableSpec(length=config.integer("n_positions", 512)),
         segments_are_tokens=True,
-        dropout=config.number("embd_pdrop", 0.1),
+        dropout=config.dropout("embd_pdrop", 0.1),
     )
-    layers = config.integer("n_layer", 12)
+    layers = config.layers("n_layer", 12)
     kind = architecture.removeprefix("OpenAIGPT")
     chosen = heads.decoder_heads(config, kind, embed.vocabulary, dropout=0.1)
     return spec.ModelSpec(
@@ -84,7 +84,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 

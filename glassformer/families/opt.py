@@ -100,7 +100,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             head_dim=common.head_dim(config, width, count),
             bias=biased,
             out_bias=biased,
-            dropout=config.number("attention_dropout", 0.0),
+            dropout=config.dropout("attention_dropout", 0.0),
         ),
         ffn=spec.FeedForwardSpec(
             width=config.integer("ffn_dim", 3072),
@@ -110,7 +110,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         norm=norm,
         placement="pre" if before else "post",
         pattern=spec.CAUSAL,
-        dropout=config.number("dropout", 0.1),
+        dropout=config.dropout("dropout", 0.1),
     )
     embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 50272),
@@ -126,16 +126,16 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         decoder=spec.StackSpec(
             width=width,
             embed=embed,
-            blocks=(block,) * config.integer("num_hidden_layers", 12),
+            blocks=(block,) * config.layers("num_hidden_layers", 12),
             final_norm=None if ends_bare else norm,
             projection_width=narrow,
-            layer_dropout=config.number("layerdrop", 0.0),
+            layer_dropout=config.dropout("layerdrop", 0.0),
         ),
         heads=chosen,
         tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=1, bos=2, eos=2),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("init_std", 0.02)),
+        init=spec.InitSpec(std=config.number("init_std", 0.02, least=0)),
     )
 
 

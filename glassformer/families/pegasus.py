@@ -69,7 +69,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         tied_weights=fairseq_like.ties(stacks, chosen) if tied else (),
         tokens=common.special_tokens(config, pad=0, eos=1, start=0),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("init_std", 0.02)),
+        init=spec.InitSpec(std=config.number("init_std", 0.02, least=0)),
     )
 
 

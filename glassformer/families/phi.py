@@ -75,7 +75,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width = config.integer("hidden_size", 2048)
     count = config.integer("num_attention_heads", 32)
     dim = common.head_dim(config, width, count, "head_dim")
-    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-5))
+    norm = spec.NormSpec(eps=config.eps("layer_norm_eps", 1e-5))
     longest = config.integer("max_position_embeddings", 2048)
     block = spec.BlockSpec(
         attention=spec.AttentionSpec(
@@ -83,7 +83,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             kv_heads=config.integer("num_key_value_heads", count),
             head_dim=dim,
             qk_norm=norm if config.flag("qk_layernorm", False) else None,
-            dropout=config.number("attention_dropout", 0.0),
+            dropout=config.dropout("attention_dropout", 0.0),
         ),
         ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", 8192),
@@ -93,7 +93,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         residual="parallel_shared_norm",
         position=partial_rotary(config, dim, longest, 0.5, "partial_rotary_factor", "rope_theta"),
         pattern=spec.CAUSAL,
-        dropout=config.number("resid_pdrop", 0.0),
+        dropout=config.dropout("resid_pdrop", 0.0),
     )
     vocabulary = config.integer("vocab_size", 51200)
     kind = architecture.removeprefix("Phi")
@@ -102,16 +102,16 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         decoder=spec.StackSpec(
             width=width,
             embed=spec.TokenEmbeddingSpec(
-                vocabulary=vocabulary, dropout=config.number("embd_pdrop", 0.0)
+                vocabulary=vocabulary, dropout=config.dropout("embd_pdrop", 0.0)
             ),
-            blocks=(block,) * config.integer("num_hidden_layers", 24),
+            blocks=(block,) * config.layers("num_hidden_layers", 24),
             final_norm=norm,
         ),
         heads=chosen,
         tied_weights=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
         tokens=common.special_tokens(config, bos=1, eos=2),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 

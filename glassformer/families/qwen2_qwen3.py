@@ -108,8 +108,8 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     )
     model = llama_like.with_rotary(config, model, default)
     layers = len(model.last_stack.blocks)
-    first = config.integer("max_window_layers", 28)
-    size = config.nullable("sliding_window", 4096)
+    first = config.integer("max_window_layers", 28, least=0)
+    size = config.nullable_integer("sliding_window", 4096)
     windowed = config.flag("use_sliding_window", False) and size is not None
     local = llama_like.local_layers(config, [windowed and i >= first for i in range(layers)])
     normed = model_type == "qwen3"

@@ -70,7 +70,7 @@ PRESETS = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    pad = config.integer("pad_token_id", 1)
+    pad = config.integer("pad_token_id", 1, least=0)
     rows = config.integer("max_position_embeddings", 512)
     stack = bert.body(
         config, spec.PositionTableSpec(length=rows - pad - 1, offset=pad + 1, padding_idx=pad)

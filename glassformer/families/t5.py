@@ -79,9 +79,9 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 def assemble(config: ConfigReader, kind: str, scaled: bool) -> spec.ModelSpec:
     """Builds both stacks or only the encoder, and the head for the class-name ending `kind`."""
-    encoder = stack(config, "encoder", config.integer("num_layers", 6))
-    decoder = stack(config, "decoder", config.integer("num_decoder_layers", len(encoder.blocks)))
-    count, dropout = len(common.labels(config)), config.number("classifier_dropout", 0.0)
+    encoder = stack(config, "encoder", config.layers("num_layers", 6))
+    decoder = stack(config, "decoder", config.layers("num_decoder_layers", len(encoder.blocks)))
+    count, dropout = len(common.labels(config)), config.dropout("classifier_dropout", 0.0)
     scale = encoder.width**-0.5 if scaled else 1.0
     chosen: tuple[spec.HeadSpec, ...] = {
         "Model": (),
@@ -104,7 +104,7 @@ def assemble(config: ConfigReader, kind: str, scaled: bool) -> spec.ModelSpec:
         tokens=common.special_tokens(config, pad=0, eos=1),
         labels=common.labels(config),
         shift_right=kind in ("ForSequenceClassification", "ForQuestionAnswering"),
-        init=spec.InitSpec(kind="fan_in", std=config.number("initializer_factor", 1.0)),
+        init=spec.InitSpec(kind="fan_in", std=config.number("initializer_factor", 1.0, least=0)),
     )
 
 
@@ -112,8 +112,8 @@ def stack(config: ConfigReader, side: str, layers: int) -> spec.StackSpec:
     said = config.word("feed_forward_proj", "relu")
     gated = config.flag("is_gated_act", said.startswith("gated-"))
     act = common.activation(config, "dense_act_fn", GELU.get(said, said.removeprefix("gated-")))
-    norm = spec.NormSpec(kind="rms", eps=config.number("layer_norm_epsilon", 1e-6), bias=False)
-    dropout = config.number("dropout_rate", 0.1)
+    norm = spec.NormSpec(kind="rms", eps=config.eps("layer_norm_epsilon", 1e-6), bias=False)
+    dropout = config.dropout("dropout_rate", 0.1)
     count, dim = config.integer("num_heads", 8), config.integer("d_kv", 64)
     attention = spec.AttentionSpec(
         heads=count, head_dim=dim, scale=1.0, bias=False, out_bias=False, dropout=dropout

@@ -87,7 +87,7 @@ PRESETS = {
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     clusters = spec.AdaptiveSpec(
-        cutoffs=tuple(config.optional("cutoffs", [20000, 40000, 200000])),
+        cutoffs=tuple(config.items("cutoffs", [20000, 40000, 200000], int, "token ids")),
         width=config.integer("d_embed", 1024),
         div_value=config.integer("div_val", 4),
     )
@@ -104,15 +104,15 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         tied_weights=ties if chosen == (lm,) else (),
         tokens=common.special_tokens(config, eos=0),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("init_std", 0.02)),
+        init=spec.InitSpec(std=config.number("init_std", 0.02, least=0)),
     )
 
 
 def body(config: ConfigReader, clusters: spec.AdaptiveSpec) -> spec.StackSpec:
     config.only("attn_type", 0)
     config.only("sample_softmax", -1, 0)
-    width, memory = config.integer("d_model", 1024), config.integer("mem_len", 1600)
-    dropout, clamp = config.number("dropout", 0.1), config.integer("clamp_len", 1000)
+    width, memory = config.integer("d_model", 1024), config.integer("mem_len", 1600, least=0)
+    dropout, clamp = config.dropout("dropout", 0.1), config.integer("clamp_len", 1000, least=-1)
     same_length, one_table = config.flag("same_length", True), clusters.div_value == 1
     if same_length and memory < 1:
         raise config.wrong("mem_len", "above 0 where same_length is true")
@@ -122,12 +122,12 @@ def body(config: ConfigReader, clusters: spec.AdaptiveSpec) -> spec.StackSpec:
             head_dim=config.integer("d_head", 64),
             bias=False,
             out_bias=False,
-            dropout=config.number("dropatt", 0.0),
+            dropout=config.dropout("dropatt", 0.0),
         ),
         ffn=spec.FeedForwardSpec(
             width=config.integer("d_inner", 4096), activation="relu", dropout=dropout
         ),
-        norm=spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-5)),
+        norm=spec.NormSpec(eps=config.eps("layer_norm_epsilon", 1e-5)),
         placement="pre" if config.flag("pre_lnorm", False) else "post",
         position=spec.RelativePositionSpec(
             clamp_length=clamp if clamp > 0 else None,
@@ -147,7 +147,7 @@ def body(config: ConfigReader, clusters: spec.AdaptiveSpec) -> spec.StackSpec:
     return spec.StackSpec(
         width=width,
         embed=embed,
-        blocks=(block,) * config.integer("n_layer", 18),
+        blocks=(block,) * config.layers("n_layer", 18),
         dropout=dropout,
         memory=spec.MemorySpec(length=memory, zero_initialized=True),
     )
@@ -165,7 +165,9 @@ def tied(config: ConfigReader, clusters: spec.AdaptiveSpec) -> tuple[tuple[str, 
         tables, projects = "decoder.embed.token", "decoder.embed.project"
     whole = config.flag("tie_word_embeddings", True)
     others = config.flag("proj_share_all_but_first", True)
-    shared = config.optional("tie_projs", [False] + [others] * len(clusters.cutoffs))
+    shared = config.items(
+        "tie_projs", [False] + [others] * len(clusters.cutoffs), bool, "true and false"
+    )[: len(several)]
     narrow = not one_table or clusters.width != config.integer("d_model", 1024)
     pairs = [(tables, "tables", i) for i in (several[:1] if one_table else several) if whole]
     pairs += [(projects, "projects", i) for i, same in enumerate(shared) if narrow and same]

@@ -97,7 +97,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     block = config.integer("local_block_length", 256)
     factor = config.integer("compression_factor", 3)
     layers = len(model.last_stack.blocks)
-    kinds = config.optional("layer_types", [FULL] * layers)
+    kinds = config.items("layer_types", [FULL] * layers, str, "names")
     if len(kinds) != layers or not set(kinds) <= {LOCAL, COMPRESSED, FULL}:
         known = ", ".join((LOCAL, COMPRESSED, FULL))
         raise config.wrong("layer_types", f"one of {known} for each of the {layers} layers")

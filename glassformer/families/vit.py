@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from glassformer import spec
 from glassformer.families._shared import common, heads
-from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.config_reader import LARGEST, ConfigReader
 from glassformer.families._shared.weight_rules import POINTWISE, WeightRule, projections
 
 NAME = "ViT"
@@ -86,7 +86,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     labels = common.labels(config)
     stride = config.integer("encoder_stride", 16)
     pooled = heads.pooler(
-        config.optional("pooler_output_size", encoder.width),
+        config.integer("pooler_output_size", encoder.width),
         common.activation(config, "pooler_act", "tanh"),
     )
     outputs = stride**2 * config.integer("num_channels", 3)
@@ -103,21 +103,21 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         encoder=encoder,
         heads=(chosen,),
         labels=labels,
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 
 def body(config: ConfigReader, blank: bool) -> spec.StackSpec:
     width = config.integer("hidden_size", 768)
     head_count = config.integer("num_attention_heads", 12)
-    dropout = config.number("hidden_dropout_prob", 0.0)
-    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-12))
+    dropout = config.dropout("hidden_dropout_prob", 0.0)
+    norm = spec.NormSpec(eps=config.eps("layer_norm_eps", 1e-12))
     block = spec.BlockSpec(
         attention=spec.AttentionSpec(
             heads=head_count,
             head_dim=common.head_dim(config, width, head_count, "head_dim"),
             bias=config.flag("qkv_bias", True),
-            dropout=config.number("attention_probs_dropout_prob", 0.0),
+            dropout=config.dropout("attention_probs_dropout_prob", 0.0),
         ),
         ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", 3072),
@@ -133,7 +133,7 @@ def body(config: ConfigReader, blank: bool) -> spec.StackSpec:
         has_mask_token=blank,
         dropout=dropout,
     )
-    layers = config.integer("num_hidden_layers", 12)
+    layers = config.layers("num_hidden_layers", 12)
     return spec.StackSpec(width=width, embed=patches, blocks=(block,) * layers, final_norm=norm)
 
 
@@ -141,7 +141,7 @@ def extent(config: ConfigReader, key: str, default: int) -> tuple[int, int]:
     """Reads height and width, which may be one number."""
     value = config.optional(key, default)
     height, width = value if isinstance(value, list) and len(value) == 2 else (value, value)
-    if not all(type(side) is int and side > 0 for side in (height, width)):
+    if not all(type(side) is int and 0 < side <= LARGEST for side in (height, width)):
         raise config.wrong(key, "a number of pixels, or height and width")
     return height, width
 

@@ -88,7 +88,7 @@ PRESETS = {
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     stack = body(config)
-    count, dropout = len(common.labels(config)), config.number("dropout", 0.1)
+    count, dropout = len(common.labels(config)), config.dropout("dropout", 0.1)
     config.only("summary_proj_to_labels", True)
     # a candidate's score is a weighted sum of its label scores
     choose = electra.choose(config.assuming(SUMMARY), count)
@@ -119,7 +119,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         tied_weights=heads.tie_head(config, chosen, f"{place}.embed.token.weight"),
         tokens=common.special_tokens(config, pad=pad, bos=bos, eos=eos),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("init_std", 0.02)),
+        init=spec.InitSpec(std=config.number("init_std", 0.02, least=0)),
     )
 
 
@@ -127,8 +127,8 @@ def body(config: ConfigReader) -> spec.StackSpec:
     config.only("is_encoder", True)
     config.only("asm", False)
     width, count = config.integer("emb_dim", 2048), config.integer("n_heads", 16)
-    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-12))
-    dropout, languages = config.number("dropout", 0.1), config.integer("n_langs", 1)
+    norm = spec.NormSpec(eps=config.eps("layer_norm_eps", 1e-12))
+    dropout, languages = config.dropout("dropout", 0.1), config.integer("n_langs", 1)
     named = config.flag("use_lang_emb", True) and languages > 1
     smooth = config.flag("gelu_activation", True)
     fixed = config.flag("sinusoidal_embeddings", False)
@@ -136,7 +136,7 @@ def body(config: ConfigReader) -> spec.StackSpec:
         attention=spec.AttentionSpec(
             heads=count,
             head_dim=common.head_dim(config, width, count),
-            dropout=config.number("attention_dropout", 0.1),
+            dropout=config.dropout("attention_dropout", 0.1),
         ),
         ffn=spec.FeedForwardSpec(width=4 * width, activation="gelu" if smooth else "relu"),
         norm=norm,
@@ -155,9 +155,7 @@ def body(config: ConfigReader) -> spec.StackSpec:
         norm=norm,
         dropout=dropout,
     )
-    return spec.StackSpec(
-        width=width, embed=embed, blocks=(block,) * config.integer("n_layers", 12)
-    )
+    return spec.StackSpec(width=width, embed=embed, blocks=(block,) * config.layers("n_layers", 12))
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:

@@ -106,7 +106,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         tied_weights=heads.tie_head(config, chosen, f"{place}.embed.token.weight"),
         tokens=common.special_tokens(config, pad=5, bos=1, eos=2),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 
@@ -118,7 +118,7 @@ def body(config: ConfigReader) -> spec.StackSpec:
         config.only("same_length", False)
     config.flag("same_length", False)
     width, count = config.integer("d_model", 1024), config.integer("n_head", 16)
-    dropout, clamp = config.number("dropout", 0.1), config.integer("clamp_len", -1)
+    dropout, clamp = config.dropout("dropout", 0.1), config.integer("clamp_len", -1, least=-1)
     block = spec.BlockSpec(
         attention=spec.AttentionSpec(
             heads=count,
@@ -132,7 +132,7 @@ def body(config: ConfigReader) -> spec.StackSpec:
             activation=common.activation(config, "ff_activation", "gelu"),
             dropout=dropout,
         ),
-        norm=spec.NormSpec(eps=config.number("layer_norm_eps", 1e-12)),
+        norm=spec.NormSpec(eps=config.eps("layer_norm_eps", 1e-12)),
         placement="post",
         position=spec.RelativePositionSpec(
             clamp_length=clamp if clamp > 0 else None, bidirectional=not causal, segments=True
@@ -145,11 +145,11 @@ def body(config: ConfigReader) -> spec.StackSpec:
         embed=spec.TokenEmbeddingSpec(
             vocabulary=config.integer("vocab_size", 32000), has_query_stream=True, dropout=dropout
         ),
-        blocks=(block,) * config.integer("n_layer", 24),
+        blocks=(block,) * config.layers("n_layer", 24),
         dropout=dropout,
         memory=spec.MemorySpec(
-            length=config.nullable("mem_len", 512) or None,
-            reuse_length=config.optional("reuse_len") or None,
+            length=config.nullable_integer("mem_len", 512, least=0) or None,
+            reuse_length=config.nullable_integer("reuse_len", None, least=0) or None,
         ),
     )
 

@@ -24,6 +24,7 @@ from glassformer.generate.result import GenerationOutput
 from glassformer.generate.strategy import GenerationRequest, NoTokenLeftError
 from glassformer.generate.writer import Generator
 from glassformer.storage.files import atomic_file
+from glassformer.storage.parsing import parse_json
 
 BEGIN = '{"line": '  # beginning of every output line
 
@@ -162,7 +163,7 @@ def read_lines(path: Path, given: Mapping[str, Any], about: str) -> dict[int, Ba
 
 def read_line(path: Path, number: int, row: str, given: Mapping[str, Any], about: str) -> BatchLine:
     try:
-        value = json.loads(row)
+        value = parse_json(row)
     except ValueError as error:
         raise at(path, number, f"this is no JSON ({error}).") from None
     if isinstance(value, str):
@@ -190,7 +191,7 @@ def read_done(path: Path, lines: Mapping[int, BatchLine]) -> tuple[int, set[int]
     done: set[int] = set()
     for number, row in enumerate(content[:kept].splitlines(), 1):
         try:
-            said = json.loads(row)
+            said = parse_json(row)
             ours = lines[said["line"]].fingerprint == said["of"]
         except (ValueError, TypeError, KeyError):
             ours = False

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import ConfigError, InputError, UnsupportedError
-from glassformer.signals.wav import read_wav, resample
+from glassformer.signals.wav import HIGHEST_RATE, read_wav, resample
 from glassformer.spec import AudioFramesSpec
 from glassformer.text.loading.files import READER_FILE, json_bytes, read_reader, write_files
 
@@ -22,6 +22,15 @@ KIND = "WhisperFeatureExtractor"
 HIGHEST = 8000.0  # upper edge of the last band, in Hz
 FLOOR, DEPTH = 1e-10, 8.0  # the minimum power, and the log10 range below a row's maximum
 SILENT = {"dither": 0.0, "padding_value": 0.0, "padding_side": "right", "do_normalize": False}
+
+MOST: dict[str, tuple[Any, int]] = {  # types and largest values of settings
+    "bands": (int, 1024),
+    "rate": (int, HIGHEST_RATE),
+    "window": (int, 2**14),
+    "hop": (int, 2**14),
+    "seconds": ((int, float), 120),
+}
+MOST_PRODUCTS = 2**22  # frames times samples of a frame
 
 Sound = str | Path | np.ndarray | Tensor | Sequence[float]
 
@@ -68,9 +77,19 @@ class AudioProcessor:
                 "hop": "hop_length", "seconds": "chunk_length"}  # fmt: skip
         found = {ours: values[theirs] for ours, theirs in keys.items() if theirs in values}
         for ours, number in found.items():
-            if isinstance(number, bool) or not isinstance(number, int | float) or number <= 0:
-                raise ConfigError(f"{path} has {keys[ours]} = {number!r}; it is a number.")
-        return cls(**found)
+            kind, most = MOST[ours]
+            if isinstance(number, bool) or not isinstance(number, kind) or not 0 < number <= most:
+                raise ConfigError(
+                    f"{path} has {keys[ours]} = {number!r}; it must be a number above 0, up to "
+                    f"{most:,}."
+                )
+        made = cls(**found)
+        if made.samples // made.hop * made.window > MOST_PRODUCTS:
+            raise ConfigError(
+                f"{path} has a hop_length of {made.hop} for {made.samples:,} samples: too "
+                "many frames; get it again."
+            )
+        return made
 
     def save(self, folder: str | Path) -> None:
         write_files(Path(folder), {READER_FILE: json_bytes(self.settings)})

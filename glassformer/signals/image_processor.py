@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -19,8 +20,11 @@ from glassformer.errors import (
     UnsupportedError,
 )
 from glassformer.spec import PatchEmbeddingSpec
+from glassformer.storage.parsing import parsing
 from glassformer.text.loading.files import READER_FILE, json_bytes, read_reader, write_files
 
+PIXELS, PIXELS_A_BYTE = 4_000_000, 8  # that a file may unpack to: these, and for its size
+MOST_PIXELS = 2**14  # of a side that a model reads
 KINDS = ("ViTImageProcessor", "ViTImageProcessorPil", "ViTImageProcessorFast",
          "ViTFeatureExtractor")  # fmt: skip
 
@@ -68,7 +72,7 @@ class ImageProcessor:
             raise ConfigError(f"{path} has resample = {resample!r}; it is a number, 0 to 5.")
         normal = values.get("do_normalize", True)
         try:
-            return cls(
+            made = cls(
                 size=_size(values.get("size", 224)) if values.get("do_resize", True) else None,
                 resample=resample,
                 scale=float(values.get("rescale_factor", 1 / 255))
@@ -77,11 +81,26 @@ class ImageProcessor:
                 mean=tuple(map(float, values.get("image_mean") or (0.5,) * 3)) if normal else None,
                 std=tuple(map(float, values.get("image_std") or (0.5,) * 3)) if normal else None,
             )
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, OverflowError):
             raise ConfigError(
                 f"{path} must give size as height and width, and image_mean and image_std as "
                 "numbers; get it again."
             ) from None
+        made.check(path)
+        return made
+
+    def check(self, path: Path) -> None:
+        """Raises an error for settings out of range; `path` is their file."""
+        mean, std = self.mean or (), self.std or ()
+        if self.size is not None and not all(0 < side <= MOST_PIXELS for side in self.size):
+            raise ConfigError(f"{path} has size = {self.size}; sides are 1 to {MOST_PIXELS:,}.")
+        divisors = (*std, 1.0 if self.scale is None else self.scale)
+        fine = all(abs(n) <= 1e9 for n in mean) and all(1e-9 <= abs(n) <= 1e9 for n in divisors)
+        if len(mean) != len(std) or not fine:
+            raise ConfigError(
+                f"{path} must give image_mean and image_std as one finite number a channel; "
+                "image_std and rescale_factor are not 0."
+            )
 
     def save(self, folder: str | Path) -> None:
         write_files(Path(folder), {READER_FILE: json_bytes(self.settings)})
@@ -180,11 +199,17 @@ def import_pillow(what: str) -> Any:
 
 def open_image(path: Path) -> Any:
     pillow = import_pillow(f"Reading {path.name}")
-    try:
+    if not path.is_file():
+        raise DataError(f"The file {path} does not exist.", path=path)
+    with warnings.catch_warnings(), parsing(path, "an image that can be read", DataError):
+        warnings.simplefilter("ignore")  # of large images, which are refused here
         image = pillow.open(path)
+        pixels, most = image.width * image.height, PIXELS + PIXELS_A_BYTE * path.stat().st_size
+        if pixels > most:
+            raise DataError(
+                f"{path} unpacks to {image.width:,} by {image.height:,} pixels, and a file of its "
+                f"size to {most:,} at most; save it as a smaller image.",
+                path=path,
+            )
         image.load()
-    except FileNotFoundError:
-        raise DataError(f"The file {path} does not exist.", path=path) from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read as an image ({error}).", path=path) from None
     return image

@@ -28,6 +28,7 @@ VOCABULARY = EVENTS + 3
 
 DRUMS, PEDAL = 9, 64  # MIDI's channel (of 0 to 15) and controller
 VELOCITY_BIN = 4  # MIDI has 127 velocities
+LONGEST_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,12 @@ def read_midi(path: str | Path) -> list[Note]:
                 continue
             part = parts.setdefault((number, message.channel), MidiPart())
             now = clock.seconds(tick)
+            if now > LONGEST_SECONDS:
+                raise DataError(
+                    f"{path} lasts {now / 3600:,.0f} hours, and {LONGEST_SECONDS // 3600} are "
+                    "read; the time of an event is wrong.",
+                    path=path,
+                )
             if kind == "control_change":
                 if message.control == PEDAL:
                     part.pedal.append((now, message.value >= 64))
@@ -240,11 +247,12 @@ class _Clock:
 
 
 def _open(path: Path) -> Any:
+    mido = _mido()
     try:
-        file = _mido().MidiFile(str(path), clip=True)
+        file = mido.MidiFile(str(path), clip=True)
     except FileNotFoundError:
         raise DataError(f"There is no file {path}.", path=path) from None
-    except (OSError, EOFError, ValueError, KeyError, IndexError) as error:
+    except Exception as error:  # mido raises whatever its parsing comes to
         raise DataError(
             f"{path} is not a MIDI file that can be read ({error}).", path=path
         ) from None

@@ -19,6 +19,8 @@ from glassformer.errors import DataError, InputError
 
 REACH = 16  # zero crossings of the sinc on either side
 ROLLOFF = 0.95  # the fraction of the narrower band that is kept
+LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000  # samples per second
+BLOCK = 2**19  # products of samples and weights that are held at a time
 
 
 def read_wav(path: str | Path) -> tuple[Tensor, int]:
@@ -29,12 +31,18 @@ def read_wav(path: str | Path) -> tuple[Tensor, int]:
             data = file.readframes(file.getnframes())
     except FileNotFoundError:
         raise DataError(f"The file {path} does not exist.", path=path) from None
-    except (wave.Error, EOFError, OSError) as error:
+    except (wave.Error, EOFError, OSError, RuntimeError) as error:  # RuntimeError: a bad length
         raise DataError(
-            f"{path} cannot be read as a PCM .wav file ({error}); convert it, for example with "
-            f"ffmpeg -i {path} -c:a pcm_s16le sound.wav.",
+            f"{path} cannot be read as a PCM .wav file ({error or 'its parts do not fit'}); "
+            f"convert it, for example with ffmpeg -i {path} -c:a pcm_s16le sound.wav.",
             path=path,
         ) from None
+    if size > 4 or not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise DataError(
+            f"{path} has {rate:,} samples a second of {8 * size} bits; sounds of "
+            f"{LOWEST_RATE:,} to {HIGHEST_RATE:,} a second and up to 32 bits are read.",
+            path=path,
+        )
     if len(data) % (size * channels):
         raise DataError(f"{path} ends in the middle of a sample; get it again.", path=path)
     samples = _numbers(data, size).reshape(-1, channels).mean(1)
@@ -60,17 +68,31 @@ def resample(sound: Tensor, rate: int, new_rate: int) -> Tensor:
     """
     if rate == new_rate:
         return sound
-    if rate < 1:
-        raise InputError(f"A sound cannot have {rate} samples a second; give its true rate.")
+    if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise InputError(
+            f"A sound cannot have {rate} samples a second; give its true rate, {LOWEST_RATE:,} to "
+            f"{HIGHEST_RATE:,}."
+        )
     shared = math.gcd(rate, new_rate)
     step, phases = rate // shared, new_rate // shared  # `phases` new samples for `step` old ones
     cutoff = ROLLOFF * min(1.0, phases / step)
     reach = math.ceil(REACH / cutoff)
-    old = torch.arange(-reach, reach + step, dtype=torch.float64)
-    new = torch.arange(phases, dtype=torch.float64)[:, None] * step / phases
-    distance = (old - new) * cutoff  # [phase, old sample]
-    window = torch.cos(distance.clamp(-REACH, REACH) * math.pi / (2 * REACH)) ** 2
-    kernel = (torch.sinc(distance) * window * cutoff).float()[:, None]
-    padded = F.pad(sound.float(), (reach, reach + step))[None, None]
-    found = F.conv1d(padded, kernel, stride=step)  # [1, phase, step]
-    return found[0].t().flatten()[: math.ceil(len(sound) * phases / step)]
+    padded = F.pad(sound.float(), (reach, reach + 1))
+
+    def kernel(phase: Tensor) -> Tensor:
+        """Returns the weights of the old samples around each new one, [phase, old sample]."""
+        between = (phase * step % phases).double()[:, None] / phases
+        distance = (torch.arange(-reach, reach + 1, dtype=torch.float64) - between) * cutoff
+        window = torch.cos(distance.clamp(-REACH, REACH) * math.pi / (2 * REACH)) ** 2
+        return (torch.sinc(distance) * window * cutoff).float()
+
+    block = max(1, BLOCK // (2 * reach + 1))  # new samples at a time
+    table = kernel(torch.arange(phases)) if phases <= block else None
+    parts = []
+    count = math.ceil(len(sound) * phases / step)
+    for first in range(0, count, block):
+        new = torch.arange(first, min(first + block, count))
+        old = (new * step // phases)[:, None] + torch.arange(2 * reach + 1)
+        weights = kernel(new % phases) if table is None else table[new % phases]
+        parts.append((padded[old] * weights).sum(-1))
+    return torch.cat(parts) if parts else padded[:0]

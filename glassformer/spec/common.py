@@ -27,6 +27,26 @@ def require(condition: bool, message: str) -> None:
         raise ConfigError(message)
 
 
+def require_sizes(spec: object, *names: str) -> None:
+    """Raises an error unless these fields are at least 1, or None."""
+    for name in names:
+        value = getattr(spec, name)
+        require(
+            value is None or value >= 1,
+            f"{name} of a {type(spec).__name__} is {value}; it must be at least 1.",
+        )
+
+
+def require_dropout(spec: object, *names: str) -> None:
+    """Raises an error unless these fields are probabilities below 1."""
+    for name in names:
+        value = getattr(spec, name)
+        require(
+            0 <= value < 1,
+            f"{name} of a {type(spec).__name__} is {value}; it must be at least 0 and less than 1.",
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class NormSpec:
     """LayerNorm, RMSNorm (no centering), or BatchNorm."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from glassformer.spec.common import NormSpec, require
+from glassformer.spec.common import NormSpec, require, require_dropout, require_sizes
 from glassformer.spec.positions import PositionTableSpec
 
 
@@ -61,6 +61,11 @@ class TokenEmbeddingSpec:
     dropout: float = 0.0
     word_dropout: float = 0.0  # drops a word at all its positions in the batch
 
+    def __post_init__(self) -> None:
+        require_sizes(self, "embedding_size")
+        require(self.vocabulary >= 0, f"A vocabulary cannot have {self.vocabulary} tokens.")
+        require_dropout(self, "dropout", "word_dropout")
+
 
 class SignalSpec:
     """Base class of specs for audio and images, which have no token ids and related settings."""
@@ -85,6 +90,10 @@ class AudioFramesSpec(SignalSpec):
     position: PositionTableSpec  # `length`: maximum vectors, half the frames
     dropout: float = 0.0
 
+    def __post_init__(self) -> None:
+        require_sizes(self, "num_mel_bins")
+        require_dropout(self, "dropout")
+
 
 @dataclass(frozen=True, kw_only=True)
 class PatchEmbeddingSpec(SignalSpec):
@@ -100,6 +109,15 @@ class PatchEmbeddingSpec(SignalSpec):
     patch_size: tuple[int, int]
     has_mask_token: bool = False  # has a vector that replaces masked patches
     dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_sizes(self, "channels")
+        require_dropout(self, "dropout")
+        sides = zip(self.patch_size, self.image_size, strict=True)
+        require(
+            all(0 < small <= large for small, large in sides),
+            f"Patches of {self.patch_size} pixels do not fit into images of {self.image_size}.",
+        )
 
     @property
     def grid(self) -> tuple[int, int]:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from glassformer.spec.common import Activation, NormSpec, require
+from glassformer.spec.common import (
+    Activation,
+    NormSpec,
+    require,
+    require_dropout,
+    require_sizes,
+)
 from glassformer.spec.embeddings import TokenEmbeddingSpec
-from glassformer.spec.positions import PositionSpec, RelativePositionSpec
+from glassformer.spec.positions import PositionSpec, RelativePositionSpec, RotarySpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +36,8 @@ class AttentionSpec:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        require_sizes(self, "heads", "head_dim", "kv_heads", "compression_factor")
+        require_dropout(self, "dropout")
         require(
             self.heads > 0 and self.heads % self.key_heads == 0,
             f"{self.heads} attention heads cannot share {self.key_heads} key heads evenly; "
@@ -55,6 +63,9 @@ class AttentionPattern:
     right: int | None = None
     dilation: int = 1
     block: int | None = None
+
+    def __post_init__(self) -> None:
+        require_sizes(self, "dilation", "block")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +109,10 @@ class FeedForwardSpec:
     bias: bool = True
     dropout: float = 0.0
 
+    def __post_init__(self) -> None:
+        require_sizes(self, "width")
+        require_dropout(self, "dropout")
+
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSpec:
@@ -118,6 +133,7 @@ class BlockSpec:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        require_dropout(self, "dropout")
         require(
             self.residual == "serial" or (self.placement == "pre" and self.cross is None),
             "Parallel sub-layers need the norm before them and no cross-attention; "
@@ -131,6 +147,12 @@ class BlockSpec:
             ),
             "A pattern that sees later tokens needs their distances too; "
             "use RelativePositionSpec(bidirectional=True), or a causal pattern.",
+        )
+        require(
+            not isinstance(self.position, RotarySpec)
+            or self.position.dim <= self.attention.head_dim,
+            "Rotary positions cannot rotate more dimensions than a head has; choose at most "
+            f"{self.attention.head_dim}.",
         )
         compresses = self.attention.compression_factor is not None
         require(
@@ -161,6 +183,8 @@ class RecurrentSpec:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        require_sizes(self, "width")
+        require_dropout(self, "dropout_in", "weight_dropout", "dropout")
         require(
             not self.bidirectional or self.width % 2 == 0,
             f"A layer that reads both ways needs an even width, not {self.width}.",
@@ -184,6 +208,10 @@ class ConvolutionalSpec:
     gated: bool = False  # activation(gate) * values; a GLU with a sigmoid
     scale: float = 1.0
     dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_sizes(self, "kernel", "dilation")
+        require_dropout(self, "dropout")
 
 
 @dataclass(frozen=True, kw_only=True)

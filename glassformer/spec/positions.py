@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from glassformer.spec.common import NormSpec, require
+from glassformer.spec.common import NormSpec, require, require_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,9 @@ class PositionTableSpec:
     offset: int = 0  # position 0 is row `offset`
     padding_idx: int | None = None  # this token id is not counted (RoBERTa, fairseq)
     every_layer: bool = False  # each layer adds its own table to its input
+
+    def __post_init__(self) -> None:
+        require_sizes(self, "length")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,8 @@ class RotarySpec:
     length: int | None = None
 
     def __post_init__(self) -> None:
+        require_sizes(self, "dim", "length")
+        require(self.dim % 2 == 0, f"Rotary positions turn pairs of dimensions, not {self.dim}.")
         require(
             math.isfinite(self.theta) and self.theta > 0,
             f"Rotary positions have theta = {self.theta}; it must be a finite number above 0.",
@@ -86,6 +91,14 @@ class T5BiasSpec:
     num_buckets: int = 32
     max_distance: int = 128
     bidirectional: bool = True
+
+    def __post_init__(self) -> None:
+        exact = self.num_buckets // (4 if self.bidirectional else 2)
+        require(
+            0 < exact < self.max_distance,
+            f"{self.num_buckets} buckets cannot hold distances up to {self.max_distance}; "
+            "choose at least 4 buckets, and a larger distance.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +123,9 @@ class ShawSpec:
     per_head: bool = False
     values: bool = True  # also add a learned vector per distance to the values (Shaw et al., 3.2)
 
+    def __post_init__(self) -> None:
+        require_sizes(self, "max_distance")
+
 
 @dataclass(frozen=True, kw_only=True)
 class DisentangledSpec:
@@ -130,6 +146,9 @@ class DisentangledSpec:
     shared_projections: bool = True
     key_bias: bool = True  # of the separate matrix for keys
     norm: NormSpec | None = None
+
+    def __post_init__(self) -> None:
+        require_sizes(self, "span", "max_distance")
 
 
 @dataclass(frozen=True, kw_only=True)

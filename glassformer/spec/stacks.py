@@ -5,7 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from glassformer.spec.common import Activation, NormSpec, require
+from glassformer.spec.common import (
+    Activation,
+    NormSpec,
+    require,
+    require_dropout,
+    require_sizes,
+)
 from glassformer.spec.embeddings import AudioFramesSpec, PatchEmbeddingSpec, TokenEmbeddingSpec
 from glassformer.spec.layers import BlockSpec, LayerSpec, RecurrentSpec
 from glassformer.spec.positions import RelativePositionSpec, RotarySpec
@@ -38,6 +44,9 @@ class ConvolutionSpec:
     activation: Activation
     norm: NormSpec
 
+    def __post_init__(self) -> None:
+        require_sizes(self, "kernel", "groups")
+
 
 @dataclass(frozen=True, kw_only=True)
 class StackSpec:
@@ -58,6 +67,9 @@ class StackSpec:
     memory: MemorySpec | None = None
 
     def __post_init__(self) -> None:
+        require_sizes(self, "width", "projection_width")
+        require_dropout(self, "dropout", "layer_dropout")
+        require(len(self.blocks) > 0, "A stack needs at least one layer.")
         if not self.order:
             object.__setattr__(self, "order", tuple(range(len(self.blocks))))
         require(

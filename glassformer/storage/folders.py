@@ -10,7 +10,6 @@ process has left (`complete_pending_save`), so that no reader sees a mixture.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import tempfile
@@ -23,6 +22,7 @@ from safetensors import SafetensorError
 from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import sync_folder, sync_tree, umask, unconfirmed, write_json
 from glassformer.storage.names import named_in
+from glassformer.storage.parsing import parse_json
 
 PENDING = ".glassformer-saved"
 MANIFEST = ".manifest.json"  # in a draft: its keys, and the files to remove
@@ -206,7 +206,7 @@ def _manifest(path: Path, folder: Path) -> tuple[list[Path], list[Path]]:
     if not path.is_file():  # all files have been moved
         return [], []
     try:
-        said = json.loads(path.read_text("utf-8"))
+        said = parse_json(path.read_bytes())
         keys, remove = list(said["keys"]), list(said["remove"])
     except (ValueError, KeyError, TypeError):
         raise LoadError(f"{path} is not of a save by Glassformer; remove it.") from None

@@ -16,6 +16,7 @@ from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import open_plain
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
+from glassformer.storage.parsing import parse_json
 
 HEADER, JOURNAL = "header.json", "journal.jsonl"
 FILES = ("vectors.bin", "places.bin", "texts.bin", JOURNAL)
@@ -27,7 +28,7 @@ def read_header(folder: Path) -> dict[str, Any]:
     complete_pending_save(folder)
     path = folder / HEADER
     try:
-        header = json.loads(path.read_text("utf-8"))
+        header = parse_json(path.read_bytes())
     except OSError:
         raise LoadError(
             f"{folder} contains no index ({HEADER}); make one with glassformer index."

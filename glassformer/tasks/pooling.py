@@ -20,6 +20,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError, LoadError, UnsupportedError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
+from glassformer.storage.parsing import read_json
 
 THEIRS = {  # our names, and those of sentence-transformers since version 5.3
     "mean": "mean",
@@ -143,14 +144,16 @@ def read_pooling(folder: Path) -> Pooling | None:
     modes: tuple[str, ...] = ()
     skip = normalize = False
     base = folder
-    for module in _read(folder / "modules.json", list):
+    for module in read_json(folder / "modules.json", list):
+        if not isinstance(module, dict):
+            raise LoadError(f"{folder / 'modules.json'} must list objects; get it again.")
         kind = str(module.get("type", "")).rpartition(".")[2]
         step = module.get("path", "")
         path = named_in(folder, step, folder / "modules.json") if step else folder
         if kind == "Transformer":
             base = path
         elif kind == "Pooling":
-            settings = _read(path / "config.json", dict)
+            settings = read_json(path / "config.json", dict)
             modes, skip = _modes(settings, path), not settings.get("include_prompt", True)
         elif kind == "Normalize":
             normalize = True
@@ -160,14 +163,27 @@ def read_pooling(folder: Path) -> Pooling | None:
                 "(only Transformer, Pooling and Normalize are); remove it to load the rest."
             )
     about = _optional(folder / "config_sentence_transformers.json")
+    length = _optional(base / "sentence_bert_config.json").get("max_seq_length")
+    prompts, similarity = about.get("prompts") or {}, about.get("similarity_fn_name") or "cosine"
+    named = isinstance(prompts, dict) and all(isinstance(text, str) for text in prompts.values())
+    if not named or not isinstance(similarity, str):
+        raise LoadError(
+            f"{folder / 'config_sentence_transformers.json'} must give prompts and a similarity as "
+            "texts; get it again."
+        )
+    if length is not None and (type(length) is not int or length < 1):
+        raise LoadError(
+            f"{base / 'sentence_bert_config.json'} has max_seq_length = {length!r}; it must be a "
+            "whole number of at least 1."
+        )
     return Pooling(
         modes=modes or ("mean",),
         normalize=normalize,
-        length=_optional(base / "sentence_bert_config.json").get("max_seq_length"),
-        prompts=about.get("prompts") or {},
+        length=length,
+        prompts=prompts,
         prompt=about.get("default_prompt_name"),
         skip_prompt=skip,
-        similarity=about.get("similarity_fn_name") or "cosine",
+        similarity=similarity,
     )
 
 
@@ -221,16 +237,4 @@ def _modes(settings: Mapping[str, Any], path: Path) -> tuple[str, ...]:
 
 
 def _optional(path: Path) -> dict[str, Any]:
-    return _read(path, dict) if path.is_file() else {}
-
-
-def _read(path: Path, kind: type[Any]) -> Any:
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise LoadError(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError as error:
-        raise LoadError(f"{path} is not JSON ({error}); download it again.") from None
-    if not isinstance(value, kind):
-        raise LoadError(f"{path} must contain a JSON {kind.__name__}; download it again.")
-    return value
+    return read_json(path, dict) if path.is_file() else {}

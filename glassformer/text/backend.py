@@ -6,13 +6,16 @@ describe have their own backend in `text/backends`.
 
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
 from glassformer.errors import ConfigError
+from glassformer.storage.parsing import parsing
 from glassformer.text.encoding import LazyEncodings, TextEncoding
 from glassformer.text.loading.tokenizer_config import id_of
 
@@ -65,6 +68,11 @@ def no_languages() -> ConfigError:
     )
 
 
+def tokenizing() -> AbstractContextManager[None]:
+    """Converts errors and panics of the library, which inconsistent files cause, to a sentence."""
+    return parsing(Path("tokenizer.json"), "a tokenizer that works")
+
+
 @dataclass(frozen=True)
 class LibraryBackend:
     """A backend that the `tokenizers` library describes completely."""
@@ -87,21 +95,25 @@ class LibraryBackend:
         return None
 
     def read(self, texts: list[Text], special: bool) -> Sequence[TextEncoding]:
-        return LazyEncodings(self.vocabulary.encode_batch(texts, add_special_tokens=special))
+        with tokenizing():
+            return LazyEncodings(self.vocabulary.encode_batch(texts, add_special_tokens=special))
 
     def ids(self, texts: list[str]) -> list[list[int]]:
-        encodings = self.vocabulary.encode_batch_fast(texts, add_special_tokens=False)
+        with tokenizing():
+            encodings = self.vocabulary.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
     def write(self, tokens: list[str]) -> str:
         decoder = self.vocabulary.decoder
-        return " ".join(tokens) if decoder is None else str(decoder.decode(tokens))
+        with tokenizing():
+            return " ".join(tokens) if decoder is None else str(decoder.decode(tokens))
 
     def files(self) -> dict[str, bytes]:
         # The library reads some scores slightly different from what it wrote; after one round trip
         # they are stable.
-        settled = Backend.from_str(self.vocabulary.to_str())
-        return {"tokenizer.json": settled.to_str(pretty=True).encode("utf-8")}
+        with tokenizing():
+            settled = Backend.from_str(self.vocabulary.to_str())
+            return {"tokenizer.json": settled.to_str(pretty=True).encode("utf-8")}
 
     def reference_class(self) -> str:
         return "PreTrainedTokenizerFast"

@@ -12,7 +12,16 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import ConfigError, InputError, LoadError, UnsupportedError
+from glassformer.errors import (
+    ConfigError,
+    GlassformerError,
+    InputError,
+    LoadError,
+    UnsupportedError,
+)
+from glassformer.storage.parsing import parse_json
+from glassformer.text import template_limits
+from glassformer.text.template_limits import limited_lines
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -47,12 +56,32 @@ def find_templates(settings: Mapping[str, Any], files: Mapping[str, bytes]) -> d
             found[str(entry["name"])] = str(entry["template"])
     for path, content in files.items():
         if path == LEGACY_FILE:
-            found["default"] = str(json.loads(content).get("chat_template"))
+            found["default"] = template_in(content)
         elif path.startswith(FOLDER):
-            found[path.removeprefix(FOLDER).removesuffix(".jinja")] = content.decode("utf-8")
+            found[path.removeprefix(FOLDER).removesuffix(".jinja")] = decoded(path, content)
     if TEMPLATE_FILE in files:
-        found["default"] = files[TEMPLATE_FILE].decode("utf-8")
+        found["default"] = decoded(TEMPLATE_FILE, files[TEMPLATE_FILE])
     return found
+
+
+def decoded(path: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LoadError(
+            f"The chat template {path} is not UTF-8 text: byte {error.start} cannot be read."
+        ) from None
+
+
+def template_in(content: bytes) -> str:
+    """Returns the template in chat_template.json."""
+    try:
+        template = parse_json(content)["chat_template"]
+    except (ValueError, KeyError, TypeError):
+        template = None
+    if not isinstance(template, str):
+        raise LoadError(f"{LEGACY_FILE} must be a JSON object with a chat_template; get it again.")
+    return template
 
 
 def choose_template(templates: Mapping[str, str], name: str | None, with_tools: bool) -> str:
@@ -114,15 +143,18 @@ def render(
             "a new one; use one of them."
         )
     try:
-        text = compiled(template).render(
-            messages=[dict(message) for message in messages],
-            tools=tools,
-            documents=documents,
-            add_generation_prompt=add_generation_prompt,
-            **variables,
-        )
+        with limited_lines():
+            text = compiled(template).render(
+                messages=[dict(message) for message in messages],
+                tools=tools,
+                documents=documents,
+                add_generation_prompt=add_generation_prompt,
+                **variables,
+            )
+    except GlassformerError:
+        raise
     except TemplateError as error:
-        raise InputError(f"The chat template refuses this conversation: {error}") from None
+        raise InputError(f"The chat template refuses this conversation: {error}.") from None
     except (TypeError, ValueError, KeyError, ArithmeticError, RecursionError) as error:
         raise InputError(f"The chat template fails on this conversation: {error}.") from None
     if continue_final_message:
@@ -188,7 +220,26 @@ def compiled(template: str) -> Template:
             body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
             return jinja2.nodes.Scope(body).set_lineno(line)
 
-    environment = ImmutableSandboxedEnvironment(
+    class Limited(ImmutableSandboxedEnvironment):
+        """A sandbox that also limits the size of what operators and methods return."""
+
+        intercepted_binops = frozenset(("+", "*", "**", "%"))
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            template_limits.check_operands(operator, left, right)
+            return template_limits.checked(super().call_binop(context, operator, left, right))
+
+        def call(self, context: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+            template_limits.check_numbers(*args, *kwargs.values())
+            return template_limits.checked(super().call(context, function, *args, **kwargs))
+
+        def wrap_str_format(self, value: Any) -> Any:
+            text = getattr(value, "__self__", None)
+            if isinstance(text, str) and value.__name__ in ("format", "format_map"):
+                template_limits.check_format(text)
+            return super().wrap_str_format(value)
+
+    environment = Limited(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
     )
     environment.filters["tojson"] = to_json
@@ -196,10 +247,17 @@ def compiled(template: str) -> Template:
         "raise_exception": raise_exception,
         "strftime_now": lambda pattern: datetime.now().strftime(pattern),
     }
+    template_limits.limit(environment)
     try:
-        return environment.from_string(template)
+        made = environment.from_string(template)
+        template_limits.limit_joins(made)
+        return made
+    except RecursionError:
+        raise LoadError("The chat template is nested too deeply.") from None
     except jinja2.TemplateSyntaxError as error:
-        raise LoadError(f"The chat template has an error in line {error.lineno}: {error}") from None
+        raise LoadError(
+            f"The chat template has an error in line {error.lineno}: {error}."
+        ) from None
 
 
 def to_json(

@@ -29,6 +29,7 @@ from torch.optim import Optimizer
 
 from glassformer.errors import DataError, GlassformerError, LoadError
 from glassformer.storage.files import sync_folder, write_synced
+from glassformer.storage.parsing import read_json
 from glassformer.train.distributed import Worker
 from glassformer.train.manifest import Manifest
 from glassformer.train.optimizers import state_tensors
@@ -177,13 +178,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def read_progress(checkpoint: Path) -> dict[str, Any]:
     """Returns the values of the `TrainState` of a checkpoint."""
-    path = checkpoint / PROGRESS
-    try:
-        values: Any = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
-        raise LoadError(f"{path} is damaged: it is no JSON object; --restart begins anew.")
+    values: dict[str, Any] = read_json(checkpoint / PROGRESS)
     return values
 
 

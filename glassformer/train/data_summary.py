@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glassformer.storage.parsing import read_json
 from glassformer.train.batches.memmap_dataset import MemmapDataset
 from glassformer.train.objectives.tally import Tally
 
@@ -111,7 +112,7 @@ class DataSummary:
     @classmethod
     def read(cls, path: Path) -> DataSummary:
         """Reads the file that a run has written."""
-        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        content: dict[str, Any] = read_json(path)
         return cls(
             {
                 name: SplitSummary(

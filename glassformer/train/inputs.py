@@ -5,7 +5,6 @@ inputs.json lists them when the run begins. A run goes on with the same inputs o
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,8 +14,9 @@ from typing import Any
 
 from glassformer.data.files import find_files
 from glassformer.errors import GlassformerError
-from glassformer.loading import find_base, find_folder
+from glassformer.find_model import find_base, find_folder
 from glassformer.storage.fingerprints import Progress, fingerprints
+from glassformer.storage.parsing import read_json
 from glassformer.train.recipe import Recipe
 from glassformer.weights.folder_kind import has_checkpoints_alone, holds_adapter
 from glassformer.weights.model_files import model_files, tokenizer_files
@@ -100,7 +100,7 @@ class RunInputs:
 
 def read_inputs(path: Path) -> Fingerprints:
     """Reads the fingerprints that a run has written."""
-    found: Fingerprints = json.loads(path.read_text("utf-8"))
+    found: Fingerprints = read_json(path)
     return found
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import sync_folder, write_synced
+from glassformer.storage.parsing import parse_json
 
 MANIFEST = "run.json"
 DRAFT = f".{MANIFEST}.draft"
@@ -64,7 +65,7 @@ class Manifest:
         try:
             if not (folder / MANIFEST).is_file():  # a pipe would be waited for
                 return None
-            content: Any = json.loads((folder / MANIFEST).read_text("utf-8"))
+            content: Any = parse_json((folder / MANIFEST).read_bytes())
             if content["kind"] != "glassformer run":
                 return None
             form = int(content["format"])

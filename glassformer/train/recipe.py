@@ -6,7 +6,6 @@ and the complete recipe is saved with the run.
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Literal
 
 from glassformer.data.data_config import DataSettings
 from glassformer.errors import ConfigError, LoadError
+from glassformer.storage.parsing import parse_json
 from glassformer.train import recipe_text
 from glassformer.train.coerce import fill, number, unknown
 from glassformer.train.optimizers import optimizer_options
@@ -339,16 +339,17 @@ def parse_recipe(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text("utf-8")
         if path.suffix == ".json":
-            return _object(json.loads(text), path)
+            return _object(parse_json(text), path)
         return tomllib.loads(text)
     except OSError as error:
         raise LoadError(f"The recipe {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise ConfigError(f"The recipe {path} is not UTF-8 text; convert it.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"The recipe {path} is not TOML: {error}.") from None
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"The recipe {path} is not JSON: {error}.") from None
+    except RecursionError:
+        raise ConfigError(f"The recipe {path} is nested too deeply.") from None
+    except ValueError as error:
+        kind = "JSON" if path.suffix == ".json" else "TOML"
+        raise ConfigError(f"The recipe {path} is not {kind}: {error}.") from None
 
 
 def _object(value: Any, path: Path) -> dict[str, Any]:

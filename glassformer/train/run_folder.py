@@ -32,6 +32,7 @@ from typing import Any
 from glassformer.errors import ConfigError, DataError, GlassformerError, LoadError
 from glassformer.storage.files import open_plain, write_synced
 from glassformer.storage.fingerprints import Progress
+from glassformer.storage.parsing import parse_json, read_json
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.checkpointing import checkpoints, step_number
 from glassformer.train.data_summary import FILE as SUMMARY
@@ -102,7 +103,7 @@ class Run:
     def finished(self) -> dict[str, Any] | None:
         """Summary of how the run ended; None while it is unfinished."""
         path = self.folder / "finished.json"
-        return json.loads(path.read_text("utf-8")) if path.exists() else None
+        return read_json(path) if path.exists() else None
 
     @property
     def data_summary(self) -> DataSummary | None:
@@ -132,7 +133,7 @@ class Run:
             return []
         lines = self.metrics.read_text("utf-8").split("\n")
         try:
-            return [json.loads(line) for line in lines[:-1]]
+            return [parse_json(line) for line in lines[:-1]]
         except ValueError:
             raise LoadError(
                 f"{self.metrics} is damaged: a line is not JSON; take that line out."

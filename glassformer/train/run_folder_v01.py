@@ -53,5 +53,5 @@ def _is_filled(recipe: Path) -> bool:
         tables = tomllib.loads(text)
         plain = all(map(LINE.fullmatch, text.splitlines()))
         return plain and {*DEFAULTS} <= {*flat(tables)}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False

@@ -46,11 +46,21 @@ UNTYPED = {  # families older than model_type, which came with transformers 2.4 
 
 def named_class(config: Mapping[str, Any]) -> str | None:
     """Returns the class that config.json names, spelled as in its family, or None."""
-    names = config.get("architectures")
-    if not isinstance(names, list) or not names:
+    names = listed_classes(config)
+    if not names:
         return None
     known = {name.lower(): name for name in find_family(config).CLASSES}
     return known.get(_plain(names[0]), names[0])
+
+
+def listed_classes(config: Mapping[str, Any]) -> list[str]:
+    """Returns the class names in config.json."""
+    names = config.get("architectures") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(
+            f"config.json has architectures = {names!r}; it must be a list with a class name."
+        )
+    return names
 
 
 def _plain(name: str) -> str:
@@ -114,7 +124,7 @@ def fits(plan: LoadPlan) -> bool:
 
 def type_by_config(config: Mapping[str, Any]) -> str | None:
     """Infers a missing model_type from the class name or from the keys of Google's BERT config."""
-    for name in config.get("architectures") or ():
+    for name in listed_classes(config):
         for model_type, family in families().items():
             if _plain(name) in map(str.lower, classes_of(family, model_type)):
                 return model_type

@@ -5,7 +5,6 @@ Tensors are loaded one at a time, and none is dropped silently.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import Transformer
-from glassformer.errors import LoadError, UnsupportedError
+from glassformer.errors import ConfigError, LoadError, UnsupportedError
 from glassformer.families import find_family, read, remarks_on
 from glassformer.storage.folders import complete_pending_save
+from glassformer.storage.parsing import read_json
 from glassformer.weights.architecture import find_class, fitting_class, named_class
 from glassformer.weights.dtypes import is_float8
 from glassformer.weights.formats.consolidated import PARAMS, ConsolidatedFiles
@@ -84,12 +84,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         return ConsolidatedFiles(folder, names).config()
     if path is None:
         raise LoadError(f"{folder} has no config.json, so it is not a model's folder.")
-    try:
-        config = json.loads(path.read_text("utf-8"))
-    except (ValueError, OSError) as error:
-        raise LoadError(f"{path} is not JSON ({error}); get it again.") from None
-    if not isinstance(config, dict):
-        raise LoadError(f"{path} is not a JSON object; get it again.")
+    config: dict[str, Any] = read_json(path)
     return config
 
 
@@ -132,7 +127,7 @@ def load_transformer(folder: Path, config: Mapping[str, Any], request: LoadOptio
 def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
     """Rejects weights quantized by other programs, and models that need their own code to run."""
     for key in ("quantization_config", "compression_config", "quantization"):
-        ours = key == "quantization" and config.get(key) in KINDS
+        ours = key == "quantization" and config.get(key) in tuple(KINDS)
         if config.get(key) is not None and not ours:
             raise UnsupportedError(
                 f"Another program has quantized these weights ({key} in config.json); get the "
@@ -141,7 +136,9 @@ def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
             )
     family = find_family(config)
     code = config.get("auto_map") or {}
-    names = [name for kind, name in code.items() if kind.startswith("AutoModel")]
+    if not isinstance(code, dict):
+        raise ConfigError(f"config.json has auto_map = {code!r}; it must be an object.")
+    names = [str(name) for kind, name in code.items() if kind.startswith("AutoModel")]
     foreign = [name for name in names if name.rpartition(".")[2] not in family.CLASSES]
     if foreign and request.architecture is None:
         raise UnsupportedError(

@@ -6,6 +6,7 @@ an error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,11 +16,14 @@ from torch import Tensor
 
 from glassformer.core import Transformer
 from glassformer.core.linear import Linear
-from glassformer.errors import LoadError
+from glassformer.errors import ConfigError, LoadError
 from glassformer.families import Family, find_family, spec_from_config
 from glassformer.families._shared.weight_rules import WeightMatch, WeightRule, match
 from glassformer.spec import ModelSpec
 from glassformer.weights.tensor_files import TensorFiles
+
+COMPUTED = 10**6
+"""How many more numbers a computed table may have than the files of a model."""
 
 
 @dataclass
@@ -62,8 +66,12 @@ class LoadPlan:
 
 def build_transformer(spec: ModelSpec) -> Transformer:
     """Builds a model on the meta device; its tensors are assigned one at a time."""
-    with torch.device("meta"):
-        return Transformer(spec).eval()
+    try:
+        with torch.device("meta"):
+            return Transformer(spec).eval()
+    except (RuntimeError, OverflowError) as error:  # sizes are checked one by one
+        why = str(error).splitlines()[0]
+        raise ConfigError(f"A model of these sizes cannot be built ({why:.200}).") from None
 
 
 def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) -> LoadPlan:
@@ -74,6 +82,7 @@ def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFi
     """
     family = find_family(config)
     spec = spec_from_config(config, architecture)
+    check_size(spec, files)
     model = build_transformer(spec)
     files, base = find_base(family, architecture, model, files)
     plan = _plan(model, config, family, files, base)
@@ -90,6 +99,32 @@ def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFi
             build_transformer(replace(spec, tied_weights=tie)), config, family, files, base
         )
     return plan
+
+
+def check_size(spec: ModelSpec, files: TensorFiles) -> None:
+    """Raises an error if config.json describes a model that is much larger than the files.
+
+    A missing tensor is found by the names of the model's tensors, which takes memory for every
+    layer; and tables that are computed are in no file.
+    """
+    stacks = [stack for stack in (spec.encoder, spec.decoder) if stack is not None]
+    layers, tensors = sum(len(stack.blocks) for stack in stacks), len(list(files))
+    if layers > tensors:
+        raise LoadError(
+            f"By config.json the model has {layers:,} layers, and the files hold {tensors:,} "
+            "tensors; one of the two is not this model's."
+        )
+    stored = sum(math.prod(files.shape(name)) for name in files)
+    for stack in stacks:
+        table = stack.embed.position
+        if table is None or table.layout == "learned":
+            continue
+        numbers = (table.length + table.offset) * stack.width
+        if numbers > COMPUTED + stored:
+            raise LoadError(
+                f"By config.json the model has {table.length:,} positions, a table of {numbers:,} "
+                f"numbers, and the files hold {stored:,}; one of the two is not this model's."
+            )
 
 
 def _plan(

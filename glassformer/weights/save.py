@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from glassformer.core import Transformer
 from glassformer.families import Family
 from glassformer.storage.files import write_json
 from glassformer.storage.names import is_plain
+from glassformer.storage.parsing import parse_json
 from glassformer.weights.mapping import matched, parts_of, tied_names
 from glassformer.weights.quantization import is_quantized
 
@@ -105,7 +105,7 @@ def old_weights(folder: Path) -> set[str]:
     """Returns the names of the weight files of an earlier save, which a new save replaces."""
     index = folder / INDEX
     try:
-        shards = json.loads(index.read_text("utf-8"))["weight_map"].values()
+        shards = parse_json(index.read_bytes())["weight_map"].values()
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         shards = ()
     return {*WEIGHT_KEYS} | {n for n in shards if is_plain(n) and SHARD.fullmatch(n)}

@@ -7,7 +7,6 @@ OpenAI's .pt file of Whisper, each of which contains a whole checkpoint, includi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from copy import copy
 from pathlib import Path
@@ -18,6 +17,7 @@ from torch import Tensor
 from glassformer.errors import LoadError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
+from glassformer.storage.parsing import parse_json
 from glassformer.weights.dtypes import is_float8
 from glassformer.weights.formats.consolidated import ConsolidatedFiles
 from glassformer.weights.formats.gguf import GgufFile
@@ -139,7 +139,7 @@ class TensorFiles:
 
     def _add_shards(self, index: Path) -> None:
         try:
-            where: dict[str, str] = json.loads(index.read_text("utf-8"))["weight_map"]
+            where: dict[str, str] = parse_json(index.read_bytes())["weight_map"]
             shards = sorted(set(where.values()), key=str)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LoadError(f"{index} is not an index of shards; get it again.") from None

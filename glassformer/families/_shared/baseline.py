@@ -26,7 +26,7 @@ def assemble(config: ConfigReader, kind: str, stack: StackSpec, init: InitSpec) 
 
     The classifier reads the maximum over time (Kim, 2014; Conneau et al., 2017).
     """
-    count, dropout = len(common.labels(config)), config.number("classifier_dropout", 0.1)
+    count, dropout = len(common.labels(config)), config.dropout("classifier_dropout", 0.1)
     chosen: tuple[HeadSpec, ...] = {
         "Model": (),
         "ForCausalLM": (heads.language_model(stack.embed.vocabulary),),

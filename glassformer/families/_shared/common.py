@@ -6,6 +6,8 @@ from glassformer.errors import ConfigError
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.spec import Activation, SpecialTokens
 
+MOST_LABELS = 500_000
+
 ACTIVATION_NAMES: dict[str, Activation] = {
     "relu": "relu",
     "relu2": "relu2",
@@ -59,9 +61,11 @@ def labels(config: ConfigReader, default: int = 2) -> tuple[str, ...]:
     """Returns the classes of a classification head, from `id2label` or numbered."""
     names = config.optional("id2label")
     config.optional("label2id")
-    count = config.optional("num_labels")
-    if names is None or count not in (None, len(names)):  # old files give the count without names
-        return tuple(f"LABEL_{i}" for i in range(default if count is None else count))
+    if names is not None and not isinstance(names, dict):
+        raise config.wrong("id2label", "an object with a name for every id from 0 on")
+    count = config.integer("num_labels", len(names) if names else default, most=MOST_LABELS)
+    if names is None or count != len(names):  # old files give the count without names
+        return tuple(f"LABEL_{i}" for i in range(count))
     try:
         by_id = {int(key): str(name) for key, name in names.items()}
         return tuple(by_id[i] for i in range(len(by_id)))

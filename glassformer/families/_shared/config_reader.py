@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from glassformer.errors import ConfigError, UnsupportedError
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
+LARGEST = 2**29
+"""The largest size; the bytes of a matrix of two such sizes are still counted in 64 bits."""
+MOST_LAYERS = 10_000
+MOST = 1e30
+"""The largest number; its square and its inverse are finite in float64."""
 
 WITHOUT_EFFECT = {
     key: reason
@@ -53,11 +59,73 @@ class ConfigReader:
         self.family = family
         self.used: set[str] = set(given)
 
-    def integer(self, key: str, default: int | None = None) -> int:
-        return int(self._number(key, default, int))
+    def integer(
+        self, key: str, default: int | None = None, *, least: int = 1, most: int = LARGEST
+    ) -> int:
+        """Returns a whole number between two bounds; most are sizes, which are at least 1."""
+        value = self._read(key, default, int, "a whole number")
+        return self._within(key, value, f"a whole number from {least} to {most:,}", least, most)
 
-    def number(self, key: str, default: float | None = None) -> float:
-        return float(self._number(key, default, float))
+    def layers(self, key: str, default: int | None = None) -> int:
+        """Returns a number of layers."""
+        return self.integer(key, default, most=MOST_LAYERS)
+
+    def number(
+        self, key: str, default: float | None = None, *, least: float | None = None
+    ) -> float:
+        """Returns a finite number, at least `least`."""
+        wanted = "a finite number" if least is None else f"a finite number of at least {least:g}"
+        value = float(self._read(key, default, (int, float), wanted))
+        return self._within(key, value, wanted, -MOST if least is None else least, MOST)
+
+    def positive(self, key: str, default: float | None = None) -> float:
+        """Returns a finite number above 0, not so small that its inverse is infinite."""
+        wanted = "a finite number above 0"
+        value = float(self._read(key, default, (int, float), wanted))
+        return self._within(key, value, wanted, 1 / MOST, MOST)
+
+    def dropout(self, key: str, default: float | None = None) -> float:
+        """Returns a probability of dropout: at least 0 and less than 1."""
+        wanted = "a number of at least 0 and less than 1"
+        value = float(self._read(key, default, (int, float), wanted))
+        return self._within(key, value, wanted, 0, 1 - 1e-9)
+
+    def eps(self, key: str, default: float | None = None) -> float:
+        """Returns what a norm adds to the variance."""
+        return self.number(key, default, least=0)
+
+    def nullable_integer(self, key: str, default: int | None, *, least: int = 1) -> int | None:
+        """Returns a whole number, or None where the key is null; `default` if it is absent."""
+        if self.nullable(key, default) is None:
+            return None
+        return self.integer(key, default, least=least)
+
+    def nullable_positive(self, key: str, default: float | None) -> float | None:
+        """Returns a number above 0, or None where the key is null; `default` if it is absent."""
+        return None if self.nullable(key, default) is None else self.positive(key, default)
+
+    def items(self, key: str, default: Sequence[T], kind: type[T], wanted: str) -> list[T]:
+        """Returns a list of values of one type.
+
+        Args:
+            key: The key.
+            default: The values if the key is absent or null.
+            kind: Their type; whole numbers are at least 0.
+            wanted: What they must be, for the error message.
+        """
+        values = self.optional(key, list(default))
+        if not isinstance(values, list | tuple) or not all(type(v) is kind for v in values):
+            raise self.wrong(key, f"a list of {wanted}")
+        if any(isinstance(v, int) and not 0 <= v <= LARGEST for v in values):
+            raise self.wrong(key, f"a list of {wanted}, each from 0 to {LARGEST:,}")
+        return list(values)
+
+    def table(self, key: str) -> Mapping[str, Any]:
+        """Returns an object, which is empty if the key is absent or null."""
+        value = self.optional(key, {})
+        if not isinstance(value, Mapping):
+            raise self.wrong(key, "an object")
+        return value
 
     def flag(self, key: str, default: bool | None = None) -> bool:
         return self._read(key, default, bool, "true or false")
@@ -84,6 +152,8 @@ class ConfigReader:
             value = value[0] if value else None
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise self.wrong(key, "a token id")
+        if value is not None and not -1 <= value <= LARGEST:  # early files write -1 for none
+            raise self.wrong(key, f"a token id from 0 to {LARGEST:,}")
         return value
 
     def only(self, key: str, *known: Any) -> None:
@@ -103,22 +173,20 @@ class ConfigReader:
         other.used = self.used
         return other
 
-    def wrong(self, key: str, wanted: str) -> ConfigError:
-        """Returns the error for an invalid value."""
-        return ConfigError(
-            f"config.json has {key} = {self.values.get(key)!r}; it must be {wanted}."
-        )
+    def wrong(self, key: str, wanted: str, value: Any = None) -> ConfigError:
+        """Returns the error for an invalid value: that of the file, or one that follows from it."""
+        given = self.values.get(key, value)
+        return ConfigError(f"config.json has {key} = {given!r}; it must be {wanted}.")
 
     def unread(self, ignored: Iterable[str]) -> dict[str, Any]:
         """Returns the keys that were not read and are not known to have no effect."""
         known = {*self.used, *ignored, *WITHOUT_EFFECT}
         return {key: value for key, value in self.values.items() if key not in known}
 
-    def _number(self, key: str, default: float | None, kind: type) -> float:
-        kinds = (int, float) if kind is float else int
-        value: float = self._read(key, default, kinds, "a number")
-        if isinstance(value, bool):
-            raise self.wrong(key, "a number")
+    def _within(self, key: str, value: N, wanted: str, least: float, most: float) -> N:
+        """Returns the value if it is between the bounds, which NaN is not."""
+        if not least <= value <= most:
+            raise self.wrong(key, wanted, value)
         return value
 
     def _read(self, key: str, default: T | None, kind: Any, wanted: str) -> T:
@@ -130,6 +198,6 @@ class ConfigReader:
                     f"config.json lacks {key}, which a model of the family {self.family} needs."
                 )
             return default
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.wrong(key, wanted)
         return value  # type: ignore[no-any-return]

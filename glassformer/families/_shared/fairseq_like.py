@@ -67,11 +67,11 @@ def stack(
     config.only("normalize_embedding", norm is not None)
     width = config.integer("d_model", 1024)
     heads = config.integer(f"{side}_attention_heads", 16)
-    dropout = config.number("dropout", 0.1)
+    dropout = config.dropout("dropout", 0.1)
     attention = spec.AttentionSpec(
         heads=heads,
         head_dim=common.head_dim(config, width, heads),
-        dropout=config.number("attention_dropout", 0.0),
+        dropout=config.dropout("attention_dropout", 0.0),
     )
     block = spec.BlockSpec(
         attention=attention,
@@ -79,7 +79,7 @@ def stack(
         ffn=spec.FeedForwardSpec(
             width=config.integer(f"{side}_ffn_dim", 4096),
             activation=common.activation(config, "activation_function", "gelu"),
-            dropout=config.number("activation_dropout", 0.0),
+            dropout=config.dropout("activation_dropout", 0.0),
         ),
         norm=spec.NormSpec(),
         placement="pre" if pre else "post",
@@ -96,9 +96,9 @@ def stack(
     return spec.StackSpec(
         width=width,
         embed=embed,
-        blocks=(block,) * config.integer(f"{side}_layers", 12),
+        blocks=(block,) * config.layers(f"{side}_layers", 12),
         final_norm=spec.NormSpec() if pre else None,
-        layer_dropout=config.number(f"{side}_layerdrop", 0.0),
+        layer_dropout=config.dropout(f"{side}_layerdrop", 0.0),
     )
 
 

@@ -137,7 +137,7 @@ def rivals(config: ConfigReader) -> HeadSpec:
         num_outputs=1,
         activation="tanh" if config.optional("summary_activation") == "tanh" else "linear",
         multiple_choice=True,
-        dropout=config.number("summary_first_dropout", 0.1),
+        dropout=config.dropout("summary_first_dropout", 0.1),
     )
 
 

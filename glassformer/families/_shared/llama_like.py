@@ -53,7 +53,7 @@ def llama_like_spec(
     width = config.integer("hidden_size", default.width)
     count = config.integer("num_attention_heads", default.heads)
     dim = config.integer("head_dim", default.head_dim or width // max(count, 1))
-    eps = config.number("rms_norm_eps", 1e-6)
+    eps = config.eps("rms_norm_eps", 1e-6)
     norm = spec.NormSpec(kind="rms", eps=eps, bias=False, unit_offset=unit_offset)
     block = spec.BlockSpec(
         attention=spec.AttentionSpec(
@@ -62,7 +62,7 @@ def llama_like_spec(
             head_dim=dim,
             bias=False,
             out_bias=False,
-            dropout=config.number("attention_dropout", 0.0),
+            dropout=config.dropout("attention_dropout", 0.0),
         ),
         ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", default.ffn),
@@ -79,7 +79,7 @@ def llama_like_spec(
         decoder=spec.StackSpec(
             width=width,
             embed=spec.TokenEmbeddingSpec(vocabulary=vocabulary),
-            blocks=(block,) * config.integer("num_hidden_layers", default.layers),
+            blocks=(block,) * config.layers("num_hidden_layers", default.layers),
             final_norm=norm,
         ),
         heads=chosen,
@@ -88,7 +88,7 @@ def llama_like_spec(
         ),
         tokens=common.special_tokens(config, pad=default.pad, bos=default.bos, eos=default.eos),
         labels=common.labels(config),
-        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02, least=0)),
     )
 
 
@@ -122,9 +122,9 @@ def window(size: int | None) -> spec.AttentionPattern:
 
 def local_layers(config: ConfigReader, default: Sequence[bool]) -> list[bool]:
     """Returns which layers use the sliding window, from `layer_types`."""
-    names = config.optional("layer_types")
-    if names is None:
+    if config.optional("layer_types") is None:
         return list(default)
+    names = config.items("layer_types", [], str, "names")
     known = {"sliding_attention": True, "full_attention": False}
     if len(names) < len(default) or not set(names) <= set(known):
         raise ConfigError(

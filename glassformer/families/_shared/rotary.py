@@ -18,7 +18,7 @@ WITHOUT_EFFECT = {
 
 def rotary(config: ConfigReader, dim: int, longest: int) -> RotarySpec:
     """Reads rotary positions from `rope_parameters` or the older `rope_theta`, `rope_scaling`."""
-    values = {"rope_theta": config.number("rope_theta", 10_000.0), **rope_parameters(config)}
+    values = {"rope_theta": config.positive("rope_theta", 10_000.0), **rope_parameters(config)}
     return rotary_of(config, values, dim, longest)
 
 
@@ -36,11 +36,14 @@ def partial_rotary(
         theta_key: The older key for theta.
     """
     values: dict[str, Any] = {
-        "rope_theta": config.number(theta_key, 10_000.0),
+        "rope_theta": config.positive(theta_key, 10_000.0),
         "partial_rotary_factor": config.number(share_key, share),
         **rope_parameters(config),
     }
-    share = ConfigReader(values, config.family).number("partial_rotary_factor")
+    read = ConfigReader(values, config.family)
+    share = read.number("partial_rotary_factor", least=0)
+    if share > 1:
+        raise read.wrong("partial_rotary_factor", "a fraction of a head's dimensions, 0 to 1")
     del values["partial_rotary_factor"]
     return rotary_of(config, values, int(dim * share), longest)
 
@@ -51,22 +54,19 @@ def rope_parameters(config: ConfigReader) -> dict[str, Any]:
     If a file has both generations of keys, the reference implementation reads `rope_scaling`. An
     original_max_position_embeddings at the top level overrides one inside.
     """
-    new, old = config.optional("rope_parameters", {}), config.optional("rope_scaling", {})
-    values = old or new
-    if not isinstance(values, Mapping):
-        raise config.wrong("rope_scaling" if old else "rope_parameters", "an object")
+    new, old = config.table("rope_parameters"), config.table("rope_scaling")
     key = "original_max_position_embeddings"
     value = config.optional(key)
-    return {**values} if value is None else {**values, key: value}
+    return {**(old or new)} if value is None else {**(old or new), key: value}
 
 
 def rope_by_layer(config: ConfigReader) -> Mapping[str, Any]:
     """Returns `rope_parameters` of a family with separate settings for sliding-window layers."""
-    values = config.optional("rope_parameters", {})
-    other = set(values) - {"full_attention", "sliding_attention"}
-    if other:
+    values = {kind: one for kind, one in config.table("rope_parameters").items() if one is not None}
+    known = values.keys() <= {"full_attention", "sliding_attention"}
+    if not known or not all(isinstance(one, Mapping) for one in values.values()):
         raise config.wrong("rope_parameters", "two objects, full_attention and sliding_attention")
-    return values  # type: ignore[no-any-return]
+    return values
 
 
 def rotary_of(
@@ -79,7 +79,7 @@ def rotary_of(
     """
     read = ConfigReader(values, config.family)
     kind = read.word("rope_type", read.word("type", "default"))
-    theta = read.number("rope_theta")
+    theta = read.positive("rope_theta")
     scaling = None if kind == "default" else scaling_of(read, kind, longest)
     unread = sorted(
         key
@@ -98,7 +98,7 @@ def rotary_of(
 
 def scaling_of(read: ConfigReader, kind: str, longest: int) -> RotaryScaling:
     if kind == "linear":
-        return RotaryScaling(kind="linear", factor=read.number("factor"), trained_length=longest)
+        return RotaryScaling(kind="linear", factor=read.positive("factor"), trained_length=longest)
     if kind not in ("llama3", "yarn"):
         raise UnsupportedError(
             f"config.json asks for rotary positions of the rope_type {kind!r}, which are not "
@@ -109,7 +109,7 @@ def scaling_of(read: ConfigReader, kind: str, longest: int) -> RotaryScaling:
     if kind == "llama3":
         return RotaryScaling(
             kind="llama3",
-            factor=read.number("factor"),
+            factor=read.positive("factor"),
             trained_length=trained,
             low=read.number("low_freq_factor"),
             high=read.number("high_freq_factor"),
@@ -131,7 +131,7 @@ def attention_factor(read: ConfigReader, factor: float) -> float:
 
     With `mscale` and `mscale_all_dim`, the default is the ratio of their magnitudes (DeepSeek-V2).
     """
-    over, under = read.number("mscale", 0.0), read.number("mscale_all_dim", 0.0)
+    over, under = (read.number(key, 0.0, least=0) for key in ("mscale", "mscale_all_dim"))
     if over and under:
         usual = yarn_magnitude(factor, over) / yarn_magnitude(factor, under)
     else:

@@ -20,21 +20,21 @@ def decoder(config: ConfigReader, kind: str) -> spec.ModelSpec:
     """Builds the model; `kind` is the ending of the class name."""
     width = config.integer("hidden_size", 512)
     count = config.integer("num_attention_heads", 8)
-    dropout = config.number("hidden_dropout", 0.1)
+    dropout = config.dropout("hidden_dropout", 0.1)
     first = config.flag("norm_first", True)
-    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-6))
+    norm = spec.NormSpec(eps=config.eps("layer_norm_eps", 1e-6))
     block = spec.BlockSpec(
         attention=spec.AttentionSpec(
             heads=count,
             head_dim=common.head_dim(config, width, count),
             bias=False,
             out_bias=False,
-            dropout=config.number("attention_dropout", 0.1),
+            dropout=config.dropout("attention_dropout", 0.1),
         ),
         ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", 2048),
             activation=common.activation(config, "hidden_act", "relu"),
-            dropout=config.number("activation_dropout", 0.1),
+            dropout=config.dropout("activation_dropout", 0.1),
         ),
         norm=norm,
         placement="pre" if first else "post",
@@ -53,7 +53,7 @@ def decoder(config: ConfigReader, kind: str) -> spec.ModelSpec:
         decoder=spec.StackSpec(
             width=width,
             embed=embed,
-            blocks=(block,) * config.integer("num_hidden_layers", 6),
+            blocks=(block,) * config.layers("num_hidden_layers", 6),
             final_norm=norm if first else None,
         ),
         heads=chosen,

@@ -37,7 +37,10 @@ CHANGES: dict[str, Change] = {  # keys that the reference reads for any family, 
     "is_causal": lambda value, _, model: value is False and _decodes(model),
     "sliding_window": _narrows,
     "attention_chunk_size": _narrows,
-    "layer_types": lambda value, _, model: set(value) != {"full_attention"} and _decodes(model),
+    "layer_types": lambda value, _, model: (
+        not isinstance(value, list)
+        or (any(kind != "full_attention" for kind in value) and _decodes(model))
+    ),
     "per_layer_config": lambda value, _, model: bool(value),
     "partial_rotary_factor": lambda value, _, model: value != 1.0 and bool(_rotations(model)),
     "original_max_position_embeddings": lambda value, _, model: any(

@@ -27,6 +27,7 @@ from glassformer.inside.lens.stages import language_head, stage_names
 from glassformer.inside.lens.tuned_lens import BEGUN, TunedLens, TunedLensFacts, check_place, mapped
 from glassformer.spec import HeadSpec
 from glassformer.storage.folders import atomic_folder, complete_pending_save
+from glassformer.storage.parsing import parse_json
 from glassformer.tasks.model_protocol import TaskModel
 
 MASKED = 0.15  # fraction of an encoder's tokens
@@ -229,7 +230,7 @@ class Tuning:
             return
         try:
             with safe_open(folder / BEGUN, "pt") as file:
-                saved = json.loads(file.metadata()["told"])
+                saved = parse_json(file.metadata()["told"])
                 held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise LoadError(f"{folder / BEGUN} cannot be read ({error}).") from None

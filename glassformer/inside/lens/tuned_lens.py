@@ -8,7 +8,6 @@ as close as possible to the model's final output. The last stage is decoded with
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from glassformer.errors import GlassformerError, InputError, LoadError
 from glassformer.inside.lens.stages import stage_names
 from glassformer.storage.files import write_json
 from glassformer.storage.folders import atomic_folder, complete_pending_save
+from glassformer.storage.parsing import parse_json
 from glassformer.tasks.model_protocol import TaskModel
 
 FOLDER = "tuned_lens"  # within the model folder, where the page looks for it
@@ -197,7 +197,7 @@ def check_place(folder: Path) -> None:
 def facts_in(folder: Path) -> TunedLensFacts:
     complete_pending_save(folder)
     try:
-        given: Mapping[str, Any] = json.loads((folder / CONFIG).read_text("utf-8"))
+        given: Mapping[str, Any] = parse_json((folder / CONFIG).read_bytes())
         lists = {name: tuple(given[name]) for name in ("stages", "divergence")}
         return TunedLensFacts(**{**given, **lists})
     except OSError as error:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import sync_folder, write_text
 from glassformer.storage.folders import atomic_folder, complete_pending_save, tidy
+from glassformer.storage.parsing import parse_json
 from glassformer.tasks.index_header import (
     FORMAT,
     HEADER,
@@ -128,7 +129,7 @@ class IndexRows:
         lines = journal.read_bytes().splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
             try:
-                entry = json.loads(line if line.endswith(b"\n") else b"")
+                entry = parse_json(line if line.endswith(b"\n") else b"")
                 for one in entry if isinstance(entry, list) else [entry]:
                     self._apply(one)
             except (ValueError, KeyError, TypeError):

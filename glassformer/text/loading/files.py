@@ -7,6 +7,7 @@ from typing import Any
 
 from glassformer.errors import LoadError
 from glassformer.storage.folders import atomic_folder, complete_pending_save
+from glassformer.storage.parsing import read_json
 
 
 def read_bytes(path: Path) -> bytes:
@@ -31,18 +32,6 @@ def read_lines(path: Path) -> list[str]:
         ) from None
     lines = text.replace("\r\n", "\n").split("\n")
     return lines[:-1] if lines[-1] == "" else lines
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(read_bytes(path))
-    except ValueError as error:
-        raise LoadError(
-            f"The file {path} is not JSON ({error}); it may be cut off, so copy it again."
-        ) from None
-    if not isinstance(value, dict):
-        raise LoadError(f"The file {path} must hold a JSON object.")
-    return value
 
 
 def read_json_if_there(path: Path) -> dict[str, Any]:
@@ -96,11 +85,20 @@ def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
 
 def read_vocabulary(path: Path) -> dict[str, int]:
     """Reads a `vocab.json`, which maps each token to its id."""
-    vocabulary = read_json(path)
-    for token, index in vocabulary.items():
-        if type(index) is not int or index < 0:
-            raise LoadError(f"The file {path} gives the token {token!r} the id {index!r}.")
+    vocabulary: dict[str, int] = read_json(path)
+    check_ids(vocabulary, path)
     return vocabulary
+
+
+def check_ids(vocabulary: Mapping[str, Any], path: Path) -> None:
+    """Raises an error for an id that is none, or is far beyond the number of tokens.
+
+    The library keeps a place for every id up to the largest.
+    """
+    most = 16 * len(vocabulary) + 2**16
+    for token, index in vocabulary.items():
+        if type(index) is not int or not 0 <= index <= most:
+            raise LoadError(f"The file {path} gives the token {token!r} the id {index!r}.")
 
 
 def read_merges(path: Path, *, counted: bool = False) -> list[tuple[str, str]]:

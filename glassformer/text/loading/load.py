@@ -7,6 +7,7 @@ from tokenizers import Tokenizer as Backend
 from glassformer.errors import LoadError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.gguf_header import GgufHeader, is_gguf
+from glassformer.storage.parsing import parsing, read_json, silent
 from glassformer.text.backend import LibraryBackend, TokenizerBackend
 from glassformer.text.backends.whisper import (
     START,
@@ -17,7 +18,7 @@ from glassformer.text.backends.whisper import (
 )
 from glassformer.text.languages import LanguageBackend
 from glassformer.text.loading.catalog import BY_FILES, FAMILIES, TokenizerFamily
-from glassformer.text.loading.files import read_bytes, read_json, read_json_if_there
+from glassformer.text.loading.files import check_ids, read_bytes, read_json_if_there
 from glassformer.text.loading.gguf import backend_of, has_tokenizer
 from glassformer.text.loading.llama2c import is_llama2c, metadata_beside
 from glassformer.text.loading.tokenizer_classes import is_foreign, model_type_by_class
@@ -102,6 +103,8 @@ def type_of(folder: Path) -> str | None:
     It differs from the model's own type if the tokenizer class belongs to another type.
     """
     model_type = read_json_if_there(folder / "config.json").get("model_type")
+    if model_type is not None and not isinstance(model_type, str):
+        raise LoadError(f"{folder / 'config.json'} has model_type = {model_type!r}; it is a text.")
     return model_type_by_class(class_of(folder), model_type)
 
 
@@ -131,13 +134,18 @@ def holds_tokenizer(folder: Path) -> bool:
 
 
 def read_library_file(path: Path) -> Backend:
-    read_json(path)
-    try:
+    described = read_json(path)
+    model, added = described.get("model"), described.get("added_tokens")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(vocabulary, dict):
+        check_ids(vocabulary, path)
+    tokens = [one for one in added if isinstance(one, dict)] if isinstance(added, list) else []
+    size = len(vocabulary) if isinstance(vocabulary, dict | list) else 0
+    for one in tokens:
+        if not isinstance(one.get("id"), int) or not 0 <= one["id"] <= 16 * size + 2**16:
+            raise LoadError(f"The file {path} gives an added token the id {one.get('id')!r}.")
+    with silent(), parsing(path, "a tokenizer that the tokenizers library knows"):
         library = Backend.from_str(read_bytes(path).decode("utf-8"))
-    except Exception as error:  # the library raises nothing more precise
-        raise LoadError(
-            f"The file {path} is JSON but no tokenizer that the tokenizers library knows ({error})."
-        ) from None
     library.no_truncation()
     library.no_padding()
     return library

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from glassformer.errors import DataError, LoadError
+from glassformer.storage.parsing import read_json
 from glassformer.train.batches.sampler import Numbers
 from glassformer.train.objectives.objective import Example
 from glassformer.train.objectives.tally import Tally
@@ -45,18 +46,31 @@ class MemmapDataset:
     """
 
     def __init__(self, folder: Path) -> None:
-        header = json.loads((folder / HEADER).read_text("utf-8"))
+        header = read_json(folder / HEADER)
         self.folder = folder
-        self.count: int = header["examples"]
-        self.parallel: bool = header["parallel"]
-        self.documents: int = header["documents"]
-        self.skipped: int = header["skipped"]
-        self.reasons: list[str] = header["reasons"]
-        self.tally = Tally.read(header["tally"])
-        fields = header["fields"]
+        try:
+            self.count, self.documents = int(header["examples"]), int(header["documents"])
+            self.parallel, self.skipped = bool(header["parallel"]), int(header["skipped"])
+            self.reasons: list[str] = list(header["reasons"])
+            self.tally = Tally.read(header["tally"])
+            fields = {name: np.dtype(str(kind)) for name, kind in header["fields"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, SyntaxError):
+            raise self._damaged(HEADER) from None
         self._values = {name: _mapped(folder / _values(name), fields[name]) for name in fields}
         self._offsets = {name: _mapped(folder / _offsets(name), np.int64) for name in fields}
         self._begins = _mapped(folder / "begins", np.bool_)
+        if not fields or len(self._begins) != self.count:
+            raise self._damaged("begins")
+        for name, offsets in self._offsets.items():
+            ends = offsets[[0, -1]].tolist() if len(offsets) else []
+            if len(offsets) != self.count + 1 or ends != [0, len(self._values[name])]:
+                raise self._damaged(_offsets(name))
+
+    def _damaged(self, name: str) -> LoadError:
+        return LoadError(
+            f"{self.folder / name} is damaged; remove {self.folder}, and the data are prepared "
+            "anew."
+        )
 
     def __len__(self) -> int:
         return self.count
@@ -204,6 +218,10 @@ def _offsets(field: str) -> str:
 def _mapped(path: Path, dtype: DTypeLike) -> NDArray[Any]:
     """Maps a file as a plain array, because slices of a `memmap` are slow to create."""
     kind = np.dtype(dtype)
+    if not path.is_file():
+        raise LoadError(
+            f"{path} is not there; remove {path.parent}, and the data are prepared anew."
+        )
     if kind.kind not in "biuf" or path.stat().st_size % kind.itemsize:
         raise LoadError(
             f"{path} does not hold {kind.name} numbers; remove {path.parent}, and the data are "

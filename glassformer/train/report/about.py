@@ -16,6 +16,7 @@ import torch
 
 from glassformer import __version__
 from glassformer.data.files import find_files
+from glassformer.storage.parsing import read_json
 from glassformer.train.data_summary import FILE as SUMMARY
 from glassformer.train.data_summary import DataSummary
 from glassformer.train.reporter import Reporter
@@ -93,7 +94,7 @@ def read_about(folder: Path) -> About | None:
     path = folder / "about.json"
     if not path.exists():
         return None
-    content = json.loads(path.read_text("utf-8"))
+    content = read_json(path)
     files = {split: Files(**found) for split, found in content.pop("data").items()}
     return About(**content, data=files)
 

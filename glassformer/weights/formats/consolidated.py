@@ -7,7 +7,6 @@ some rows or columns of every matrix.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import LoadError, UnsupportedError
+from glassformer.storage.parsing import read_json
 from glassformer.weights.formats.gguf_names import halves
 from glassformer.weights.formats.pickle import PickleFile
 from glassformer.weights.formats.safetensors import SafetensorsFile
@@ -54,13 +54,10 @@ def read_params(folder: Path) -> dict[str, Any]:
     path, config = folder / PARAMS, folder / "config.json"
     keys = {"n_heads": "num_attention_heads", "n_kv_heads": "num_key_value_heads"}
     path, keys = (path, {}) if path.is_file() else (config, keys)
-    try:
-        params = json.loads(path.read_text("utf-8"))
-    except (ValueError, OSError) as error:
-        raise LoadError(f"{path} cannot be read ({error}); get it again.") from None
-    if keys and isinstance(params, dict):
+    params: dict[str, Any] = read_json(path)
+    if keys:
         params = {ours: params.get(theirs) for ours, theirs in keys.items()}
-    if not isinstance(params, dict) or not isinstance(params.get("n_heads"), int):
+    if not isinstance(params.get("n_heads"), int):
         raise LoadError(f"{path} gives no number of heads; get it again.")
     return params
 

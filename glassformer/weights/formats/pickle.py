@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import mmap
 import pickle
 import re
-import zipfile
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import torch
 from torch import Tensor
 
 from glassformer.errors import LoadError
+from glassformer.storage.parsing import parsing
 from glassformer.weights.formats.tensor_file import TensorFile
 
 HOLDERS = ("state_dict", "model_state_dict", "model", "module")  # keys of training checkpoints
@@ -38,21 +40,27 @@ class PickleFile(TensorFile):
 
 
 def unpickle(path: Path) -> Any:
-    try:
-        return torch.load(
-            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path) or None
-        )
-    except pickle.UnpicklingError as error:
-        asked = re.search(r"GLOBAL ([\w.]+)", str(error))
-        raise LoadError(
-            f"{path} holds something else than tensors"
-            f"{f' (it asks for {asked[1]})' if asked else ''} and was not read: a pickle can "
-            "run code; ask its maker for safetensors."
-        ) from None
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        raise LoadError(
-            f"{path} is not a whole PyTorch file ({str(error).splitlines()[0]}); get it again."
-        ) from None
+    """Returns the contents of a file of `torch.save`.
+
+    It is not memory-mapped by PyTorch, which then checks neither sizes nor checksums of tensors.
+    The mapping here ends a pickle that announces more bytes than there are.
+    """
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        warnings.catch_warnings(),
+        parsing(path, "a whole PyTorch file"),
+    ):
+        warnings.simplefilter("ignore")  # of the protocol of the pickle
+        try:
+            return torch.load(cast(IO[bytes], content), map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            asked = re.search(r"GLOBAL ([\w.]+)", str(error))
+            raise LoadError(
+                f"{path} holds something else than tensors"
+                f"{f' (it asks for {asked[1]})' if asked else ''} and was not read: a pickle can "
+                "run code; ask its maker for safetensors."
+            ) from None
 
 
 def _unwrapped(state: Any) -> dict[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import mmap
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ class SafetensorsFile(TensorFile):
             if entry["dtype"] not in DTYPES:
                 raise UnsupportedError(f"{path}: {name} has the unknown type {entry['dtype']}.")
         self.shapes = {name: tuple(entry["shape"]) for name, entry in self.header.items()}
+        for name, shape in self.shapes.items():
+            if math.prod(max(size, 1) for size in shape) > 2**60:  # an empty one, of huge sizes
+                raise LoadError(f"{path}: {name} has the sizes {list(shape)}; get it again.")
 
     def dtype(self, name: str) -> torch.dtype:
         return DTYPES[self.header[name]["dtype"]]

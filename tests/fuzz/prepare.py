@@ -1,0 +1,36 @@
+"""Imports everything and makes the samples, so that a fork starts at once."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+
+import jinja2.ext
+import jinja2.sandbox
+import sacremoses
+import torch
+
+import glassformer.loading
+import glassformer.train.trainer
+from tests.fuzz.registry import Reader, all_readers
+
+
+def prepare(only: Sequence[str]) -> dict[str, Reader]:
+    """Returns the readers, with their samples made."""
+    torch.set_num_threads(1)
+    loaded = (
+        jinja2.ext,
+        jinja2.sandbox,
+        sacremoses,
+        glassformer.loading,
+        glassformer.train.trainer,
+    )
+    assert all(loaded)
+    readers = all_readers()
+    unknown = set(only) - set(readers)
+    assert not unknown, f"no reader {unknown}; there are {', '.join(readers)}"
+    chosen = {name: readers[name] for name in only or readers}
+    for reader in chosen.values():
+        reader.samples()
+    gc.freeze()
+    return chosen

@@ -1,0 +1,89 @@
+"""Sounds, music and images that would take hours or gigabytes are refused, or read in blocks."""
+
+from __future__ import annotations
+
+import struct
+import wave
+import zlib
+
+import mido
+import numpy as np
+import pytest
+import torch
+
+from glassformer.errors import DataError, InputError
+from glassformer.signals.audio_features import AudioProcessor
+from glassformer.signals.image_processor import ImageProcessor
+from glassformer.signals.midi import read_midi
+from glassformer.signals.wav import read_wav, resample
+
+
+def test_rates_without_a_common_divisor():
+    """A sine stays a sine; the table of all 16,000 phases was 4 GB."""
+    time = torch.arange(15_999) / 15_999
+    found = resample(torch.sin(2 * torch.pi * 440 * time), 15_999, 16_000)
+    expected = torch.sin(2 * torch.pi * 440 * torch.arange(16_000) / 16_000)
+    assert len(found) == 16_000
+    assert (found - expected)[100:-100].abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("rate", [0, 1, 999, 768_001, 2**31 - 1])
+def test_a_rate_that_no_sound_has(rate, tmp_path):
+    with pytest.raises(InputError, match="give its true rate"):
+        resample(torch.zeros(100), rate, 16_000)
+    with wave.open(str(tmp_path / "a.wav"), "wb") as file:
+        file.setparams((1, 2, max(rate, 1), 0, "NONE", ""))
+        file.writeframes(bytes(100))
+    with pytest.raises(DataError, match="samples a second"):
+        read_wav(tmp_path / "a.wav")
+
+
+def test_music_of_years(tmp_path):
+    track = mido.MidiTrack([mido.Message("note_on", note=60, velocity=70, time=0)])
+    track.append(mido.Message("note_off", note=60, time=2**28 - 1))
+    mido.MidiFile(type=0, tracks=[track]).save(tmp_path / "a.mid")
+    with pytest.raises(DataError, match="lasts 78 hours, and 24 are read"):
+        read_midi(tmp_path / "a.mid")
+
+
+def chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+@pytest.mark.parametrize("side", [10_000, 20_000, 2**31 - 1])
+def test_an_image_that_unpacks_to_gigabytes(side, tmp_path):
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(10**6))) + chunk(b"IEND", b"")
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + body)
+    with pytest.raises(DataError, match=r"a\.png (unpacks to|is not an image)"):
+        ImageProcessor()(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ['{"image_std": [0, 1, 1]}', '{"image_mean": [1, 2]}', '{"size": 100000}', '{"size": 0}',
+     '{"rescale_factor": NaN}', '{"image_mean": [Infinity, 0, 0]}'],
+)  # fmt: skip
+def test_settings_of_images_out_of_range(settings, tmp_path):
+    (tmp_path / "preprocessor_config.json").write_text(settings)
+    with pytest.raises(ValueError, match=r"preprocessor_config\.json (has|must give)"):
+        ImageProcessor.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ['{"sampling_rate": 1e9}', '{"n_fft": -1}', '{"hop_length": 1, "n_fft": 4000}',
+     '{"chunk_length": 1e12}', '{"feature_size": 2.5}'],
+)  # fmt: skip
+def test_settings_of_sounds_out_of_range(settings, tmp_path):
+    (tmp_path / "preprocessor_config.json").write_text(settings)
+    with pytest.raises(ValueError, match=r"preprocessor_config\.json has"):
+        AudioProcessor.load(tmp_path)
+
+
+def test_a_photograph_is_read(tmp_path):
+    from PIL import Image
+
+    noise = np.random.default_rng(0).integers(0, 255, (600, 800, 3), np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.jpg")
+    assert ImageProcessor()(tmp_path / "a.jpg").shape == (1, 3, 224, 224)
