@@ -5,6 +5,7 @@ A record that cannot be read is yielded as a `RecordError`, and reading continue
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.data_config import DataSettings
+from glassformer.data.data_config import DataSettings, Format
 from glassformer.data.files import PIECE, TextFileReader
 from glassformer.data.record import Record, RecordError
 from glassformer.data.tables import read_csv, read_parquet, read_tsv
@@ -86,7 +87,10 @@ def _between_blanks(
 
 
 def read_json_lines(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
-    """Yields the objects of a file with one JSON object per line."""
+    """Yields the objects of a file with one JSON object per line, or with one array of objects."""
+    if _begins_array(path):
+        yield from _json_array(file_reader, path, settings)
+        return
     for number, line in file_reader.lines(path, settings.encoding):
         if isinstance(line, RecordError):
             yield line
@@ -101,6 +105,27 @@ def read_json_lines(file_reader: TextFileReader, path: Path, settings: DataSetti
                 yield {**value, "where": where}
             else:
                 yield RecordError(where, f"a JSON object was expected, not {line.strip()[:40]}")
+
+
+def _begins_array(path: Path) -> bool:
+    """Whether the first line of a file begins an array that does not end there."""
+    with TextFileReader([path]).open(path) as stream:
+        first = stream.readline().removeprefix(codecs.BOM_UTF8).strip()
+    return first.startswith(b"[") and (first.startswith(b"[{") or first == b"[")
+
+
+def _json_array(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
+    with file_reader.open(path) as stream:
+        try:
+            values = json.loads(stream.read().decode(settings.encoding).removeprefix("\ufeff"))
+        except ValueError as error:
+            raise DataError(f"{path} is not JSON ({error}); get it again.", path=path) from None
+    for number, value in enumerate(values):
+        where = f"{path}: [{number}]"
+        if isinstance(value, dict):
+            yield {**value, "where": where}
+        else:
+            yield RecordError(where, f"a JSON object was expected, not {str(value)[:40]}")
 
 
 def read_conll(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
@@ -288,9 +313,14 @@ READERS: dict[str, Callable[[TextFileReader, Path, DataSettings], Found]] = {
     "parquet": read_parquet,
     "tokens": read_tokens,
 }
-ENDINGS = {
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **dict.fromkeys((".conll", ".bio", ".iob", ".bmes"), "conll"),
+ENDINGS: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".conll": "conll",
+    ".bio": "conll",
+    ".iob": "conll",
+    ".bmes": "conll",
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
@@ -298,7 +328,7 @@ ENDINGS = {
 }
 
 
-def form_of(path: Path) -> str:
+def form_of(path: Path) -> Format:
     """Returns the format by the file extension; "text" if it is unknown."""
     name = path.with_suffix("") if path.suffix == ".gz" else path
     return ENDINGS.get(name.suffix.lower(), "text")

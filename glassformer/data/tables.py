@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -15,6 +16,8 @@ from glassformer.data.record import Record, RecordError
 from glassformer.errors import DataError, GlassformerError
 
 Line = tuple[int, str | RecordError]  # its number and content
+DELIMITERS = (",", ";", "\t", "|")
+QUOTED = re.compile(r'"[^"]*"')
 LONGEST_FIELD = 2**26
 """Maximum number of characters of a field; an unclosed quote would swallow the rest of the file."""
 
@@ -36,7 +39,7 @@ def read_tsv(
 def _table(
     file_reader: TextFileReader, path: Path, settings: DataSettings, delimiter: str, quotes: bool
 ) -> Iterator[Record | RecordError]:
-    delimiter = settings.delimiter or delimiter
+    delimiter = settings.delimiter or _delimiter_of(file_reader, path, settings, delimiter)
     quotes = quotes if settings.quoting is None else settings.quoting
     rows = _quoted if quotes else _plain
     names: Sequence[str] = settings.column_names
@@ -59,6 +62,25 @@ def _table(
             )
         else:
             yield {**dict(zip(names, row, strict=True)), "where": where}
+
+
+def _delimiter_of(
+    file_reader: TextFileReader, path: Path, settings: DataSettings, usual: str
+) -> str:
+    _, first = next(TextFileReader([path]).lines(path, settings.encoding), (0, ""))
+    return find_delimiter(first, usual) if isinstance(first, str) else usual
+
+
+def find_delimiter(first: str, usual: str) -> str:
+    """Returns the delimiter of a table by its first line.
+
+    It is the usual one if the line has that or none of the others, and the most frequent of the
+    others elsewhere.
+    """
+    bare = QUOTED.sub("", first)
+    counts = {one: bare.count(one) for one in DELIMITERS}
+    found = max(DELIMITERS, key=lambda one: counts[one])
+    return usual if counts[usual] or not counts[found] else found
 
 
 def _plain(

@@ -14,7 +14,7 @@ from glassformer.tasks.batching import apply_to, encode_texts, map_batched, pred
 from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.tasks.packing import can_pack, head_logits
-from glassformer.tasks.registry import task
+from glassformer.tasks.registry import TrainingData, task
 from glassformer.tasks.task_cache import cached_task
 from glassformer.tasks.task_settings import labels_of, settings_of
 from glassformer.text import TextEncoding
@@ -122,7 +122,27 @@ def classify(
     return results
 
 
-@task("classify", head="classify", objective="classification")
+@task(
+    "classify",
+    head="classify",
+    objective="classification",
+    training=TrainingData(
+        columns={
+            "text": (
+                *("sentence", "review", "question", "content", "message", "comment", "tweet"),
+                *("query", "utterance", "body", "document", "input", "title", "headline"),
+                *("sentence1", "text1", "premise", "question1"),
+            ),
+            "label": (
+                *("labels", "category", "class", "target", "intent", "sentiment", "topic"),
+                *("stars", "rating", "score", "value", "output", "gold_label"),
+            ),
+        },
+        optional={"pair": ("sentence2", "text2", "hypothesis", "question2")},
+        metric="accuracy",
+        evaluation="classification",
+    ),
+)
 class Classifier:
     """Classifies texts with a model's head for whole texts.
 

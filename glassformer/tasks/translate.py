@@ -14,7 +14,7 @@ from glassformer.generate.options import GenerationOptions
 from glassformer.tasks.batching import apply_to
 from glassformer.tasks.heads import rewrites
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
-from glassformer.tasks.registry import task
+from glassformer.tasks.registry import TrainingData, task
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
 from glassformer.tasks.sentences import TextSpan, blocks
@@ -56,7 +56,18 @@ class Translation:
         return {"translation": self.text, "parts": [asdict(part) for part in self.parts]}
 
 
-@task("translate", head="lm", objective="sequence-to-sequence or continuation", fits=rewrites)
+@task(
+    "translate",
+    head="lm",
+    objective="sequence-to-sequence or continuation",
+    fits=rewrites,
+    training=TrainingData(
+        columns={"source": ("input", "src"), "target": ("output", "tgt", "translation")},
+        metric="perplexity",
+        evaluation="translation",
+        format="parallel",
+    ),
+)
 class Translator:
     """Translates texts with a model, its languages and generation options.
 

@@ -6,7 +6,7 @@ They are those of the model's config.json (`id2label`). A recipe can list them i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -28,8 +28,13 @@ def find_labels(name: str, records: Iterable[Record]) -> tuple[str, ...]:
     if labels_of is None:
         return ()
     found = {label for record in records for label in labels_of(record)}
-    numbers = all(label.lstrip("-").isdecimal() for label in found)
-    return tuple(sorted(found, key=int if numbers else None))
+    return tuple(sorted(found, key=label_order(found)))
+
+
+def label_order(labels: Collection[str]) -> Callable[[str], int] | None:
+    """Returns the key by which labels are sorted: numbers by value, others by the alphabet."""
+    numbers = all(label.lstrip("-").isdecimal() for label in labels)
+    return int if numbers else None
 
 
 def written(value: Any) -> str:
