@@ -48,7 +48,7 @@ def evaluate(
     task: Annotated[
         str | None,
         typer.Option(
-            help="classification, regression, tagging, span, multiple-choice, translation, "
+            help="classification, regression, tagging, question-answering, multiple-choice, translation, "
             "summarization, perplexity, masked-lm, lambada, hellaswag, piqa, arc_easy, "
             "arc_challenge, openbookqa, winogrande, boolq, copa, choices; else that of the "
             "model's head."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 
+from glassformer.cli.evaluate import progress
+from glassformer.cli.option_groups import grouped
 from glassformer.cli.printing import is_main_process, output_console, progress_bar
+from glassformer.cli.train_options import TaskRunOptions
 from glassformer.cli.verbs import verb
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.reporter import Entry, Reporter
@@ -24,10 +27,22 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @verb("train", group="Train and evaluate")
+@grouped
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A TOML file; see docs/train.md.")],
-    settings: Annotated[
-        list[str] | None, typer.Argument(help="What is to be otherwise: section.key=value ...")
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="A task (classify, tag, answer, translate, summarize, embed, generate, fill), "
+            "a recipe, or the folder of a run to go on with."
+        ),
+    ],
+    options: TaskRunOptions,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Of a task the files, or a folder of texts; and what is to be otherwise than the "
+            "recipe says: section.key=value ..."
+        ),
     ] = None,
     dry: Annotated[
         bool, typer.Option("--dry-run", help="Show what the run would take; write nothing.")
@@ -37,8 +52,13 @@ def train(
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
 ) -> None:
-    """Train a model as a recipe says, or go on with a stopped run.
+    """Train a model for a task on a file, by a recipe, or go on with a run.
 
+    Of a file, the format, the columns, the labels and all settings are found out, and written as a
+    recipe. Every tenth row is held out, to choose the best model and to judge it.
+
+    $ glassformer train classify my.csv --base zoo:encoder --out runs/mine
+    $ glassformer train runs/mine --epochs 5
     $ glassformer train recipe.toml train.max_steps=1000 --dry-run
     """
     from glassformer.train.trainer import (
@@ -47,14 +67,17 @@ def train(
     from glassformer.train.trainer import train as start
 
     console = Console(stderr=True, quiet=not is_main_process())
+    recipe, settings, extend = options.recipe(what, files or [], console)
     bar = ProgressBar(console)
     try:
         if dry:
-            plan = dry_run(recipe, settings or [], device=device, reporters=[bar])
+            plan = dry_run(recipe, settings, device=device, reporters=[bar])
             bar.end()
             output_console(quiet=not is_main_process()).print(table(plan))
             return
-        run = start(recipe, settings or [], restart=restart, device=device, reporters=[bar])
+        run = start(
+            recipe, settings, restart=restart, extend=extend, device=device, reporters=[bar]
+        )
     except TrainingInterrupted as stopped:
         bar.end()
         console.print(str(stopped), soft_wrap=True, highlight=False)
@@ -63,6 +86,19 @@ def train(
         bar.end()
     if is_main_process():  # other ranks may get here before the main one has written the results
         console.print(run_summary(run), soft_wrap=True, highlight=False)
+        if options.judged(what):
+            show_metrics(run, console)
+
+
+def show_metrics(run: Run, console: Console) -> None:
+    """Prints the metrics of the run's model on the held-out rows, with confidence intervals."""
+    from glassformer.cli.evaluate import show
+    from glassformer.evaluate.held_out import evaluate_run
+
+    with progress("evaluating") as passed:
+        found = evaluate_run(run, progress=passed)
+    if found is not None:
+        show(replace(found, classes=None), 0.95)
 
 
 class ProgressBar(Reporter):

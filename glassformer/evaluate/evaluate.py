@@ -25,7 +25,9 @@ from glassformer.metrics.registry import find_metric
 from glassformer.model import Model
 from glassformer.spec import head_among
 from glassformer.tasks.heads import kind_of, purpose, require_head
+from glassformer.tasks.registry import TASKS as VERBS
 from glassformer.tasks.task_settings import settings_of
+from glassformer.tasks.task_words import verb_of
 from glassformer.train.objectives.multiple_choice import MultipleChoice
 from glassformer.train.objectives.regression import Regression
 
@@ -37,7 +39,7 @@ OF_HEADS: dict[str, tuple[str, Callable[[Model, str], Evaluator[Any, Any]]]] = {
         lambda model, head: ObjectiveEvaluator(model, Regression(model, head=head)),
     ),
     "tagging": ("tag", TaggingEvaluator),
-    "span": ("span", QuestionAnsweringEvaluator),
+    "question-answering": ("span", QuestionAnsweringEvaluator),
     "multiple-choice": (
         "choose",
         lambda model, head: ObjectiveEvaluator(
@@ -103,7 +105,7 @@ def evaluate(
     """
     loaded = load(model) if isinstance(model, str | Path) else model
     drawing = Resamples(n_resamples, seed, confidence)
-    name = task or task_of(loaded, head)
+    name = named_task(task, loaded, head) if task else task_of(loaded, head)
     evaluator = make_evaluator(loaded, name, head, options)
     read = partial(
         RecordSource,
@@ -139,6 +141,17 @@ def evaluate(
         classes=evaluator.classes(given, answers),
         skipped=tuple(records.skipped),
     )
+
+
+def named_task(word: str, model: Model, head: str | None = None) -> str:
+    """Returns the task for a word such as "classify", "ner" or "qa"."""
+    if word in TASKS:
+        return word
+    verb = verb_of(word)
+    declared = None if verb is None else VERBS.find(verb).training
+    if declared is None or declared.evaluation is None:
+        raise ConfigError(f"There is no task {word!r}{near(word, TASKS, len(TASKS))}.")
+    return task_of(model, head) if declared.evaluation == "classification" else declared.evaluation
 
 
 def task_of(model: Model, head: str | None = None) -> str:
@@ -183,8 +196,6 @@ def make_evaluator(
         return BenchmarkEvaluator(model, BENCHMARKS[task])
     if task in OF_VOCABULARY:
         return OF_VOCABULARY[task](model)
-    if task not in OF_HEADS:
-        raise ConfigError(f"There is no task {task!r}{near(task, TASKS, len(TASKS))}.")
     kind, make = OF_HEADS[task]
     found = require_head(model, kind, f"evaluate by {task}", head, objective=task)
     return make(model, found.name)

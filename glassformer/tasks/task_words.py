@@ -34,7 +34,7 @@ def find_task(word: str) -> tuple[str, TaskDeclaration]:
     """Returns the verb and the declaration of a task, by any word for it."""
     verb = verb_of(word)
     if verb is None:
-        raise ConfigError(f"There is no task {word!r}{near_task(word)}.")
+        raise ConfigError(f"There is no task {word!r}{near_task(word)}")
     return verb, TASKS.find(verb)
 
 
@@ -42,4 +42,4 @@ def near_task(word: str) -> str:
     """Returns the nearest task for an error message, or all of them."""
     known = {one: verb for verb, others in SYNONYMS.items() for one in (verb, *others)}
     near = get_close_matches(word.lower(), known, 1, cutoff=0.75)
-    return f"; did you mean {known[near[0]]}?" if near else f"; there are {', '.join(SYNONYMS)}"
+    return f"; did you mean {known[near[0]]}?" if near else f"; there are {', '.join(SYNONYMS)}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,6 @@ from glassformer.spec import HeadSpec, ModelSpec
 from glassformer.tasks.heads import HEADS, kind_of
 from glassformer.text import Tokenizer
 from glassformer.text.loading.load import holds_tokenizer
-from glassformer.train.recipe import ModelSettings
 from glassformer.weights.folder_kind import holds_adapter
 from glassformer.weights.mapping import build_transformer, make_load_plan
 from glassformer.weights.tensor_files import TensorFiles
@@ -61,7 +60,9 @@ class BaseModel:
         ]
         return found[0] if len(found) == 1 and found[0].name == kind else None
 
-    def settings(self, kind: str, verb: str, labels: Sequence[str]) -> tuple[ModelSettings, str]:
+    def settings(
+        self, kind: str, verb: str, labels: Sequence[str]
+    ) -> tuple[dict[str, Any], str]:
         """Returns the [model] table for a kind of head, and a sentence on the head.
 
         The model keeps its head if that has these labels. Otherwise it gets a new one, and the
@@ -72,9 +73,9 @@ class BaseModel:
             verb: The task, for error messages.
             labels: The labels; empty for a head without labels.
         """
-        plain, own = ModelSettings(base=self.name), self.head(kind)
+        own = self.head(kind)
         if kind == "pooler" or (own is not None and self._has(own, labels)):
-            return plain, f"{self.name} ({self.architecture}) keeps its head."
+            return {"base": self.name}, f"{self.name} ({self.architecture}) keeps its head."
         if kind == "lm":
             raise self._unfit(verb, kind)
         config, _, spec = self._described
@@ -103,12 +104,10 @@ class BaseModel:
         extra = [name for name in plan.unused() if name not in reasons]
         extra += [source.expected.theirs[0] for source in old]
         made = _prefixes(new)
-        settings = replace(
-            plain,
-            architecture=architecture,
-            init_missing=made,
-            ignore_unexpected=_prefixes(extra),
-        )
+        settings: dict[str, Any] = {"base": self.name, "architecture": architecture}
+        settings["init_missing"] = list(made)
+        if extra:
+            settings["ignore_unexpected"] = list(_prefixes(extra))
         size = f" for {len(labels)} labels" if len(labels) > 1 else ""
         gone = [HEADS[kind_of(one, spec)] for one in spec.heads if not one.auxiliary]
         dropped = f" It replaces {' and '.join(gone)}." if gone else ""

@@ -123,8 +123,8 @@ def _classification(
     elif found.rare is not None:
         rarest, few, many = found.rare
         notes.append(
-            f"the label {rarest!r} has {few:,} rows and another {many:,} (--balanced lets each "
-            "label count equally)."
+            f"{many:,} rows have the most frequent label and {few:,} the label {rarest!r} (--balanced: "
+            "each label counts equally)."
         )
     said_notes = [note[0].upper() + note[1:] for note in notes]
     return TaskObjective(
