@@ -16,6 +16,7 @@ from glassformer.cli.option_groups import grouped
 from glassformer.cli.printing import is_main_process, output_console, progress_bar
 from glassformer.cli.train_options import TaskRunOptions
 from glassformer.cli.verbs import verb
+from glassformer.errors import GlassformerError
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.reporter import Entry, Reporter
 
@@ -95,8 +96,12 @@ def show_metrics(run: Run, console: Console) -> None:
     from glassformer.cli.evaluate import show
     from glassformer.evaluate.held_out import evaluate_run
 
-    with progress("evaluating") as passed:
-        found = evaluate_run(run, progress=passed)
+    try:
+        with progress("evaluating") as passed:
+            found = evaluate_run(run, progress=passed)
+    except GlassformerError as error:
+        console.print(f"The held-out rows are not judged: {error}", soft_wrap=True, markup=False)
+        return
     if found is not None:
         show(replace(found, classes=None), 0.95)
 
@@ -116,6 +121,10 @@ class ProgressBar(Reporter):
         self._task = self._bar.add_task("", total=None, far="", status="")
         self._plan: RunEstimate | None = None
         self._valid = ""
+
+    @classmethod
+    def on_standard_error(cls) -> ProgressBar:
+        return cls(Console(stderr=True, quiet=not is_main_process()))
 
     def prepare(self, what: str, done: int, total: int | None) -> None:
         self._bar.start()

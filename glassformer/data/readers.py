@@ -28,7 +28,8 @@ def read_text(file_reader: TextFileReader, path: Path, settings: DataSettings) -
     Long documents are yielded in pieces, with `begins` and `ends`.
     """
     if settings.document_boundary == "file":
-        yield from _whole_file(file_reader, path, settings.encoding)
+        size = piece_size(file_reader.total, settings.held_out)
+        yield from _whole_file(file_reader, path, settings.encoding, size)
     elif settings.document_boundary == "blank-line":
         yield from _between_blanks(file_reader, path, settings.encoding)
     else:
@@ -39,9 +40,17 @@ def read_text(file_reader: TextFileReader, path: Path, settings: DataSettings) -
                 yield {"text": line, "where": f"{path}:{number}"}
 
 
-def _whole_file(file_reader: TextFileReader, path: Path, encoding: str) -> Found:
+def piece_size(total: int, held_out: float) -> int:
+    """Returns the size of the pieces of a text, of which some are held out.
+
+    There are enough of them in so many bytes that each tenth, for example, can be held out.
+    """
+    return max(1, min(PIECE, int(total * held_out / 2))) if held_out else PIECE
+
+
+def _whole_file(file_reader: TextFileReader, path: Path, encoding: str, size: int) -> Found:
     begins = True
-    for piece in file_reader.pieces(path, encoding):
+    for piece in file_reader.pieces(path, encoding, size):
         if isinstance(piece, RecordError):
             yield piece
         else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST = 200_000  # rows that are read for their labels
 LETTERS = 4  # of a token, about
-TEXT_ROW = 1000  # bytes of running text that count as a row
+TEXT_ROW = 200  # bytes of running text that count as a row
 NAMED = ("csv", "tsv", "jsonl", "parquet")  # formats with names of columns
 WANTED = {  # what a task reads, for messages
     "tag": "CoNLL files (a word and its tag per line), or JSON lines with words and tags",

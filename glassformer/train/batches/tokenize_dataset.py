@@ -33,7 +33,7 @@ from glassformer.train.batches.memmap_dataset import (
 from glassformer.train.batches.tokenize_workers import TokenizeWorker, packed, prepared
 from glassformer.train.objectives.objective import Objective
 
-VERSION = 1
+VERSION = 2
 """Version of the file format and of the readers; a new one invalidates all caches."""
 
 READING = (
