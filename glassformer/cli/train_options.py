@@ -50,9 +50,7 @@ class TaskRunOptions:
     epochs: Annotated[
         float | None, training(help="Passes over the data; of a run, in total.", min=0.0)
     ] = None
-    max_steps: Annotated[
-        int | None, training(help="Steps, in place of epochs.", min=1)
-    ] = None
+    max_steps: Annotated[int | None, training(help="Steps, in place of epochs.", min=1)] = None
     learning_rate: Annotated[float | None, training(help="The highest one.")] = None
     batch_size: Annotated[int, training(help="Rows per step; 0: chosen.", min=0)] = 0
     lora: Annotated[

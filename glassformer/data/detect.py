@@ -167,9 +167,7 @@ def _rows(text: str, delimiter: str, quoted: bool) -> Iterator[list[str]]:
 
 
 def _named(text: str, delimiter: str, names: Collection[str]) -> bool:
-    return any(
-        cell.strip().lower() in names for cell in text.split("\n", 1)[0].split(delimiter)
-    )
+    return any(cell.strip().lower() in names for cell in text.split("\n", 1)[0].split(delimiter))
 
 
 def _is_header(rows: Sequence[Sequence[str]], names: Collection[str]) -> bool:

@@ -70,7 +70,11 @@ def train(
     task = isinstance(what, str) and verb_of(what) is not None and not Path(what).exists()
     with ExitStack() as stack:
         bar = [_progress_bar(stack)] if (task if progress is None else progress) else []
-        how: dict[str, Any] = {"restart": restart, "device": device, "reporters": [*bar, *reporters]}
+        how: dict[str, Any] = {
+            "restart": restart,
+            "device": device,
+            "reporters": [*bar, *reporters],
+        }
         if task:
             _check_options(options)
             options |= {"columns": named, "settings": settings}
@@ -86,7 +90,9 @@ def train(
             recipe = extended_recipe(Path(what), **length)
             extend = any(value is not None for value in length.values())
             return trainer.train(recipe, overrides, extend=extend, **how)
-        overrides += [f"train.{name}={value}" for name, value in length.items() if value is not None]
+        overrides += [
+            f"train.{name}={value}" for name, value in length.items() if value is not None
+        ]
         if isinstance(what, str) and not Path(what).exists() and not Path(what).suffix:
             raise ConfigError(f"{what!r} is no task, recipe or run folder{near_task(what)}")
         return trainer.train(what, overrides, **how)

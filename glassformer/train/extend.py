@@ -35,7 +35,9 @@ def extended_recipe(
     saved = checkpoints(folder / STATE)
     state = TrainState.from_checkpoint(read_progress(saved[-1])) if saved else TrainState()
     done = state.tokens / state.tokens_per_epoch if state.tokens_per_epoch else 0.0
-    if (epochs is not None and epochs <= done) or (max_steps is not None and max_steps <= state.step):
+    if (epochs is not None and epochs <= done) or (
+        max_steps is not None and max_steps <= state.step
+    ):
         raise ConfigError(
             f"The run in {folder} has done {state.step:,} steps ({done:.1f} epochs) already; "
             "--epochs and --max-steps count all of them, so give more."

@@ -105,9 +105,7 @@ def _patterns(verb: str, file: str) -> list[str]:
     return [f"{file.rstrip('/')}/**/*{'.txt' if texts else ''}"]
 
 
-def _layout(
-    paths: Sequence[Path], training: TrainingData, options: TaskOptions
-) -> dict[str, Any]:
+def _layout(paths: Sequence[Path], training: TrainingData, options: TaskOptions) -> dict[str, Any]:
     """Returns the keys of the [data] table that say how the files are written."""
     roles = {**training.columns, **training.optional}
     names = {*roles, *(name for others in roles.values() for name in others)}
@@ -128,7 +126,9 @@ def _notes(path: Path, settings: dict[str, Any]) -> list[str]:
     if settings.get("encoding", "utf-8") != "utf-8":
         found.append(f"{path} is not UTF-8; it is read as {settings['encoding']} (--encoding).")
     if "column_names" in settings:
-        found.append(f"{path} has no header; its columns are {', '.join(settings['column_names'])}.")
+        found.append(
+            f"{path} has no header; its columns are {', '.join(settings['column_names'])}."
+        )
     return found
 
 

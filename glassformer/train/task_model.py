@@ -50,7 +50,6 @@ class BaseModel:
             return ()
         return Tokenizer.load(folder).language_tokens
 
-
     def head(self, kind: str) -> HeadSpec | None:
         """Returns its head of a kind; None if it has none, or several."""
         found = [
@@ -60,9 +59,7 @@ class BaseModel:
         ]
         return found[0] if len(found) == 1 and found[0].name == kind else None
 
-    def settings(
-        self, kind: str, verb: str, labels: Sequence[str]
-    ) -> tuple[dict[str, Any], str]:
+    def settings(self, kind: str, verb: str, labels: Sequence[str]) -> tuple[dict[str, Any], str]:
         """Returns the [model] table for a kind of head, and a sentence on the head.
 
         The model keeps its head if that has these labels. Otherwise it gets a new one, and the
@@ -100,7 +97,9 @@ class BaseModel:
         reasons = explained(plan)
         head = [source for source in plan.sources if source.name.startswith("heads.")]
         old = [s for s in head if s.found is not None and ".transform." not in s.name]
-        new = [source.expected.theirs[0] for source in head if source.found is None or source in old]
+        new = [
+            source.expected.theirs[0] for source in head if source.found is None or source in old
+        ]
         extra = [name for name in plan.unused() if name not in reasons]
         extra += [source.expected.theirs[0] for source in old]
         made = _prefixes(new)

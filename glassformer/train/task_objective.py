@@ -127,9 +127,7 @@ def _classification(
             "each label counts equally)."
         )
     said_notes = [note[0].upper() + note[1:] for note in notes]
-    return TaskObjective(
-        table=table, columns=own, metric=metric, labels=labels, notes=said_notes
-    )
+    return TaskObjective(table=table, columns=own, metric=metric, labels=labels, notes=said_notes)
 
 
 def _tagging(records: Sequence[Record], plain: TaskObjective) -> TaskObjective:

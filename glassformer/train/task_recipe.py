@@ -115,9 +115,7 @@ def make_task_recipe(task: str, files: Sequence[str], options: TaskOptions) -> T
     return TaskRecipe(verb, tables, (*given.notes, *about_data, *chosen.notes, about_model))
 
 
-def _columns(
-    given: TaskFiles, training: TrainingData, options: TaskOptions
-) -> dict[str, str]:
+def _columns(given: TaskFiles, training: TrainingData, options: TaskOptions) -> dict[str, str]:
     """Returns the columns of the file by their names in the task."""
     if given.has_names:
         return choose_columns(given.first, given.records[:SAMPLE], training, options.columns)
@@ -174,5 +172,3 @@ def _train(
         settings["load_best_model_at_end"] = True
         settings["early_stopping_patience"] = PATIENCE
     return {**settings, "seed": options.seed}
-
-

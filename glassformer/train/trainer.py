@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from glassformer.loading import describe
 from glassformer.model import Model
+from glassformer.tasks.task_settings import COLUMNS, keep
 from glassformer.train.batches import DataModule
 from glassformer.train.build_data import build_dataloader, tokenizer_texts
 from glassformer.train.build_model import build_model, initialize_from_vectors
@@ -220,6 +221,8 @@ def _build(
     if recipe.model.word_vectors is not None:
         initialize_from_vectors(model, recipe.model.word_vectors, reporters)
     model, objective = build_objective(recipe, model)
+    if recipe.data.columns:
+        keep(model, COLUMNS, **recipe.data.columns)
     data = build_dataloader(recipe, model, objective, worker, folder / "data", reporters)
     if recipe.adapter is not None:
         model = add_adapter(model, _with_num_steps(recipe, data))
