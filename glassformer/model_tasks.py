@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, Unpack, overload
 
 from glassformer.tasks.answer import Answer, AnswererOptions, answer
@@ -45,6 +46,21 @@ class TextTasks(TaskModel):
         >>> model.classify(["A moving film.", "A bore."], threshold=0.7)
         """
         return classify(self, texts, **options)
+
+    def evaluate(self, data: Any, task: str | None = None, **options: Any) -> Any:
+        """Evaluates the model on data with known answers and returns an `Evaluation`.
+
+        `glassformer.evaluate` imports this module, so it is imported by name here.
+
+        Args:
+            data: Files, by their paths or patterns, a DataFrame, a Dataset, or dicts.
+            task: See `gf.evaluate`; by default the task of the model's head.
+            **options: See `gf.evaluate`.
+
+        >>> model.evaluate("test.csv")["accuracy"]
+        """
+        run: Any = import_module("glassformer.evaluate.evaluate").evaluate
+        return run(self, data, task, **options)
 
     @overload
     def tag(self, texts: str, **options: Unpack[TaggerOptions]) -> Tagged: ...  # type: ignore[overload-overlap]

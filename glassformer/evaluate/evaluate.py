@@ -26,8 +26,9 @@ from glassformer.model import Model
 from glassformer.spec import head_among
 from glassformer.tasks.heads import kind_of, purpose, require_head
 from glassformer.tasks.registry import TASKS as VERBS
-from glassformer.tasks.task_settings import settings_of
+from glassformer.tasks.task_settings import COLUMNS, settings_of
 from glassformer.tasks.task_words import verb_of
+from glassformer.train.given_rows import rows_of
 from glassformer.train.objectives.multiple_choice import MultipleChoice
 from glassformer.train.objectives.regression import Regression
 
@@ -81,11 +82,12 @@ def evaluate(
 
     Args:
         model: A model, or the path or name of one.
-        data: Files, by their paths or patterns, or records.
+        data: Files, by their paths or patterns, a DataFrame, a Dataset, or records.
         task: One of `TASKS`; by default the task of the model's head.
         head: Name of the head, if the model has several.
         format: Format of the files, as in training; by default by their suffix.
-        columns: Maps column names of the task to those of the data.
+        columns: Maps column names of the task to those of the data; by default those that the
+            model was trained on.
         encoding: Encoding of the files.
         on_error: "stop" at an invalid record, or "skip" it.
         limit: Maximum number of records.
@@ -124,7 +126,11 @@ def evaluate(
             f"Examples go before the questions of a benchmark, and {name} is none; there are "
             f"{', '.join(BENCHMARKS)}."
         )
+    if hasattr(data, "columns") or hasattr(data, "column_names"):  # a DataFrame or a Dataset
+        data = rows_of(data)
     records = read(data)
+    if columns is None:
+        records.usual_columns = dict(settings_of(loaded, COLUMNS))
     given, answers = answered(evaluator, records, limit, progress)
     if not given:
         why = (

@@ -163,6 +163,7 @@ class TranslatorOptions(GenerationOptions, total=False):
     source_prefix: str | None
     separator: str | None
     keep_empty: bool
+    to: str | None
 
 
 @overload
@@ -194,6 +195,7 @@ def translate(
     source_prefix: str | None = None,
     separator: str | None = None,
     keep_empty: bool = False,
+    to: str | None = None,
     **generation: Any,
 ) -> Translation | list[Translation] | Iterator[Translation]:
     """Translates texts. Long texts are translated in parts and keep their paragraphs.
@@ -210,6 +212,7 @@ def translate(
         separator: What separates source and target in a decoder-only model; the default is that
             of config.json.
         keep_empty: Whether an empty text stays as it is, instead of raising an error.
+        to: Another name of `target_language`, as on the command line.
         **generation: Generation options.
 
     Returns:
@@ -221,7 +224,7 @@ def translate(
         model,
         Translator,
         source_language=source_language,
-        target_language=target_language,
+        target_language=target_language or to,
         split=split,
         max_source_length=max_source_length,
         source_prefix=source_prefix,

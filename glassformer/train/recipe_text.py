@@ -14,7 +14,6 @@ from typing import Any
 
 from glassformer.errors import ConfigError
 
-
 LINE = 88
 ARRAY = re.compile(r"^(.*= \[)((?:\n    .*)*)\n\]$", re.MULTILINE)
 

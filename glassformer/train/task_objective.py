@@ -123,8 +123,8 @@ def _classification(
     elif found.rare is not None:
         rarest, few, many = found.rare
         notes.append(
-            f"{many:,} rows have the most frequent label and {few:,} the label {rarest!r} (--balanced: "
-            "each label counts equally)."
+            f"{many:,} rows have the most frequent label and {few:,} the label {rarest!r} "
+            "(--balanced: each label counts equally)."
         )
     said_notes = [note[0].upper() + note[1:] for note in notes]
     return TaskObjective(table=table, columns=own, metric=metric, labels=labels, notes=said_notes)

@@ -125,7 +125,7 @@ def load_transformer(folder: Path, config: Mapping[str, Any], request: LoadOptio
 
 
 def replace_tensors(plan: LoadPlan, request: LoadOptions) -> None:
-    """Leaves out tensors that are both to be ignored and to be initialized: those of an old head."""
+    """Leaves out what is both to be ignored and to be initialized: the tensors of an old head."""
     if not (request.init_missing and request.ignore_unexpected):
         return
     for source in plan.sources:

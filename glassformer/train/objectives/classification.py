@@ -32,7 +32,6 @@ from glassformer.train.objectives.sequence_level import (
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
 from glassformer.train.objectives.usage_example import UsageExample
 
-
 SEPARATORS = r"\s*[,;|]\s*"  # between several labels in a text
 
 

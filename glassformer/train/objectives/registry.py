@@ -131,5 +131,5 @@ def make_objective(
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), 1)
+    near = get_close_matches(name, list(known), 1, cutoff=0.7)
     return f"did you mean {near[0]!r}?" if near else "it is like none that there is."
