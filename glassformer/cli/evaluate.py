@@ -48,8 +48,8 @@ def evaluate(
     task: Annotated[
         str | None,
         typer.Option(
-            help="classification, regression, tagging, question-answering, multiple-choice, translation, "
-            "summarization, perplexity, masked-lm, lambada, hellaswag, piqa, arc_easy, "
+            help="classification, regression, tagging, question-answering, multiple-choice, "
+            "translation, summarization, perplexity, masked-lm, lambada, hellaswag, piqa, arc_easy, "
             "arc_challenge, openbookqa, winogrande, boolq, copa, choices; else that of the "
             "model's head."
         ),

@@ -272,7 +272,7 @@ def require_iterable(texts: Any) -> Iterable[Any]:
 
 
 def columns_of_table(texts: Any) -> list[str]:
-    """Returns the columns of a DataFrame, a Dataset or a dict of columns; empty for other values."""
+    """Returns the columns of a DataFrame, a Dataset or a dict of columns; else an empty list."""
     names = getattr(texts, "column_names", None)
     if names is None:
         names = texts if isinstance(texts, Mapping) else getattr(texts, "columns", ())

@@ -1,4 +1,4 @@
-"""The words for tasks: verbs, objectives, tasks of `evaluate`, and what other programs call them."""
+"""The words for tasks: verbs, objectives, tasks of `evaluate`, and other common names."""
 
 from __future__ import annotations
 
