@@ -64,7 +64,6 @@ def classify(
     Labels are what the model has learned: topics, sentiment, intent.
 
     $ glassformer classify zoo:reader "Slow and dull." --head sentiment
-    $ glassformer classify runs/mine new.csv --out predictions.csv
     """
     from glassformer.cli.input_records import field_of
     from glassformer.tasks.classify import Classifier

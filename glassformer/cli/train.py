@@ -53,7 +53,7 @@ def train(
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
 ) -> None:
-    """Train a model for a task on a file, by a recipe, or go on with a run.
+    """Train a model on a file, or by a recipe.
 
     Of a file, the format, the columns, the labels and all settings are found out, and written as a
     recipe. Every tenth row is held out, to choose the best model and to judge it.

@@ -5,9 +5,9 @@ A record that cannot be read is yielded as a `RecordError`, and reading continue
 
 from __future__ import annotations
 
-import codecs
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +97,12 @@ def _between_blanks(
 
 def read_json_lines(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
     """Yields the objects of a file with one JSON object per line, or with one array of objects."""
-    if _begins_array(path):
-        yield from _json_array(file_reader, path, settings)
-        return
-    for number, line in file_reader.lines(path, settings.encoding):
+    lines = file_reader.lines(path, settings.encoding)
+    for number, line in lines:
         if isinstance(line, RecordError):
             yield line
+        elif number == 1 and (line.strip() == "[" or line.lstrip().startswith("[{")):
+            yield from _json_array(chain([(number, line)], lines), path)
         elif line.strip():
             where = f"{path}:{number}"
             try:
@@ -116,19 +116,16 @@ def read_json_lines(file_reader: TextFileReader, path: Path, settings: DataSetti
                 yield RecordError(where, f"a JSON object was expected, not {line.strip()[:40]}")
 
 
-def _begins_array(path: Path) -> bool:
-    """Whether the first line of a file begins an array that does not end there."""
-    with TextFileReader([path]).open(path) as stream:
-        first = stream.readline().removeprefix(codecs.BOM_UTF8).strip()
-    return first.startswith(b"[") and (first.startswith(b"[{") or first == b"[")
-
-
-def _json_array(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
-    with file_reader.open(path) as stream:
-        try:
-            values = json.loads(stream.read().decode(settings.encoding).removeprefix("\ufeff"))
-        except ValueError as error:
-            raise DataError(f"{path} is not JSON ({error}); get it again.", path=path) from None
+def _json_array(lines: Iterable[tuple[int, str | RecordError]], path: Path) -> Found:
+    """Yields the objects of an array, which is read as a whole."""
+    found = list(lines)
+    broken = next((line for _, line in found if isinstance(line, RecordError)), None)
+    if broken is not None:
+        raise broken.refused("convert the file to UTF-8")
+    try:
+        values = json.loads("\n".join(str(line) for _, line in found))
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON ({error}); get it again.", path=path) from None
     for number, value in enumerate(values):
         where = f"{path}: [{number}]"
         if isinstance(value, dict):

@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,18 @@ def read_tsv(
 def _table(
     file_reader: TextFileReader, path: Path, settings: DataSettings, delimiter: str, quotes: bool
 ) -> Iterator[Record | RecordError]:
-    delimiter = settings.delimiter or _delimiter_of(file_reader, path, settings, delimiter)
+    lines = file_reader.lines(path, settings.encoding)
+    first = next(lines, None)
+    if first is None:
+        return
+    if settings.delimiter is not None or isinstance(first[1], RecordError):
+        delimiter = settings.delimiter or delimiter
+    else:
+        delimiter = find_delimiter(first[1], delimiter)
     quotes = quotes if settings.quoting is None else settings.quoting
     rows = _quoted if quotes else _plain
     names: Sequence[str] = settings.column_names
-    for number, row in rows(file_reader, path, settings.encoding, delimiter):
+    for number, row in rows(chain([first], lines), path, delimiter):
         where = f"{path}:{number}"
         if isinstance(row, RecordError):
             yield row
@@ -64,13 +72,6 @@ def _table(
             yield {**dict(zip(names, row, strict=True)), "where": where}
 
 
-def _delimiter_of(
-    file_reader: TextFileReader, path: Path, settings: DataSettings, usual: str
-) -> str:
-    _, first = next(TextFileReader([path]).lines(path, settings.encoding), (0, ""))
-    return find_delimiter(first, usual) if isinstance(first, str) else usual
-
-
 def find_delimiter(first: str, usual: str) -> str:
     """Returns the delimiter of a table by its first line.
 
@@ -84,9 +85,9 @@ def find_delimiter(first: str, usual: str) -> str:
 
 
 def _plain(
-    file_reader: TextFileReader, path: Path, encoding: str, delimiter: str
+    source: Iterator[Line], path: Path, delimiter: str
 ) -> Iterator[tuple[int, list[str] | RecordError]]:
-    for number, line in file_reader.lines(path, encoding):
+    for number, line in source:
         if isinstance(line, RecordError):
             yield number, line
         elif line:
@@ -94,14 +95,14 @@ def _plain(
 
 
 def _quoted(
-    file_reader: TextFileReader, path: Path, encoding: str, delimiter: str
+    source: Iterator[Line], path: Path, delimiter: str
 ) -> Iterator[tuple[int, list[str] | RecordError]]:
     """Yields rows of one or more lines, because a quoted field may contain line feeds.
 
     If a row is malformed, for example because a quote is never closed, only its first line is lost:
     the following lines are read again as rows of their own.
     """
-    source, again = file_reader.lines(path, encoding), deque[Line]()
+    again = deque[Line]()
     held: list[Line] = []  # lines of the current row
 
     def lines() -> Iterator[str]:

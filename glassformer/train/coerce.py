@@ -92,7 +92,7 @@ def fill(kind: type[T], table: str, values: Any) -> T:
 def unknown(problem: str, name: str, known: Iterable[str]) -> ConfigError:
     """Returns an error about an unknown name, with the closest known one."""
     known = [key for key in known if key != "options"]
-    near = get_close_matches(name, known, 1, cutoff=0.7)
+    near = get_close_matches(name, known, 1, cutoff=0.7) or [key for key in known if name in key]
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
     return ConfigError(f"{problem} {name!r}; {hint}")
 

@@ -29,7 +29,7 @@ class EarlyStopping:
         return value == state.best or is_better(self.metric, value, state.best)
 
     def update(self, state: TrainState, value: float) -> None:
-        """Writes the result of an evaluation to the state; an equal one does not count as better."""
+        """Writes the result of an evaluation to the state."""
         improved = is_better(self.metric, value, state.best)
         if self.is_best(state, value):
             state.best, state.best_step = value, state.step

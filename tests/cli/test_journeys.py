@@ -7,7 +7,6 @@ import csv
 import json
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fork_server import Ended, ForkServer
