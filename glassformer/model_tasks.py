@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Unpack, overload
 
 from glassformer.tasks.answer import Answer, AnswererOptions, answer
-from glassformer.tasks.classify import Classification, ClassifierOptions, classify
+from glassformer.tasks.classify import Classification, ClassifyOptions, classify
 from glassformer.tasks.embed import EmbedderOptions, Vector, embed
 from glassformer.tasks.fill import FillerOptions, fill
 from glassformer.tasks.fill_types import Filled
@@ -22,20 +22,20 @@ class TextTasks(TaskModel):
     """A model with one method per task; each calls the function of that name in `tasks`."""
 
     @overload
-    def classify(self, texts: Text, **options: Unpack[ClassifierOptions]) -> Classification: ...  # type: ignore[overload-overlap]
+    def classify(self, texts: Text, **options: Unpack[ClassifyOptions]) -> Classification: ...  # type: ignore[overload-overlap]
 
     @overload
     def classify(
-        self, texts: Sequence[Text], **options: Unpack[ClassifierOptions]
+        self, texts: Sequence[Text], **options: Unpack[ClassifyOptions]
     ) -> list[Classification]: ...
 
     @overload
     def classify(
-        self, texts: Iterator[Text], **options: Unpack[ClassifierOptions]
+        self, texts: Iterator[Text], **options: Unpack[ClassifyOptions]
     ) -> Iterator[Classification]: ...
 
     def classify(
-        self, texts: Text | Sequence[Text] | Iterator[Text], **options: Unpack[ClassifierOptions]
+        self, texts: Text | Sequence[Text] | Iterator[Text], **options: Unpack[ClassifyOptions]
     ) -> Classification | list[Classification] | Iterator[Classification]:
         """Classifies texts.
 

@@ -172,7 +172,9 @@ def run_summary(run: Run) -> str:
     """Returns a sentence on how a run has ended."""
     how = run.finished
     assert how is not None
-    best = f", best {how['best']:.4f} at step {how['best_step']:,}" if how["best"] else ""
+    best = (
+        f", best {how['best']:.4f} at step {how['best_step']:,}" if how["best"] is not None else ""
+    )
     early = ", stopped early" if how["stopped"] else ""
     test = "".join(f", {name} {value:.4f}" for name, value in how["test"].items())
     tested = f"; on the test files{test[1:]}" if test else ""

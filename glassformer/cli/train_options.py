@@ -104,7 +104,8 @@ class TaskRunOptions:
         from glassformer.train.extend import extended_recipe
 
         recipe = extended_recipe(Path(what), self.epochs, self.max_steps)
-        return recipe, self._settings(what, rest), self.epochs or self.max_steps is not None
+        extend = self.epochs is not None or self.max_steps is not None
+        return recipe, self._settings(what, rest), extend
 
     def judged(self, what: str) -> bool:
         """Whether the metrics are shown at the end: of tasks, and of their runs."""

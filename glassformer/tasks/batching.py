@@ -273,10 +273,10 @@ def require_iterable(texts: Any) -> Iterable[Any]:
 
 def columns_of_table(texts: Any) -> list[str]:
     """Returns the columns of a DataFrame, a Dataset or a dict of columns; else an empty list."""
-    names = getattr(texts, "column_names", None)
-    if names is None:
-        names = texts if isinstance(texts, Mapping) else getattr(texts, "columns", ())
-    return [str(name) for name in names]
+    if isinstance(texts, Mapping):
+        return [str(name) for name in texts]
+    names = getattr(texts, "column_names", None)  # of a Dataset
+    return [str(name) for name in (getattr(texts, "columns", ()) if names is None else names)]
 
 
 def raise_errors(

@@ -71,29 +71,34 @@ class Classification:
 
 
 class ClassifierOptions(TypedDict, total=False):
-    """The keyword arguments of `classify`."""
+    """The keyword arguments of `Classifier`."""
 
     threshold: Threshold | None
     head: str | None
     max_length: int | None
     too_long: TooLong
+
+
+class ClassifyOptions(ClassifierOptions, total=False):
+    """The keyword arguments of `classify`."""
+
     on_error: OnError
 
 
 @overload
-def classify(model: TaskModel, texts: Text, **options: Unpack[ClassifierOptions]) -> Classification:  # type: ignore[overload-overlap]
+def classify(model: TaskModel, texts: Text, **options: Unpack[ClassifyOptions]) -> Classification:  # type: ignore[overload-overlap]
     ...
 
 
 @overload
 def classify(
-    model: TaskModel, texts: Sequence[Text], **options: Unpack[ClassifierOptions]
+    model: TaskModel, texts: Sequence[Text], **options: Unpack[ClassifyOptions]
 ) -> list[Classification]: ...
 
 
 @overload
 def classify(
-    model: TaskModel, texts: Iterator[Text], **options: Unpack[ClassifierOptions]
+    model: TaskModel, texts: Iterator[Text], **options: Unpack[ClassifyOptions]
 ) -> Iterator[Classification]: ...
 
 

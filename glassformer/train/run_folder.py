@@ -258,6 +258,7 @@ def open_run(recipe: Recipe, *, restart: bool = False, extend: bool = False) -> 
 def _withdraw(run: Run, made: Sequence[Path]) -> None:
     """Removes what a run has written that failed before its first step, and its new folders."""
     run.manifest.clear()
+    run.manifest.close()
     for name in (MANIFEST, LOCK):
         (run.folder / name).unlink(missing_ok=True)
     with suppress(OSError):  # stops at a folder in which another file lies
