@@ -106,7 +106,7 @@ def test_rows_of_any_kind_train_the_same_model(here, base):
 
 def test_a_run_is_short_to_look_at_and_leads_to_its_model(here, base):
     run = trained(base, out="runs/mine")
-    assert repr(run).startswith("<Run runs/mine: finished at step 10, loss ")
+    assert repr(run).startswith("<Run runs/mine: finished at step 9, loss ")
     assert len(repr(run)) < 200
     assert run.metrics["accuracy"] == run.finished["best"]
     assert evaluate_run(run)["accuracy"] == run.metrics["accuracy"]
