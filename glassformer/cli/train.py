@@ -88,17 +88,18 @@ def train(
     if is_main_process():  # other ranks may get here before the main one has written the results
         console.print(run_summary(run), soft_wrap=True, highlight=False)
         if options.judged(what):
-            show_metrics(run, console)
+            show_metrics(run, what, console)
 
 
-def show_metrics(run: Run, console: Console) -> None:
+def show_metrics(run: Run, what: str, console: Console) -> None:
     """Prints the metrics of the run's model on the held-out rows, with confidence intervals."""
     from glassformer.cli.evaluate import show
     from glassformer.evaluate.held_out import evaluate_run
+    from glassformer.tasks.task_words import verb_of
 
     try:
         with progress("evaluating") as passed:
-            found = evaluate_run(run, progress=passed)
+            found = evaluate_run(run, verb_of(what), progress=passed)
     except GlassformerError as error:
         console.print(f"The held-out rows are not judged: {error}", soft_wrap=True, markup=False)
         return

@@ -125,6 +125,7 @@ def test_a_translator_of_tsv_pairs(terminal, tmp_path):
         *("train", "translate", "pairs.tsv", "--from", "fr", "--to", "en", "--max-steps", "6")
     )
     assert "keeps its head" in trained.stderr and "perplexity" in trained.stderr
+    assert b"bleu" in trained.stdout
     found = terminal(
         *("translate", "runs/translate", "bon chat", "--from", "fr", "--to", "en", "--json")
     )
@@ -141,6 +142,7 @@ def test_a_summarizer_of_json_lines(terminal, tmp_path):
     (tmp_path / "articles.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     trained = terminal("train", "summarize", "articles.jsonl", "--max-steps", "4")
     assert 'source = "article"' in trained.stderr and 'target = "summary"' in trained.stderr
+    assert b"rouge" in trained.stdout
     found = terminal("summarize", "runs/summarize", "Ada went to Rome by train.", "--json")
     assert json.loads(found.stdout)["summary"]
 
