@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from glassformer.model import Model
     from glassformer.spec import ModelSpec
     from glassformer.text import Tokenizer
-    from glassformer.train.trainer import train
+    from glassformer.train.entry import train
 
 __version__ = "0.2.0"
 MODULES = {  # where the names of the public API are defined

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, Unpack, overload
 
 from glassformer.tasks.answer import Answer, AnswererOptions, answer
-from glassformer.tasks.classify import Classification, ClassifierOptions, classify
+from glassformer.tasks.classify import Classification, ClassifyOptions, classify
 from glassformer.tasks.embed import EmbedderOptions, Vector, embed
 from glassformer.tasks.fill import FillerOptions, fill
 from glassformer.tasks.fill_types import Filled
@@ -21,20 +22,20 @@ class TextTasks(TaskModel):
     """A model with one method per task; each calls the function of that name in `tasks`."""
 
     @overload
-    def classify(self, texts: Text, **options: Unpack[ClassifierOptions]) -> Classification: ...  # type: ignore[overload-overlap]
+    def classify(self, texts: Text, **options: Unpack[ClassifyOptions]) -> Classification: ...  # type: ignore[overload-overlap]
 
     @overload
     def classify(
-        self, texts: Sequence[Text], **options: Unpack[ClassifierOptions]
+        self, texts: Sequence[Text], **options: Unpack[ClassifyOptions]
     ) -> list[Classification]: ...
 
     @overload
     def classify(
-        self, texts: Iterator[Text], **options: Unpack[ClassifierOptions]
+        self, texts: Iterator[Text], **options: Unpack[ClassifyOptions]
     ) -> Iterator[Classification]: ...
 
     def classify(
-        self, texts: Text | Sequence[Text] | Iterator[Text], **options: Unpack[ClassifierOptions]
+        self, texts: Text | Sequence[Text] | Iterator[Text], **options: Unpack[ClassifyOptions]
     ) -> Classification | list[Classification] | Iterator[Classification]:
         """Classifies texts.
 
@@ -45,6 +46,21 @@ class TextTasks(TaskModel):
         >>> model.classify(["A moving film.", "A bore."], threshold=0.7)
         """
         return classify(self, texts, **options)
+
+    def evaluate(self, data: Any, task: str | None = None, **options: Any) -> Any:
+        """Evaluates the model on data with known answers and returns an `Evaluation`.
+
+        `glassformer.evaluate` imports this module, so it is imported by name here.
+
+        Args:
+            data: Files, by their paths or patterns, a DataFrame, a Dataset, or dicts.
+            task: See `gf.evaluate`; by default the task of the model's head.
+            **options: See `gf.evaluate`.
+
+        >>> model.evaluate("test.csv")["accuracy"]
+        """
+        run: Any = import_module("glassformer.evaluate.evaluate").evaluate
+        return run(self, data, task, **options)
 
     @overload
     def tag(self, texts: str, **options: Unpack[TaggerOptions]) -> Tagged: ...  # type: ignore[overload-overlap]

@@ -79,7 +79,7 @@ class Registry(Generic[Entry]):
             import_module(self._modules[name])
         entries = self._entries if name in self._entries else self.all()
         if name not in entries:
-            near = get_close_matches(name, entries, 1)
+            near = get_close_matches(name, entries, 1, cutoff=0.7)
             hint = f"did you mean {near[0]!r}? There are" if near else "there are"
             raise ConfigError(f"There is no {self.what} {name!r}; {hint}: {', '.join(entries)}.")
         return entries[name]

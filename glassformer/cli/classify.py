@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from glassformer.cli.option_groups import grouped
+from glassformer.cli.output_paths import OutputPath
+from glassformer.cli.predictions import PredictionFile
 from glassformer.cli.printing import Column, ResultRows, about, print_note, progress
 from glassformer.cli.shared_options import HeadOption
 from glassformer.cli.text_task import TextTaskOptions
@@ -51,6 +54,13 @@ def classify(
         list[str] | None,
         typer.Option(help="A column to copy to the --json output; may be repeated."),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .csv, .tsv or .jsonl file for the input's columns and the results beside them."
+        ),
+        OutputPath(),
+    ] = None,
 ) -> None:
     """Classify texts or pairs of texts.
 
@@ -62,8 +72,10 @@ def classify(
     from glassformer.tasks.classify import Classifier
 
     inputs = options.inputs(pair, *(keep or ()))
+    model = options.load().pack()
+    inputs.trained_on(model)
     classifier = Classifier(
-        options.load().pack(),
+        model,
         threshold=thresholds_of(threshold),
         head=head,
         max_length=max_length,
@@ -78,13 +90,19 @@ def classify(
             return first
         return first, pair if inputs.word is not None else field_of(record, pair, "--pair")
 
-    with progress(inputs, "classifying") as passed:
+    with PredictionFile.at(out) as table, progress(inputs, "classifying", out is None) as passed:
         for record, result in passed(inputs.answers(question, classifier)):
             cut += result.cut > 0
+            if table is not None:
+                table.add(getattr(record, "original", record), predictions(result, classifier))
+                continue
             read = question(record)
             texts = (read,) if isinstance(read, str) else read
             output = about(record, dict(zip(("text", "pair"), texts, strict=False)), keep)
             rows.add((*cells(result), " | ".join(texts)), {**output, **result.record()})
+        inputs.raise_if_stopped()
+    if out is not None:
+        print_note(f"{inputs.used:,} rows are in {out}.")
     if cut:
         print_note(f"{cut:,} texts were longer than the model reads, and cut (--too-long refuse).")
     inputs.end()
@@ -105,11 +123,23 @@ def thresholds_of(words: Sequence[str] | None) -> float | dict[str, float] | Non
     return named or None
 
 
-def label_columns(classifier: Classifier) -> tuple[Column, Column]:
+def predictions(result: Classification, classifier: Classifier) -> dict[str, str | float]:
+    """Returns the results of a text as columns of a table."""
+    if result.value is not None:
+        return {"value": round(result.value, 6)}
+    label = ", ".join(result.labels) if classifier.several else result.label or ""
+    return {"label": label, "probability": round(result.probability, 6)}
+
+
+def label_columns(classifier: Classifier) -> tuple[Column, ...]:
+    if classifier.number:
+        return (Column("value", 10, "cyan"),)
     widths = [len(label) + 2 for label in classifier.labels]  # multiple labels are joined by commas
     width = (sum if classifier.several else max)(widths) - 2
     return Column("label", min(max(width, 5), 40), "cyan"), Column("prob", 6, right=True)
 
 
-def cells(result: Classification) -> tuple[str, str]:
+def cells(result: Classification) -> tuple[str, ...]:
+    if result.value is not None:
+        return (f"{result.value:.4f}",)
     return ", ".join(result.labels) or "-", f"{result.probability:.4f}"

@@ -48,10 +48,10 @@ def evaluate(
     task: Annotated[
         str | None,
         typer.Option(
-            help="classification, regression, tagging, span, multiple-choice, translation, "
-            "summarization, perplexity, masked-lm, lambada, hellaswag, piqa, arc_easy, "
-            "arc_challenge, openbookqa, winogrande, boolq, copa, choices; else that of the "
-            "model's head."
+            help="classification, regression, tagging, question-answering, multiple-choice, "
+            "translation, summarization, perplexity, masked-lm, lambada, hellaswag, piqa, "
+            "arc_easy, arc_challenge, openbookqa, winogrande, boolq, copa, choices; else that of "
+            "the model's head."
         ),
     ] = None,
     form: Annotated[

@@ -107,7 +107,7 @@ def print_error(error: str, quiet: bool = False) -> None:
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
-    near = get_close_matches(word, known, 1)
+    near = get_close_matches(word, known, 1, cutoff=0.7)
     return f"did you mean {near[0]}?" if near else None
 
 

@@ -10,10 +10,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import typer
 
@@ -28,6 +29,10 @@ from glassformer.data.record import Record as Record
 from glassformer.data.record import RecordError
 from glassformer.data.sources import join_pieces
 from glassformer.errors import ConfigError, DataError, GlassformerError, InputError
+from glassformer.tasks.task_settings import COLUMNS, settings_of
+
+if TYPE_CHECKING:
+    from glassformer.tasks.model_protocol import TaskModel
 
 Question = TypeVar("Question")
 Result = TypeVar("Result")
@@ -99,6 +104,10 @@ class InputRecords:
             else:
                 yield record
 
+    def trained_on(self, model: TaskModel) -> None:
+        """Reads the column of tables that the model was trained on, unless another is named."""
+        self.column = replace(self.column, learned=settings_of(model, COLUMNS).get("text"))
+
     def answers(
         self,
         question: Callable[[Record], Question],
@@ -149,6 +158,11 @@ class InputRecords:
             raise error.refused("go on with --on-error skip")
         self.skipped += 1
         print_note(f"{error.where}: {error.wrong}; skipped.")
+
+    def raise_if_stopped(self) -> None:
+        """Raises the error that has ended the reading, so that no incomplete file is written."""
+        if isinstance(self._stopped, GlassformerError):
+            raise self._stopped
 
     @property
     def stopped(self) -> bool:

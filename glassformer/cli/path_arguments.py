@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from glassformer.cli.printing import print_note
+from glassformer.data.files import SPREADSHEETS
 from glassformer.data.readers import ENDINGS, form_of
 from glassformer.errors import DataError
 
@@ -43,4 +44,4 @@ def file_named(word: str, form: str | None = None) -> Path | None:
 def looks_like_a_path(word: str) -> bool:
     name = Path(word.lower())
     ending = Path(name.stem).suffix if name.suffix == ".gz" else name.suffix
-    return len(word.split()) == 1 and ending in (".txt", *ENDINGS)
+    return len(word.split()) == 1 and ending in (".txt", *ENDINGS, *SPREADSHEETS)

@@ -16,6 +16,14 @@ from glassformer.errors import DataError
 OTHERS = ("where", "id", "label", "labels", "date")  # columns that never contain the text
 
 
+class TableRow(dict[str, Any]):
+    """A row with its text as `text`; `original` has the columns of the file alone."""
+
+    def __init__(self, original: Record, text: Any) -> None:
+        super().__init__({**original, "text": text})
+        self.original = original
+
+
 @dataclass(frozen=True)
 class TextColumn:
     """The column with the text.
@@ -25,11 +33,13 @@ class TextColumn:
             text.
         usual: Names that the command reads by default.
         taken: Columns with another use.
+        learned: The column that the model was trained on.
     """
 
     name: str | None = "text"
     usual: tuple[str, ...] = ("text",)
     taken: tuple[str | None, ...] = ()
+    learned: str | None = None
 
     def provide(
         self, records: Iterable[Record | RecordError], path: Path
@@ -45,9 +55,11 @@ class TextColumn:
                 continue
             found = found or self._find(record, path)
             known = found in (self.name, *self.usual)
-            yield record if known else {**record, "text": record[found]}
+            yield record if known else TableRow(record, record[found])
 
     def _find(self, record: Record, path: Path) -> str:
+        if self.learned in record:
+            return str(self.learned)
         for name in self.usual:
             if name in record:
                 return name

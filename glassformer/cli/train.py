@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,9 +13,13 @@ from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.cli.evaluate import progress
+from glassformer.cli.option_groups import grouped
 from glassformer.cli.printing import is_main_process, output_console, progress_bar
 from glassformer.cli.shared_options import Download
+from glassformer.cli.train_options import TaskRunOptions
 from glassformer.cli.verbs import verb
+from glassformer.errors import GlassformerError
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.reporter import Entry, Reporter
 
@@ -29,11 +33,22 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @verb("train", group="Train and evaluate")
+@grouped
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A TOML file; see docs/train.md.")],
-    settings: Annotated[
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="A task (classify, tag, answer, translate, summarize, embed, generate, fill), "
+            "a recipe, or the folder of a run to continue."
+        ),
+    ],
+    options: TaskRunOptions,
+    files: Annotated[
         list[str] | None,
-        typer.Argument(help="Settings that replace those of the recipe: section.key=value ..."),
+        typer.Argument(
+            help="The files of a task, or a folder of texts; and settings that replace those of "
+            "the recipe: section.key=value ..."
+        ),
     ] = None,
     dry: Annotated[
         bool,
@@ -45,8 +60,13 @@ def train(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
     download: Download = False,
 ) -> None:
-    """Train a model by a recipe, or resume an interrupted run.
+    """Train a model on a file, or by a recipe.
 
+    Of a file, the format, the columns, the labels and all settings are found out, and written as a
+    recipe. Every tenth row is held out, to choose the best model and to judge it.
+
+    $ glassformer train classify my.csv --base zoo:encoder --out runs/mine
+    $ glassformer train runs/mine --epochs 5
     $ glassformer train recipe.toml train.max_steps=1000 --dry-run
     """
     from glassformer.train.trainer import (
@@ -55,14 +75,17 @@ def train(
     from glassformer.train.trainer import train as start
 
     console = Console(stderr=True, quiet=not is_main_process())
+    recipe, settings, extend = options.recipe(what, files or [], console)
     bar = ProgressBar(console)
     try:
         if dry:
-            plan = dry_run(recipe, settings or [], device=device, reporters=[bar])
+            plan = dry_run(recipe, settings, device=device, reporters=[bar])
             bar.end()
             output_console(quiet=not is_main_process()).print(table(plan))
             return
-        run = start(recipe, settings or [], restart=restart, device=device, reporters=[bar])
+        run = start(
+            recipe, settings, restart=restart, extend=extend, device=device, reporters=[bar]
+        )
     except TrainingInterrupted as stopped:
         bar.end()
         console.print(str(stopped), soft_wrap=True, markup=False, highlight=False)
@@ -71,6 +94,24 @@ def train(
         bar.end()
     if is_main_process():  # other ranks may get here before the main one has written the results
         console.print(run_summary(run), soft_wrap=True, markup=False, highlight=False)
+        if options.judged(what):
+            show_metrics(run, what, console)
+
+
+def show_metrics(run: Run, what: str, console: Console) -> None:
+    """Prints the metrics of the run's model on the held-out rows, with confidence intervals."""
+    from glassformer.cli.evaluate import show
+    from glassformer.evaluate.held_out import evaluate_run
+    from glassformer.tasks.task_words import verb_of
+
+    try:
+        with progress("evaluating") as passed:
+            found = evaluate_run(run, verb_of(what), progress=passed)
+    except GlassformerError as error:
+        console.print(f"The held-out rows are not evaluated: {error}", soft_wrap=True, markup=False)
+        return
+    if found is not None:
+        show(replace(found, classes=None), 0.95)
 
 
 class ProgressBar(Reporter):
@@ -88,6 +129,10 @@ class ProgressBar(Reporter):
         self._task = self._bar.add_task("", total=None, far="", status="")
         self._plan: RunEstimate | None = None
         self._valid = ""
+
+    @classmethod
+    def on_standard_error(cls) -> ProgressBar:
+        return cls(Console(stderr=True, quiet=not is_main_process()))
 
     def prepare(self, what: str, done: int, total: int | None) -> None:
         self._bar.start()
@@ -143,7 +188,9 @@ def run_summary(run: Run) -> str:
     """Returns a sentence on how a run has ended."""
     how = run.finished
     assert how is not None
-    best = f", best {how['best']:.4f} at step {how['best_step']:,}" if how["best"] else ""
+    best = (
+        f", best {how['best']:.4f} at step {how['best_step']:,}" if how["best"] is not None else ""
+    )
     early = ", stopped early" if how["stopped"] else ""
     test = "".join(f", {name} {value:.4f}" for name, value in how["test"].items())
     tested = f"; on the test files{test[1:]}" if test else ""

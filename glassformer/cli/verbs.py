@@ -76,6 +76,17 @@ def declared_verbs() -> Mapping[str, DeclaredVerb]:
     return dict(sorted(found.items(), key=place))
 
 
+SYNONYMS = {"finetune": "train", "fine-tune": "train", "eval": "evaluate"}
+
+
+def canonical(name: str) -> str:
+    """Returns the verb that another word for it, such as "finetune" or "ner", stands for."""
+    from glassformer.tasks.task_words import verb_of
+
+    found = name if name in declared_verbs() else SYNONYMS.get(name) or verb_of(name) or name
+    return found if found in declared_verbs() else name
+
+
 class VerbCommands(Mapping[str, Any]):
     """The commands by name; a command's module is imported when the command is looked up."""
 
@@ -120,6 +131,9 @@ class VerbGroup(Verbs):
         except KeyboardInterrupt:
             print_note("Interrupted.")
             raise typer.Exit(130) from None
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, canonical(cmd_name))
 
     def rows(self, ctx: Any) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = {}

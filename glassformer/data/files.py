@@ -17,6 +17,7 @@ from typing import BinaryIO, cast
 from glassformer.data.record import RecordError
 from glassformer.errors import DataError
 
+SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 PIECE = 2**16
 """Maximum number of characters of a piece; a longer text is read in pieces."""
 
@@ -54,6 +55,10 @@ class TextFileReader:
     @contextmanager
     def open(self, path: Path) -> Iterator[BinaryIO]:
         """Yields the file's bytes, decompressed if it is a gzip file."""
+        if path.suffix.lower() in SPREADSHEETS:
+            raise DataError(
+                f"{path} is a spreadsheet; save it as CSV (UTF-8) and name that file.", path=path
+            )
         try:
             raw = cast(BinaryIO, path.open("rb"))
         except OSError as error:

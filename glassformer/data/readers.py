@@ -5,13 +5,14 @@ A record that cannot be read is yielded as a `RecordError`, and reading continue
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer.data.data_config import DataSettings
+from glassformer.data.data_config import DataSettings, Format
 from glassformer.data.files import PIECE, TextFileReader, undecodable
 from glassformer.data.record import Record, RecordError
 from glassformer.data.tables import read_csv, read_parquet, read_tsv
@@ -27,7 +28,8 @@ def read_text(file_reader: TextFileReader, path: Path, settings: DataSettings) -
     Long documents are yielded in pieces, with `begins` and `ends`.
     """
     if settings.document_boundary == "file":
-        yield from _whole_file(file_reader, path, settings.encoding)
+        size = piece_size(file_reader.total, settings.held_out)
+        yield from _whole_file(file_reader, path, settings.encoding, size)
     elif settings.document_boundary == "blank-line":
         yield from _between_blanks(file_reader, path, settings.encoding)
     else:
@@ -38,9 +40,17 @@ def read_text(file_reader: TextFileReader, path: Path, settings: DataSettings) -
                 yield {"text": line, "where": f"{path}:{number}"}
 
 
-def _whole_file(file_reader: TextFileReader, path: Path, encoding: str) -> Found:
+def piece_size(total: int, held_out: float) -> int:
+    """Returns the size of the pieces of a text, of which some are held out.
+
+    There are enough of them in so many bytes that each tenth, for example, can be held out.
+    """
+    return max(1, min(PIECE, int(total * held_out / 2))) if held_out else PIECE
+
+
+def _whole_file(file_reader: TextFileReader, path: Path, encoding: str, size: int) -> Found:
     begins = True
-    for piece in file_reader.pieces(path, encoding):
+    for piece in file_reader.pieces(path, encoding, size):
         if isinstance(piece, RecordError):
             yield piece
             continue
@@ -87,10 +97,13 @@ def _between_blanks(
 
 
 def read_json_lines(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
-    """Yields the objects of a file with one JSON object per line."""
-    for number, line in file_reader.lines(path, settings.encoding):
+    """Yields the objects of a file with one JSON object per line, or with one array of objects."""
+    lines = file_reader.lines(path, settings.encoding)
+    for number, line in lines:
         if isinstance(line, RecordError):
             yield line
+        elif number == 1 and (line.strip() == "[" or line.lstrip().startswith("[{")):
+            yield from _json_array(chain([(number, line)], lines), path)
         elif line.strip():
             where = f"{path}:{number}"
             try:
@@ -102,6 +115,24 @@ def read_json_lines(file_reader: TextFileReader, path: Path, settings: DataSetti
                 yield {**value, "where": where}
             else:
                 yield RecordError(where, f"a JSON object was expected, not {line.strip()[:40]}")
+
+
+def _json_array(lines: Iterable[tuple[int, str | RecordError]], path: Path) -> Found:
+    """Yields the objects of an array, which is read as a whole."""
+    found = list(lines)
+    broken = next((line for _, line in found if isinstance(line, RecordError)), None)
+    if broken is not None:
+        raise broken.refused("convert the file to UTF-8")
+    try:
+        values = parse_json("\n".join(str(line) for _, line in found))
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON ({error}); get it again.", path=path) from None
+    for number, value in enumerate(values):
+        where = f"{path}: [{number}]"
+        if isinstance(value, dict):
+            yield {**value, "where": where}
+        else:
+            yield RecordError(where, f"a JSON object was expected, not {str(value)[:40]}")
 
 
 def read_conll(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:
@@ -296,9 +327,14 @@ READERS: dict[str, Callable[[TextFileReader, Path, DataSettings], Found]] = {
     "parquet": read_parquet,
     "tokens": read_tokens,
 }
-ENDINGS = {
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **dict.fromkeys((".conll", ".bio", ".iob", ".bmes"), "conll"),
+ENDINGS: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".conll": "conll",
+    ".bio": "conll",
+    ".iob": "conll",
+    ".bmes": "conll",
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
@@ -306,7 +342,7 @@ ENDINGS = {
 }
 
 
-def form_of(path: Path) -> str:
+def form_of(path: Path) -> Format:
     """Returns the format by the file extension; "text" if it is unknown."""
     name = path.with_suffix("") if path.suffix == ".gz" else path
     return ENDINGS.get(name.suffix.lower(), "text")

@@ -22,6 +22,7 @@ class RecordSource:
 
     Attributes:
         skipped: What was wrong with each record that was skipped.
+        usual_columns: Column names of the task with other names that records may have instead.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class RecordSource:
         if on_error not in ("stop", "skip"):
             raise ConfigError(f'on_error is "stop" or "skip", not {on_error!r}.')
         self.on_error, self.skipped = on_error, list[str]()
+        self.usual_columns: Mapping[str, str] = {}
         self.records: Iterable[Record | RecordError]
         columns, paths = dict(columns or {}), paths_of(source)
         if not paths:
@@ -66,7 +68,16 @@ class RecordSource:
             if isinstance(record, RecordError):
                 self.reject(record.where, record.wrong)
             else:
-                yield record
+                yield self._with_usual_columns(record)
+
+    def _with_usual_columns(self, record: Record) -> Record:
+        """Returns the record with the usual columns that it has under their other names alone."""
+        more = {
+            ours: record[theirs]
+            for ours, theirs in self.usual_columns.items()
+            if ours not in record and theirs in record
+        }
+        return {**record, **more} if more else record
 
     def reject(self, where: str, wrong: str) -> None:
         """Raises an error for an invalid record, or counts it as skipped."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from glassformer.errors import DataError, GlassformerError
 from glassformer.storage.parsing import parsing
 
 Line = tuple[int, str | RecordError]  # its number and content
+DELIMITERS = (",", ";", "\t", "|")
+QUOTED = re.compile(r'"[^"]*"')
 LONGEST_FIELD = 2**26
 """Maximum number of characters of a field; an unclosed quote would swallow the rest of the file."""
 
@@ -38,19 +42,26 @@ def read_tsv(
 def _table(
     file_reader: TextFileReader, path: Path, settings: DataSettings, delimiter: str, quotes: bool
 ) -> Iterator[Record | RecordError]:
-    delimiter = settings.delimiter or delimiter
+    lines = file_reader.lines(path, settings.encoding)
+    first = next(lines, None)
+    if first is None:
+        return
+    if settings.delimiter is not None or isinstance(first[1], RecordError):
+        delimiter = settings.delimiter or delimiter
+    else:
+        delimiter = find_delimiter(first[1], delimiter)
     quotes = quotes if settings.quoting is None else settings.quoting
     rows = _quoted if quotes else _plain
     names: Sequence[str] = settings.column_names
     begun = False
-    for number, row in rows(file_reader, path, settings.encoding, delimiter):
-        where, first, begun = f"{path}:{number}", not begun, True
+    for number, row in rows(chain([first], lines), path, delimiter):
+        where, is_first, begun = f"{path}:{number}", not begun, True
         if isinstance(row, RecordError):
-            if first and not names:
+            if is_first and not names:
                 raise row.refused("name the columns in data.column_names")
             yield row
             continue
-        if first:
+        if is_first:
             check_header(row, settings, delimiter, path, number)
         if not names:
             names = row
@@ -64,10 +75,22 @@ def _table(
             yield {**dict(zip(names, row, strict=True)), "where": where}
 
 
+def find_delimiter(first: str, usual: str) -> str:
+    """Returns the delimiter of a table by its first line.
+
+    It is the usual one if the line has that or none of the others, and the most frequent of the
+    others elsewhere.
+    """
+    bare = QUOTED.sub("", first)
+    counts = {one: bare.count(one) for one in DELIMITERS}
+    found = max(DELIMITERS, key=lambda one: counts[one])
+    return usual if counts[usual] or not counts[found] else found
+
+
 def _plain(
-    file_reader: TextFileReader, path: Path, encoding: str, delimiter: str
+    source: Iterator[Line], path: Path, delimiter: str
 ) -> Iterator[tuple[int, list[str] | RecordError]]:
-    for number, line in file_reader.lines(path, encoding):
+    for number, line in source:
         if isinstance(line, RecordError):
             yield number, line
         elif line:
@@ -75,14 +98,14 @@ def _plain(
 
 
 def _quoted(
-    file_reader: TextFileReader, path: Path, encoding: str, delimiter: str
+    source: Iterator[Line], path: Path, delimiter: str
 ) -> Iterator[tuple[int, list[str] | RecordError]]:
     """Yields rows of one or more lines, because a quoted field may contain line feeds.
 
     If a row is malformed, for example because a quote is never closed, only its first line is lost:
     the following lines are read again as rows of their own.
     """
-    source, again = file_reader.lines(path, encoding), deque[Line]()
+    again = deque[Line]()
     held: list[Line] = []  # lines of the current row
 
     def lines() -> Iterator[str]:

@@ -25,7 +25,10 @@ from glassformer.metrics.registry import find_metric
 from glassformer.model import Model
 from glassformer.spec import head_among
 from glassformer.tasks.heads import kind_of, purpose, require_head
-from glassformer.tasks.task_settings import settings_of
+from glassformer.tasks.registry import TASKS as VERBS
+from glassformer.tasks.task_settings import COLUMNS, settings_of
+from glassformer.tasks.task_words import verb_of
+from glassformer.train.given_rows import rows_of
 from glassformer.train.objectives.multiple_choice import MultipleChoice
 from glassformer.train.objectives.regression import Regression
 
@@ -37,7 +40,7 @@ OF_HEADS: dict[str, tuple[str, Callable[[Model, str], Evaluator[Any, Any]]]] = {
         lambda model, head: ObjectiveEvaluator(model, Regression(model, head=head)),
     ),
     "tagging": ("tag", TaggingEvaluator),
-    "span": ("span", QuestionAnsweringEvaluator),
+    "question-answering": ("span", QuestionAnsweringEvaluator),
     "multiple-choice": (
         "choose",
         lambda model, head: ObjectiveEvaluator(
@@ -79,11 +82,12 @@ def evaluate(
 
     Args:
         model: A model, or the path or name of one.
-        data: Files, by their paths or patterns, or records.
+        data: Files, by their paths or patterns, a DataFrame, a Dataset, or records.
         task: One of `TASKS`; by default the task of the model's head.
         head: Name of the head, if the model has several.
         format: Format of the files, as in training; by default by their suffix.
-        columns: Maps column names of the task to those of the data.
+        columns: Maps column names of the task to those of the data; by default those that the
+            model was trained on.
         encoding: Encoding of the files.
         on_error: "stop" at an invalid record, or "skip" it.
         limit: Maximum number of records.
@@ -103,7 +107,7 @@ def evaluate(
     """
     loaded = load(model) if isinstance(model, str | Path) else model
     drawing = Resamples(n_resamples, seed, confidence)
-    name = task or task_of(loaded, head)
+    name = named_task(task, loaded, head) if task else task_of(loaded, head)
     evaluator = make_evaluator(loaded, name, head, options)
     read = partial(
         RecordSource,
@@ -122,7 +126,11 @@ def evaluate(
             f"Examples go before the questions of a benchmark, and {name} is none; there are "
             f"{', '.join(BENCHMARKS)}."
         )
+    if hasattr(data, "columns") or hasattr(data, "column_names"):  # a DataFrame or a Dataset
+        data = rows_of(data)
     records = read(data)
+    if columns is None:
+        records.usual_columns = dict(settings_of(loaded, COLUMNS))
     given, answers = answered(evaluator, records, limit, progress)
     if not given:
         why = (
@@ -139,6 +147,17 @@ def evaluate(
         classes=evaluator.classes(given, answers),
         skipped=tuple(records.skipped),
     )
+
+
+def named_task(word: str, model: Model, head: str | None = None) -> str:
+    """Returns the task for a word such as "classify", "ner" or "qa"."""
+    if word in TASKS:
+        return word
+    verb = verb_of(word)
+    declared = None if verb is None else VERBS.find(verb).training
+    if declared is None or declared.evaluation is None:
+        raise ConfigError(f"There is no task {word!r}{near(word, TASKS, len(TASKS))}.")
+    return task_of(model, head) if declared.evaluation == "classification" else declared.evaluation
 
 
 def task_of(model: Model, head: str | None = None) -> str:
@@ -183,8 +202,6 @@ def make_evaluator(
         return BenchmarkEvaluator(model, BENCHMARKS[task])
     if task in OF_VOCABULARY:
         return OF_VOCABULARY[task](model)
-    if task not in OF_HEADS:
-        raise ConfigError(f"There is no task {task!r}{near(task, TASKS, len(TASKS))}.")
     kind, make = OF_HEADS[task]
     found = require_head(model, kind, f"evaluate by {task}", head, objective=task)
     return make(model, found.name)

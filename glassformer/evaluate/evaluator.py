@@ -88,6 +88,6 @@ def field(record: Record, name: str) -> Any:
 
 def near(name: str, known: Sequence[str], most: int = 20) -> str:
     """Returns a hint with similar names, to complete an error message."""
-    found = get_close_matches(name, known, 1)
+    found = get_close_matches(name, known, 1, cutoff=0.7)
     hint = f" (did you mean {found[0]!r}?)" if found else ""
     return f"{hint}: {', '.join(known[:most])}{', ...' if len(known) > most else ''}"

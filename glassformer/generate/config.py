@@ -233,6 +233,7 @@ READABLE_KINDS = {
     "tuple[Phrase, ...]": "a list of phrases, each a list of token ids",
     "AllowedTokens": "a function of a row's number and tokens",
 }
+SYNONYMS = {"stop": "stop_strings"}  # other names of options, as on the command line
 KINDS = {field.name: str(field.type) for field in fields(GenerationConfig)}
 DEFAULTS = {field.name: field.default for field in fields(GenerationConfig)}
 
@@ -250,9 +251,10 @@ def make_generation_config(saved: Mapping[str, Any], given: Mapping[str, Any]) -
     Returns:
         The validated configuration.
     """
+    given = {SYNONYMS.get(name, name): value for name, value in given.items()}
     for name, value in given.items():
         if name not in KINDS and not (name in REFUSED and value is None):
-            near = get_close_matches(name, KINDS, 1)
+            near = get_close_matches(name, KINDS, 1, cutoff=0.7)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}."
             raise ConfigError(f"There is no option {name!r}; {hint}")
     values = {name: value for name, value in saved.items() if name in KINDS and value is not None}

@@ -21,7 +21,7 @@ from glassformer.tasks.batching import (
 )
 from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
-from glassformer.tasks.registry import task
+from glassformer.tasks.registry import TrainingData, task
 from glassformer.tasks.task_cache import cached_task
 from glassformer.tasks.task_settings import settings_of
 from glassformer.tasks.windowed_inference import WindowedJob, length_of, predict_windows
@@ -186,7 +186,22 @@ def answer(
     return list(results) if listed else results
 
 
-@task("answer", head="span", objective="span")
+@task(
+    "answer",
+    head="span",
+    objective="question-answering",
+    training=TrainingData(
+        columns={
+            "question": ("query",),
+            "context": ("passage", "paragraph", "text", "document"),
+            "answers": ("answer",),
+        },
+        optional={"impossible": ("is_impossible",), "id": ()},
+        metric="f1",
+        evaluation="question-answering",
+        format="squad",
+    ),
+)
 class Answerer:
     """Finds answers in contexts of any length with a model's head for answers.
 

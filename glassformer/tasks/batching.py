@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from glassformer.text import BatchEncoding, TextEncoding, Tokenizer
 from glassformer.text.backend import Text
 from glassformer.text.tokenizer import check_text
 
+OnError = Literal["stop", "skip"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 POOL, FIRST = 1024, 32  # texts in a pool, and in the first one, so that the first results come soon
@@ -214,27 +215,68 @@ def device_of(model: Transformer) -> torch.device:
     return next(model.parameters()).device
 
 
+class Results(list[Any]):
+    """The results of a list of inputs.
+
+    Attributes:
+        skipped: The reasons by the index of each input that was skipped.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.skipped: dict[int, str] = {}
+
+
 def apply_to(
     model: TaskModel,
     texts: Any,
     task: Callable[[Iterable[Any]], Iterable[Result | GlassformerError]],
     pairs: bool = False,
+    on_error: OnError = "stop",
 ) -> Any:
     """Applies a task of a model to a text, a list or an iterator.
 
-    A text (or, with `pairs`, a tuple of two) gives a result, a list a list, and an iterator an
-    iterator whose results are yielded as they are computed. An error is raised in its turn.
+    A text (or, with `pairs`, a tuple of two) gives a result, a list (or the column of a table) a
+    list, and an iterator an iterator whose results are yielded as they are computed. An error is
+    raised in its turn, or with `on_error` "skip" listed in `Results.skipped`.
     """
+    if on_error not in ("stop", "skip"):
+        raise InputError(f'on_error is "stop" or "skip", not {on_error!r}.')
     if isinstance(texts, str) or (pairs and isinstance(texts, tuple) and len(texts) == 2):
         return next(raise_errors(task([texts])))
-    results = raise_errors(task(require_iterable(texts)), model)
-    return list(results) if isinstance(texts, Sequence) else results
+    given = require_iterable(texts)
+    if on_error == "skip" and not isinstance(texts, Iterator):
+        found = Results()
+        for number, result in enumerate(task(given)):
+            if isinstance(result, GlassformerError):
+                found.skipped[number] = str(result)
+            else:
+                found.append(result)
+        return found
+    results = raise_errors(task(given), model)
+    return results if isinstance(texts, Iterator) else list(results)
 
 
 def require_iterable(texts: Any) -> Iterable[Any]:
+    """Returns texts that can be iterated over; a table is an error that names its columns."""
+    names = columns_of_table(texts)
+    if names:
+        named = next((name for name in names if name.lower() in ("text", "sentence")), names[0])
+        raise InputError(
+            f"This is a table with the columns {', '.join(names)}; give the column with the texts, "
+            f"such as [{named!r}]."
+        )
     if isinstance(texts, Iterable):
         return texts
     raise InputError(f"Give a text, or a list or an iterator, not {type(texts).__name__}.")
+
+
+def columns_of_table(texts: Any) -> list[str]:
+    """Returns the columns of a DataFrame, a Dataset or a dict of columns; else an empty list."""
+    if isinstance(texts, Mapping):
+        return [str(name) for name in texts]
+    names = getattr(texts, "column_names", None)  # of a Dataset
+    return [str(name) for name in (getattr(texts, "columns", ()) if names is None else names)]
 
 
 def raise_errors(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from torch import Tensor
 
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.spec import HeadSpec
-from glassformer.tasks.batching import apply_to, encode_texts, map_batched, predict_batched
+from glassformer.tasks.batching import OnError, apply_to, encode_texts, map_batched, predict_batched
 from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.tasks.packing import can_pack, head_logits
-from glassformer.tasks.registry import task
+from glassformer.tasks.registry import TrainingData, task
 from glassformer.tasks.task_cache import cached_task
 from glassformer.tasks.task_settings import labels_of, settings_of
 from glassformer.text import TextEncoding
@@ -32,25 +33,37 @@ class Classification:
     """The labels of a text, the most probable first, and the probabilities of all labels.
 
     A single-label model gives one label, or none if it is below the threshold; a multi-label model
-    gives any number.
+    gives any number; a model that predicts a number gives that. A list of them makes a DataFrame:
+    `pd.DataFrame(model.classify(texts))`.
+
+    Attributes:
+        label: The most probable label that applies; None if there is none.
+        probability: Its probability, or that of the most probable one if no label applies; NaN for
+            a number.
+        labels: All labels that apply.
+        probabilities: Those of all labels, in the model's order.
+        cut: The number of tokens that truncation removed.
+        value: The predicted number of a regression.
+        unknown_ratio: The fraction of the text that is not in the vocabulary.
     """
 
+    label: str | None = field(init=False)
+    probability: float = field(init=False)
     labels: tuple[str, ...]
-    probabilities: dict[str, float]  # of all labels, in the model's order
-    cut: int = 0  # the number of tokens that truncation removed
-    unknown_ratio: float = 0.0  # the share of the text that the vocabulary does not know
+    probabilities: dict[str, float]
+    cut: int = 0
+    value: float | None = None
+    unknown_ratio: float = 0.0
 
-    @property
-    def label(self) -> str | None:
-        return self.labels[0] if self.labels else None
-
-    @property
-    def probability(self) -> float:
-        """The probability of the label, or of the most probable one if no label applies."""
-        return max(self.probabilities[name] for name in self.labels or self.probabilities)
+    def __post_init__(self) -> None:
+        given = [self.probabilities[name] for name in self.labels or self.probabilities]
+        object.__setattr__(self, "label", self.labels[0] if self.labels else None)
+        object.__setattr__(self, "probability", max(given, default=math.nan))
 
     def record(self) -> dict[str, Any]:
         """Returns a dict for JSON."""
+        if self.value is not None:
+            return {"value": self.value, "cut": self.cut}
         return {
             "label": self.label,
             "labels": list(self.labels),
@@ -62,7 +75,7 @@ class Classification:
 
 
 class ClassifierOptions(TypedDict, total=False):
-    """The keyword arguments of `classify`."""
+    """The keyword arguments of `Classifier`."""
 
     threshold: Threshold | None
     head: str | None
@@ -70,20 +83,26 @@ class ClassifierOptions(TypedDict, total=False):
     too_long: TooLong
 
 
+class ClassifyOptions(ClassifierOptions, total=False):
+    """The keyword arguments of `classify`."""
+
+    on_error: OnError
+
+
 @overload
-def classify(model: TaskModel, texts: Text, **options: Unpack[ClassifierOptions]) -> Classification:  # type: ignore[overload-overlap]
+def classify(model: TaskModel, texts: Text, **options: Unpack[ClassifyOptions]) -> Classification:  # type: ignore[overload-overlap]
     ...
 
 
 @overload
 def classify(
-    model: TaskModel, texts: Sequence[Text], **options: Unpack[ClassifierOptions]
+    model: TaskModel, texts: Sequence[Text], **options: Unpack[ClassifyOptions]
 ) -> list[Classification]: ...
 
 
 @overload
 def classify(
-    model: TaskModel, texts: Iterator[Text], **options: Unpack[ClassifierOptions]
+    model: TaskModel, texts: Iterator[Text], **options: Unpack[ClassifyOptions]
 ) -> Iterator[Classification]: ...
 
 
@@ -95,6 +114,7 @@ def classify(
     head: str | None = None,
     max_length: int | None = None,
     too_long: TooLong = "truncate",
+    on_error: OnError = "stop",
 ) -> Classification | list[Classification] | Iterator[Classification]:
     """Classifies texts or pairs of texts.
 
@@ -106,6 +126,8 @@ def classify(
         max_length: The maximum number of tokens of a text.
         too_long: Whether texts that are too long are truncated ("truncate") or raise an error
             ("refuse").
+        on_error: "stop" at a text that cannot be read, or "skip" it; the list of results has the
+            indices and the reasons as `skipped`.
 
     Returns:
         A `Classification`, a list for a list, an iterator for an iterator.
@@ -121,11 +143,31 @@ def classify(
         too_long=too_long,
     )
     results: Classification | list[Classification] | Iterator[Classification]
-    results = apply_to(model, texts, classifier, pairs=True)
+    results = apply_to(model, texts, classifier, pairs=True, on_error=on_error)
     return results
 
 
-@task("classify", head="classify", objective="classification")
+@task(
+    "classify",
+    head="classify",
+    objective="classification",
+    training=TrainingData(
+        columns={
+            "text": (
+                *("sentence", "review", "question", "content", "message", "comment", "tweet"),
+                *("query", "utterance", "body", "document", "input", "title", "headline"),
+                *("sentence1", "text1", "premise", "question1"),
+            ),
+            "label": (
+                *("labels", "category", "class", "target", "intent", "sentiment", "topic"),
+                *("stars", "rating", "score", "value", "output", "gold_label"),
+            ),
+        },
+        optional={"pair": ("sentence2", "text2", "hypothesis", "question2")},
+        metric="accuracy",
+        evaluation="classification",
+    ),
+)
 class Classifier:
     """Classifies texts with a model's head for whole texts.
 
@@ -153,7 +195,8 @@ class Classifier:
         self.model, self.tokenizer = model, require_tokenizer(model)
         self.head = require_head(model, "classify", "classify", head)
         self.labels = labels_of(model, self.head)
-        self.several = has_several(model, self.head)
+        self.number = is_regression(model, self.head)
+        self.several = not self.number and has_several(model, self.head)
         saved = settings_of(model, self.head.name).get("threshold")
         self.thresholds = self._thresholds(saved if threshold is None else threshold)
         self._max_length, self._refuse = longest(model, max_length), too_long == "refuse"
@@ -171,6 +214,12 @@ class Classifier:
         self, inputs: dict[str, Tensor], texts: list[TextEncoding]
     ) -> list[Classification]:
         logits = head_logits(self.model, inputs, self.head.name).float()
+        if self.number:
+            values = logits[:, 0].tolist()
+            return [
+                Classification((), {}, text.cut, value)
+                for value, text in zip(values, texts, strict=True)
+            ]
         probabilities = logits.sigmoid() if self.several else logits.softmax(-1)  # [text, label]
         return [
             self.select_labels(row, text.cut, warned(self.tokenizer.unknown_ratio(text)))
@@ -207,6 +256,11 @@ class Classifier:
 def problem_type(model: TaskModel, head: HeadSpec) -> Any:
     """Returns the problem type of a head for whole texts, if its settings or config.json set it."""
     return settings_of(model, head.name).get("problem_type", model.config.get("problem_type"))
+
+
+def is_regression(model: TaskModel, head: HeadSpec) -> bool:
+    """Whether a head predicts one number."""
+    return bool(problem_type(model, head) == REGRESSION and head.num_outputs == 1)
 
 
 def has_several(model: TaskModel, head: HeadSpec) -> bool:

@@ -24,7 +24,7 @@ from glassformer.tasks.batching import (
 from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
 from glassformer.tasks.packing import can_pack, states_of_texts
 from glassformer.tasks.pooling import Pooling
-from glassformer.tasks.registry import task
+from glassformer.tasks.registry import TrainingData, task
 from glassformer.tasks.task_cache import cached_task
 from glassformer.text import TextEncoding
 from glassformer.text.unknown import warned
@@ -94,7 +94,20 @@ def embed(
 
 
 @dataclass
-@task("embed", head="pooler", objective="contrastive")
+@task(
+    "embed",
+    head="pooler",
+    objective="contrastive",
+    training=TrainingData(
+        columns={
+            "text": ("anchor", "query", "question", "sentence1", "text1", "premise"),
+            "positive": ("answer", "passage", "sentence2", "text2", "paraphrase", "hypothesis"),
+        },
+        optional={"negative": ("negatives",)},
+        metric="mrr",
+        format="tsv",
+    ),
+)
 class Embedder:
     """Converts texts to vectors with a pooling.
 

@@ -27,7 +27,7 @@ from glassformer.tasks.fill_seq2seq import Seq2SeqFiller
 from glassformer.tasks.fill_types import FillCandidate, Filled, Gap, GapFilling
 from glassformer.tasks.heads import purpose, require_head
 from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
-from glassformer.tasks.registry import task
+from glassformer.tasks.registry import TrainingData, task
 from glassformer.tasks.task_cache import cached_task
 from glassformer.text import TextEncoding
 from glassformer.text.unknown import warned
@@ -126,7 +126,17 @@ def filler(
     return MaskedFiller(model, top, tokens, targets, max(beam, top))
 
 
-@task("fill", head="lm", objective="masked-lm", fits=lambda model: model.spec.decoder is None)
+@task(
+    "fill",
+    head="lm",
+    objective="masked-lm",
+    fits=lambda model: model.spec.decoder is None,
+    training=TrainingData(
+        columns={"text": ("sentence", "content", "document", "body")},
+        evaluation="masked-lm",
+        format="text",
+    ),
+)
 class MaskedFiller:
     """Fills gaps with a masked language model."""
 

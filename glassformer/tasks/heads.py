@@ -5,7 +5,7 @@ from __future__ import annotations
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.spec import AudioFramesSpec, HeadSpec, ModelSpec, PatchEmbeddingSpec, head_among
 from glassformer.tasks.model_protocol import TaskModel
-from glassformer.tasks.registry import TASKS, TaskDeclaration
+from glassformer.tasks.registry import TASKS, TaskDeclaration, TrainingData
 from glassformer.tasks.task_settings import TRAINED, settings_of
 
 HEADS = {  # a description of each kind of head
@@ -58,7 +58,19 @@ def _continues(model: TaskModel) -> bool:
 
 
 # Verbs whose implementation is not a module of this folder
-TASKS.register("generate", TaskDeclaration(head="lm", objective="causal-lm", fits=_continues))
+TASKS.register(
+    "generate",
+    TaskDeclaration(
+        head="lm",
+        objective="causal-lm",
+        fits=_continues,
+        training=TrainingData(
+            columns={"text": ("sentence", "content", "document", "body", "story")},
+            evaluation="perplexity",
+            format="text",
+        ),
+    ),
+)
 TASKS.register("evaluate", TaskDeclaration(head="choose", objective="multiple-choice"))
 
 

@@ -13,7 +13,7 @@ from glassformer.generate.options import GenerationOptions
 from glassformer.tasks.batching import apply_to
 from glassformer.tasks.heads import rewrites
 from glassformer.tasks.model_protocol import TaskModel
-from glassformer.tasks.registry import task
+from glassformer.tasks.registry import TrainingData, task
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import parts_of
 from glassformer.tasks.task_cache import cached_task
@@ -45,7 +45,21 @@ class Summary:
         return {"summary": self.text, **{k: v for k, v in asdict(self).items() if k != "text"}}
 
 
-@task("summarize", head="lm", objective="sequence-to-sequence or continuation", fits=rewrites)
+@task(
+    "summarize",
+    head="lm",
+    objective="sequence-to-sequence or continuation",
+    fits=rewrites,
+    training=TrainingData(
+        columns={
+            "source": ("text", "article", "document", "dialogue", "body", "content", "input"),
+            "target": ("summary", "highlights", "abstract", "headline", "title", "subject"),
+        },
+        metric="perplexity",
+        evaluation="summarization",
+        format="parallel",
+    ),
+)
 class Summarizer:
     """Summarizes texts with a model and generation options; see `summarize`."""
 

@@ -17,7 +17,7 @@ from glassformer.tasks.batching import apply_to, map_batched, raise_errors, vali
 from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.packing import can_pack, head_logits
-from glassformer.tasks.registry import task
+from glassformer.tasks.registry import TrainingData, task
 from glassformer.tasks.task_cache import cached_task
 from glassformer.tasks.task_settings import labels_of, settings_of
 from glassformer.tasks.windowed_inference import WindowedJob, length_of, predict_windows
@@ -136,7 +136,20 @@ def tag(
     return results
 
 
-@task("tag", head="tag", objective="tagging")
+@task(
+    "tag",
+    head="tag",
+    objective="tagging",
+    training=TrainingData(
+        columns={
+            "words": ("tokens", "text", "sentence"),
+            "tags": ("ner_tags", "labels", "pos_tags", "label", "tag"),
+        },
+        metric="accuracy",
+        evaluation="tagging",
+        format="conll",
+    ),
+)
 class Tagger:
     """Tags texts of any length with a model's head for every word.
 

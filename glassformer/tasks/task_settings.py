@@ -11,6 +11,7 @@ from glassformer.tasks.model_protocol import TaskModel
 
 SETTINGS = "task_specific_params"  # a key of config.json that transformers keeps and ignores
 RENAMED = {"both_ways": "bidirectional_prefix"}  # keys in folders that version 0.1 has saved
+COLUMNS = "columns"  # under this name training saves what the columns of its file were called
 TRAINED = "text2text"  # under this name training saves the layout of sources, for any task
 
 

@@ -15,7 +15,7 @@ from glassformer.tasks.batching import apply_to
 from glassformer.tasks.directions import Directions, check_text_language
 from glassformer.tasks.heads import rewrites
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
-from glassformer.tasks.registry import task
+from glassformer.tasks.registry import TrainingData, task
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
 from glassformer.tasks.sentences import TextSpan, blocks
@@ -59,7 +59,18 @@ class Translation:
         return {"translation": self.text, "parts": parts, "unknown_ratio": self.unknown_ratio}
 
 
-@task("translate", head="lm", objective="sequence-to-sequence or continuation", fits=rewrites)
+@task(
+    "translate",
+    head="lm",
+    objective="sequence-to-sequence or continuation",
+    fits=rewrites,
+    training=TrainingData(
+        columns={"source": ("input", "src"), "target": ("output", "tgt", "translation")},
+        metric="perplexity",
+        evaluation="translation",
+        format="parallel",
+    ),
+)
 class Translator:
     """Translates texts with a model, its languages and generation options.
 
@@ -173,6 +184,7 @@ class TranslatorOptions(GenerationOptions, total=False):
     source_prefix: str | None
     separator: str | None
     keep_empty: bool
+    to: str | None
 
 
 @overload
@@ -204,6 +216,7 @@ def translate(
     source_prefix: str | None = None,
     separator: str | None = None,
     keep_empty: bool = False,
+    to: str | None = None,
     **generation: Any,
 ) -> Translation | list[Translation] | Iterator[Translation]:
     """Translates texts. Long texts are translated in parts and keep their paragraphs.
@@ -221,6 +234,7 @@ def translate(
         separator: What separates source and target in a decoder-only model; the default is that
             of config.json.
         keep_empty: Whether an empty text stays as it is, instead of raising an error.
+        to: Another name of `target_language`, as on the command line.
         **generation: Generation options.
 
     Returns:
@@ -232,7 +246,7 @@ def translate(
         model,
         Translator,
         source_language=source_language,
-        target_language=target_language,
+        target_language=target_language or to,
         split=split,
         max_source_length=max_source_length,
         source_prefix=source_prefix,

@@ -17,17 +17,18 @@ from glassformer.train.recipe import Recipe
 def with_labels(recipe: Recipe) -> Recipe:
     """Returns the recipe with the labels of a head that has to be created.
 
-    They are the labels that the objective lists, or else those found in its data; with several
-    objectives, those of the first one that has any.
+    They are the labels that the objective lists, or else those found in its data, with the records
+    that are held out; with several objectives, those of the first one that has any.
     """
     fresh = recipe.model.preset is not None or recipe.model.init_missing
     if recipe.model.labels or not fresh:
         return recipe
+    files = replace(recipe.data, validation=()) if recipe.data.held_out else recipe.data
     keys = part_names(one.name for one in recipe.objective)
     for key, one in zip(keys, recipe.objective, strict=True):
         task = one.options.get("task", one.name)  # distillation uses the labels of its task
         name = task if isinstance(task, str) else task["name"]
-        records = Records(recipe.data, "train", recipe.train.seed).strict()
+        records = Records(files, "train", recipe.train.seed).strict()
         own = (record for record in records if record.get("objective", key) == key)
         found = tuple(map(str, one.options.get("labels") or ())) or find_labels(
             name, own, skip=recipe.data.on_error == "skip"

@@ -139,6 +139,6 @@ class CheckpointCallback:
             export_model(self.loop, self.run.steps / step_name(step), self.run.replacing)
 
 
-def is_due(step: int, every: int) -> bool:
+def is_due(step: int, every: float) -> bool:
     """Returns whether a step is a multiple of `every`; never if that is 0."""
     return every > 0 and step % every == 0

@@ -20,6 +20,22 @@ WORDS = {
 }
 
 
+SYNONYMS = {  # keys of other trainers, understood in any table that has the key they stand for
+    "lr": "learning_rate",
+    "num_epochs": "epochs",
+    "num_train_epochs": "epochs",
+    "n_epochs": "epochs",
+    "per_device_train_batch_size": "batch_size",
+    "bs": "batch_size",
+    "evaluation": "validation",
+    "eval": "validation",
+    "dev": "validation",
+    "output_dir": "out",
+    "output": "out",
+    "max_seq_length": "sequence_length",
+}
+
+
 def number(
     default: Any,
     *,
@@ -57,6 +73,8 @@ def fill(kind: type[T], table: str, values: Any) -> T:
     hints = get_type_hints(kind)
     given: dict[str, Any] = {}
     for key, value in values.items():
+        if key not in known and SYNONYMS.get(key) in known:
+            key = SYNONYMS[key]
         if key in known and key != "options":
             given[key] = coerce_value(f"{table}.{key}", value, hints[key])
             _within(f"{table}.{key}", given[key], known[key].metadata)
@@ -74,7 +92,7 @@ def fill(kind: type[T], table: str, values: Any) -> T:
 def unknown(problem: str, name: str, known: Iterable[str]) -> ConfigError:
     """Returns an error about an unknown name, with the closest known one."""
     known = [key for key in known if key != "options"]
-    near = get_close_matches(name, known, 1, cutoff=0.5)
+    near = get_close_matches(name, known, 1, cutoff=0.7) or [key for key in known if name in key]
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
     return ConfigError(f"{problem} {name!r}; {hint}")
 

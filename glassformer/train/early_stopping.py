@@ -21,16 +21,20 @@ class EarlyStopping:
         self.metric, self.patience = metric, patience
 
     def is_best(self, state: TrainState, value: float) -> bool:
-        """Returns whether the value of an evaluation is better than that of all earlier ones."""
-        return is_better(self.metric, value, state.best)
+        """Returns whether no earlier evaluation has a better value.
+
+        Of equal ones, which are frequent with few held-out rows, the last counts: it has learned
+        for longer.
+        """
+        return value == state.best or is_better(self.metric, value, state.best)
 
     def update(self, state: TrainState, value: float) -> None:
         """Writes the result of an evaluation to the state."""
+        improved = is_better(self.metric, value, state.best)
         if self.is_best(state, value):
-            state.best, state.best_step, state.evaluations_since_best = value, state.step, 0
-        else:
-            state.evaluations_since_best += 1
-            state.stopped = 0 < self.patience <= state.evaluations_since_best
+            state.best, state.best_step = value, state.step
+        state.evaluations_since_best = 0 if improved else state.evaluations_since_best + 1
+        state.stopped = 0 < self.patience <= state.evaluations_since_best
 
 
 def is_better(metric: str, value: float, best: float | None) -> bool:

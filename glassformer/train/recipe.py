@@ -85,8 +85,8 @@ class TrainSettings:
 
     A run has `max_steps` steps, or those of `epochs` passes over the data; 1000 steps if neither is
     given. `batch_size` is the number of rows of a micro-batch over all processes; a step has
-    `gradient_accumulation_steps` micro-batches. `options` are the other keys of the table, which
-    the optimizer defines.
+    `gradient_accumulation_steps` micro-batches. `save_steps` and `eval_steps` below 1 are shares of
+    the run. `options` are the other keys of the table, which the optimizer defines.
     """
 
     max_steps: int | None = number(None, least=1)
@@ -114,10 +114,11 @@ class TrainSettings:
     ema_decay: float = number(0.0, least=0.0, below=1.0)
     averaging_patience: int = number(0, least=0)
     bptt: int = number(0, least=0)
-    save_steps: int = number(200, least=0)
-    eval_steps: int = number(200, least=0)
+    save_steps: int | float = number(200, least=0)
+    eval_steps: int | float = number(200, least=0)
     max_eval_batches: int = number(0, least=0)
     metric_for_best_model: str = "loss"
+    load_best_model_at_end: bool = False
     early_stopping_patience: int = number(0, least=0)
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -141,11 +142,23 @@ class TrainSettings:
         return math.ceil(self.warmup_ratio * self.num_training_steps)
 
     def with_num_steps(self, steps_per_epoch: float) -> TrainSettings:
-        """Returns the settings with `max_steps` in place of `epochs`."""
-        if self.epochs is None:
-            return self
-        steps = math.ceil(round(self.epochs * steps_per_epoch, 6))
-        return replace(self, max_steps=max(1, steps), epochs=None)
+        """Returns the settings with `max_steps` in place of `epochs`, and no shares of the run."""
+        steps = self.max_steps
+        if steps is None:
+            assert self.epochs is not None
+            steps = max(1, math.ceil(round(self.epochs * steps_per_epoch, 6)))
+        return replace(
+            self,
+            max_steps=steps,
+            epochs=None,
+            save_steps=_steps_of(self.save_steps, steps),
+            eval_steps=_steps_of(self.eval_steps, steps),
+        )
+
+
+def _steps_of(value: float, steps: int) -> int:
+    """Returns a number of steps, of which a value between 0 and 1 is a share."""
+    return max(1, round(value * steps)) if 0 < value < 1 else int(value)
 
 
 @dataclass(frozen=True, kw_only=True)

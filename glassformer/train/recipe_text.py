@@ -6,12 +6,16 @@ The standard library reads TOML and cannot write it, and training must not requi
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
 from glassformer.errors import ConfigError
+
+LINE = 88
+ARRAY = re.compile(r"^(.*= \[)((?:\n    .*)*)\n\]$", re.MULTILINE)
 
 
 def recipe_format() -> str:
@@ -31,6 +35,16 @@ def write_recipe(tables: Mapping[str, Any]) -> str:
         raise ConfigError(
             f"The recipe cannot be written ({error}); use texts, numbers, lists and tables."
         ) from None
+
+
+def short_arrays(text: str) -> str:
+    """Returns TOML with each array on one line if it fits there, for display."""
+
+    def joined(found: re.Match[str]) -> str:
+        line = found[1] + " ".join(found[2].split("\n    ")).strip().removesuffix(",") + "]"
+        return line if len(line) <= LINE else found[0]
+
+    return ARRAY.sub(joined, text)
 
 
 def _without_none(value: Any) -> Any:

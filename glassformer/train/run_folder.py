@@ -22,14 +22,16 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, LoadError
+from glassformer.loading import load
+from glassformer.model import Model
 from glassformer.storage.files import open_plain, write_synced
 from glassformer.storage.fingerprints import Progress
 from glassformer.storage.parsing import parse_json, read_json
@@ -37,6 +39,7 @@ from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.checkpointing import checkpoints, step_number
 from glassformer.train.data_summary import FILE as SUMMARY
 from glassformer.train.data_summary import DataSummary
+from glassformer.train.early_stopping import is_better
 from glassformer.train.inputs import FILE as INPUTS
 from glassformer.train.inputs import RunInputs, read_inputs
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
@@ -48,12 +51,13 @@ from glassformer.train.stored_recipe import read_stored_recipe
 from glassformer.weights.folder_kind import RECIPES, recipe_of
 
 LOCK = ".lock"
+LENGTH = ("train.epochs:", "train.max_steps:")  # what may differ when a run is extended
 FILES = ("metrics.jsonl", "about.json", "README.md", SUMMARY, INPUTS)
 NO_CONTENT = (".DS_Store", ".gitignore", ".gitkeep", "lost+found")
 """A folder that contains only these is considered empty; a run never writes them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A run folder with its recipe."""
 
@@ -86,8 +90,29 @@ class Run:
         return self.folder / "data"
 
     @property
-    def metrics(self) -> Path:
+    def metrics_file(self) -> Path:
         return self.folder / "metrics.jsonl"
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics of the best evaluation; empty if nothing was evaluated."""
+        found: dict[str, float] = {}
+        best: float | None = None
+        name = self.recipe.train.metric_for_best_model
+        for entry in self.entries():
+            value = entry.get("valid", {}).get(name)
+            if value is not None and is_better(name, value, best):
+                best, found = value, entry["valid"]
+        return found
+
+    def load(self, **options: Any) -> Model:
+        """Loads the model that the run has published, with options of `gf.load`."""
+        return load(self.folder, **options)
+
+    def __repr__(self) -> str:
+        state = "unfinished" if self.finished is None else "finished"
+        found = "".join(f", {name} {value:.4f}" for name, value in self.metrics.items())
+        return f"<Run {self.folder}: {state} at step {self.step:,}{found}>"
 
     @property
     def is_begun(self) -> bool:
@@ -119,6 +144,10 @@ class Run:
     def finish(self, how: Mapping[str, Any]) -> None:
         self.manifest.write("finished.json", json.dumps(how, indent=2) + "\n")
 
+    def reopen(self) -> None:
+        """Takes back that the run is finished, because it gets more steps."""
+        self.manifest.remove("finished.json")
+
     def replacing(self, folder: Path) -> AbstractContextManager[Path]:
         """Yields a path at which to write a folder of the run, and renames it on exit."""
         return self.manifest.replacing(folder.relative_to(self.folder).as_posix())
@@ -129,32 +158,32 @@ class Run:
 
     def entries(self) -> list[Entry]:
         """Returns the complete lines of metrics.jsonl."""
-        if not self.metrics.exists():
+        if not self.metrics_file.exists():
             return []
-        lines = self.metrics.read_text("utf-8").split("\n")
+        lines = self.metrics_file.read_text("utf-8").split("\n")
         try:
             return [parse_json(line) for line in lines[:-1]]
         except ValueError:
             raise LoadError(
-                f"{self.metrics} is damaged: a line is not JSON; take that line out."
+                f"{self.metrics_file} is damaged: a line is not JSON; take that line out."
             ) from None
 
     def cut(self, step: int) -> None:
         """Removes the log entries after a step, from which the run resumes."""
         kept = [line for line in self.entries() if line["step"] <= step]
-        draft = self.manifest.draft(self.metrics.name)
+        draft = self.manifest.draft(self.metrics_file.name)
         write_synced(draft, "".join(map(_line, kept)))
-        self.manifest.install(draft, self.metrics.name)
+        self.manifest.install(draft, self.metrics_file.name)
 
     def log(self, entry: Entry) -> None:
-        self.manifest.claim(self.metrics.name)
-        with open_plain(self.metrics, "a") as stream:
+        self.manifest.claim(self.metrics_file.name)
+        with open_plain(self.metrics_file, "a") as stream:
             stream.write(_line(entry).encode("utf-8"))
 
     def sync(self) -> None:
         """Writes the log to disk, before a checkpoint that relies on it is saved."""
-        if self.metrics.exists():
-            with self.metrics.open("rb") as stream:
+        if self.metrics_file.exists():
+            with self.metrics_file.open("rb") as stream:
                 os.fsync(stream.fileno())
 
 
@@ -162,6 +191,7 @@ class NonMainRun(Run):
     """The run as seen by the processes other than the main one: nothing is written."""
 
     def finish(self, how: Mapping[str, Any]) -> None: ...
+    def reopen(self) -> None: ...
     def adding(self, *patterns: str) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -178,16 +208,24 @@ def non_main_run(recipe: Recipe) -> Run:
 
 @contextmanager
 def open_run(
-    recipe: Recipe, *, restart: bool = False, progress: Progress | None = None
+    recipe: Recipe,
+    *,
+    restart: bool = False,
+    extend: bool = False,
+    progress: Progress | None = None,
 ) -> Iterator[Run]:
     """Opens a new or existing run and locks its folder against other processes.
+
+    A new run that fails before its first step leaves nothing behind.
 
     Args:
         recipe: The complete recipe; `run.out` is the folder to open.
         restart: Whether to remove the files of an earlier run first.
+        extend: Whether the recipe is that of an existing run with more steps or epochs.
         progress: Called with the bytes of the inputs that are checked and the total.
     """
     folder = Path(recipe.run.out)
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_folder(folder)  # before anything is written
@@ -200,9 +238,10 @@ def open_run(
                     "run.out."
                 ) from None
             _check_folder(folder)
-            manifest = Manifest.read(folder)
+            manifest, fresh = Manifest.read(folder), False
             if manifest is None:
                 older = files_of_older_run(folder)
+                fresh = not older
                 manifest = Manifest.create(folder, older, adopted=bool(older))
             run = Run(folder, recipe, manifest)
             manifest.open()
@@ -211,15 +250,19 @@ def open_run(
                 manifest.check(*RECIPES, "finished.json")
                 if restart:
                     _clear(run)
-                _compare(run)
+                _compare(run, extend)
                 _compare_inputs(run, progress)
-                if run.finished is None:
+                if run.finished is None or extend:
                     manifest.check(*FILES)
                     if holds_tokenizer(run.tokenizer):  # it would be loaded
                         manifest.check(run.tokenizer.name)
                     manifest.check_texts()
                     _write_recipe(run)
                 yield run
+            except GlassformerError:
+                if fresh and not run.is_begun and not run.metrics_file.exists():
+                    _withdraw(run, made)
+                raise
             finally:
                 manifest.close()
     except GlassformerError:  # a LoadError is an OSError
@@ -234,6 +277,17 @@ def open_run(
             else "make room, get permission, or name another run.out."
         )
         raise LoadError(f"{where} cannot be written ({error.strerror or error}); {then}") from None
+
+
+def _withdraw(run: Run, made: Sequence[Path]) -> None:
+    """Removes what a run has written that failed before its first step, and its new folders."""
+    run.manifest.clear()
+    run.manifest.close()
+    for name in (MANIFEST, LOCK):
+        (run.folder / name).unlink(missing_ok=True)
+    with suppress(OSError):  # stops at a folder in which another file lies
+        for folder in made:
+            folder.rmdir()
 
 
 def _check_folder(folder: Path) -> None:
@@ -298,7 +352,7 @@ def _write_recipe(run: Run) -> None:
             run.manifest.remove(other)
 
 
-def _compare(run: Run) -> None:
+def _compare(run: Run, extend: bool) -> None:
     path = recipe_of(run.folder)
     if path is None or not run.manifest.owns(
         path.name
@@ -306,6 +360,8 @@ def _compare(run: Run) -> None:
         return
     run.manifest.check_text(path.name)
     changed = differences(read_stored_recipe(path), run.recipe)
+    if extend:
+        changed = [one for one in changed if not one.startswith(LENGTH)]
     if changed and not run.is_begun and run.finished is None:  # no checkpoint yet
         _clear(run)
     elif changed:

@@ -42,10 +42,10 @@ def schedule(settings: ScheduleSettings, width: int | None = None) -> Factor:
     """
     name = settings.lr_scheduler
     if name not in SCHEDULES:
-        near = get_close_matches(name, SCHEDULES, 1) or ["cosine"]
+        near = get_close_matches(name, SCHEDULES, 1, cutoff=0.7)
+        hint = f"did you mean {near[0]!r}? There" if near else "there"
         raise ConfigError(
-            f"There is no learning rate scheduler {name!r}; did you mean {near[0]!r}? "
-            f"There are: {', '.join(SCHEDULES)}."
+            f"There is no learning rate scheduler {name!r}; {hint} are: {', '.join(SCHEDULES)}."
         )
     _check(settings)
     scale = 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -11,7 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from glassformer.interrupts import terminable
+from glassformer.loading import describe
 from glassformer.model import Model
+from glassformer.tasks.task_settings import COLUMNS, keep
 from glassformer.train.batches import DataModule
 from glassformer.train.build_data import (
     build_dataloader,
@@ -42,7 +45,7 @@ from glassformer.train.export import export_model
 from glassformer.train.interrupt import InterruptHandler, TrainingInterrupted
 from glassformer.train.loop import TrainingLoop
 from glassformer.train.objectives import Objective
-from glassformer.train.objectives.registry import check_options
+from glassformer.train.objectives.registry import check_options, objective_names, objective_of
 from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
 from glassformer.train.report import own_reporters
 from glassformer.train.reporter import Reporter
@@ -58,6 +61,7 @@ def train(
     overrides: Sequence[str] = (),
     *,
     restart: bool = False,
+    extend: bool = False,
     device: str | None = None,
     reporters: Sequence[Reporter] = (),
 ) -> Run:
@@ -70,6 +74,7 @@ def train(
         recipe: Path of a TOML file, its tables as a dict, or a `Recipe`.
         overrides: Settings that replace those of the recipe, each as `section.key=value`.
         restart: Whether to delete the files of an earlier run in the folder and start again.
+        extend: Whether the run in the folder gets more steps or epochs than it had.
         device: Device to train on; replaces `scale.device`.
         reporters: Reporters to call in addition to those that the recipe configures.
 
@@ -79,16 +84,16 @@ def train(
     >>> run = gf.train("recipe.toml", ["train.max_steps=100"])
     >>> gf.load(run.model).generate("ROMEO:")
     """
-    complete = with_objective_defaults(read_recipe(recipe, overrides))
+    complete = complete_recipe(recipe, overrides)
     with (
         explain_interrupt(complete),
         init_distributed(device or complete.scale.device, complete.scale) as worker,
         ExitStack() as stack,
     ):
         stack.enter_context(explain_lost_process(worker))
-        opening = partial(_open_run, complete, stack, restart, reporters)
+        opening = partial(_open_run, complete, stack, restart, extend, reporters)
         run, reporters = worker.on_main(opening) or (non_main_run(complete), ())
-        if run.finished is None:
+        if run.finished is None or extend:
             with (
                 deterministic(worker, complete.train.deterministic),
                 explain_step_errors(complete.train),
@@ -100,12 +105,13 @@ def train(
 
 
 def _open_run(
-    recipe: Recipe, stack: ExitStack, restart: bool, reporters: Sequence[Reporter]
+    recipe: Recipe, stack: ExitStack, restart: bool, extend: bool, reporters: Sequence[Reporter]
 ) -> tuple[Run, Sequence[Reporter]]:
     """Opens the run until the stack is closed, and creates the reporters of the recipe."""
     reporters = [*reporters, *own_reporters(recipe.run)]
     progress = partial(report_progress, reporters, "checking the inputs")
-    return stack.enter_context(open_run(recipe, restart=restart, progress=progress)), reporters
+    opened = open_run(recipe, restart=restart, extend=extend, progress=progress)
+    return stack.enter_context(opened), reporters
 
 
 class Trainer:
@@ -146,6 +152,9 @@ class Trainer:
         loop = self.loop
         if run.is_begun:
             Checkpointer(loop, run).resume()
+            if run.finished is not None:  # it gets more steps
+                run.reopen()
+                loop.state.stopped, loop.state.evaluations_since_best = False, 0
         else:
             run.cut(0)
             self.check_metric()
@@ -154,7 +163,7 @@ class Trainer:
             for reporter in self.reporters:
                 reporter.begin(run, estimate)
             self.take_steps(run, estimate)
-            export_model(loop, run.model, run.replacing)
+            self.publish(run)
             summary = loop.state.summary()
             for reporter in self.reporters:
                 reporter.finish(summary)
@@ -192,6 +201,20 @@ class Trainer:
                         f"is saved in {run.folder}; the same command goes on from there."
                     )
 
+    def publish(self, run: Run) -> None:
+        """Writes the model of the run: that of the end, or of the best evaluation."""
+        loop = self.loop
+        best = loop.settings.load_best_model_at_end and loop.state.best_step
+        if not best or best == loop.state.step:
+            export_model(loop, run.model, run.replacing)
+            return
+
+        def copy() -> None:
+            with run.replacing(run.model) as draft:
+                shutil.copytree(run.best, draft, dirs_exist_ok=True)
+
+        loop.worker.on_main(copy)
+
     def check_metric(self) -> None:
         """Checks before the first step that evaluation yields `train.metric_for_best_model`."""
         metric = self.loop.settings.metric_for_best_model
@@ -207,6 +230,8 @@ def _build(
     if recipe.model.word_vectors is not None:
         initialize_from_vectors(model, recipe.model.word_vectors, reporters)
     model, objective = build_objective(recipe, model)
+    if recipe.data.columns:
+        keep(model, COLUMNS, **recipe.data.columns)
     data = build_dataloader(recipe, model, objective, worker, folder / "data", reporters)
     if recipe.adapter is not None:
         model = add_adapter(model, _with_num_steps(recipe, data))
@@ -259,7 +284,7 @@ def dry_run(
     Returns:
         The estimate of memory, time and floating-point operations.
     """
-    complete = with_objective_defaults(read_recipe(recipe, overrides))
+    complete = complete_recipe(recipe, overrides)
     with (
         init_distributed(device or complete.scale.device, complete.scale) as worker,
         explain_lost_process(worker),
@@ -274,6 +299,22 @@ def dry_run(
             return estimate_run(loop, measure=True)
         finally:
             loop.data.close()
+
+
+def complete_recipe(recipe: Source, overrides: Sequence[str] = ()) -> Recipe:
+    """Reads a recipe, and fills in the names and the options of its objectives."""
+    return with_objective_defaults(_with_objective_names(read_recipe(recipe, overrides)))
+
+
+def _with_objective_names(recipe: Recipe) -> Recipe:
+    """Returns the recipe with the objective that learns a task such as "translation"."""
+    known = objective_names()
+    if all(objective_of(one.name) in known for one in recipe.objective):
+        return recipe
+    *_, spec = describe(recipe.model.base or recipe.model.preset or "")
+    both = spec.is_encoder_decoder
+    named = tuple(replace(one, name=objective_of(one.name, both)) for one in recipe.objective)
+    return replace(recipe, objective=named)
 
 
 def with_objective_defaults(recipe: Recipe) -> Recipe:

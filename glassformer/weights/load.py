@@ -109,6 +109,7 @@ def load_transformer(folder: Path, config: Mapping[str, Any], request: LoadOptio
         return load_quantized(files, config, request)
     architecture = request.architecture or find_class(config, files)
     plan = make_load_plan(config, architecture, files)
+    replace_tensors(plan, request)
     check_shapes(plan)
     reasons = explained(plan)
     check_difference(plan, reasons, request)
@@ -122,6 +123,19 @@ def load_transformer(folder: Path, config: Mapping[str, Any], request: LoadOptio
         report.notes.append(f"config.json names the class {named}; the tensors fit {architecture}")
     report.seconds = time.perf_counter() - begin
     return LoadResult(plan.transformer, architecture, report)
+
+
+def replace_tensors(plan: LoadPlan, request: LoadOptions) -> None:
+    """Leaves out what is both to be ignored and to be initialized: the tensors of an old head."""
+    if not (request.init_missing and request.ignore_unexpected):
+        return
+    for source in plan.sources:
+        theirs = () if source.found is None else source.found.theirs
+        if theirs and all(
+            name.startswith(request.init_missing) and name.startswith(request.ignore_unexpected)
+            for name in theirs
+        ):
+            source.found, source.copies = None, []
 
 
 def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:

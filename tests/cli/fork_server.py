@@ -63,8 +63,9 @@ class ForkServer:
         **environment: str,
     ) -> Ended:
         """`stdout` is a path, "pipe" or CLOSED. Standard error is a terminal, or a file in `cwd`,
-        which is made. To write more than the `largest` number of bytes to a file is an error."""
-        cwd.mkdir(parents=True)
+        which is made if it is not there. To write more than the `largest` number of bytes to a file
+        is an error."""
+        cwd.mkdir(parents=True, exist_ok=True)
         path = cwd / "stdout" if stdout == "pipe" else Path(stdout)
         if stdout == "pipe":
             os.mkfifo(path)

@@ -208,7 +208,7 @@ def test_completion_without_torch(line, wanted):
 def test_completion_of_other_shells(shell):
     env = {"_TYPER_COMPLETE_ARGS": "glassformer tra", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     shown = run(_GLASSFORMER_COMPLETE=f"complete_{shell}", **env).stdout
-    assert "translate" in shown and "Train a model by a recipe" in shown
+    assert "translate" in shown and "Train a model on a file" in shown
     source = run(_GLASSFORMER_COMPLETE=f"source_{shell}").stdout
     assert "_GLASSFORMER_COMPLETE=complete_" + shell in source
 

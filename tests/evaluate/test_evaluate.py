@@ -146,7 +146,7 @@ def test_answers_are_judged_as_squad_judges_them(tmp_path):
     right = {r["id"]: [one["text"] for one in r["answers"]] for r in records}
     texts = {r["id"]: one.text for r, one in zip(records, given, strict=True)}
     wanted = squad_scores(texts, right)
-    assert found.task == "span" and found.records == wanted["total"]
+    assert found.task == "question-answering" and found.records == wanted["total"]
     assert found["exact"] == pytest.approx(wanted["exact"])
     exact, hits = found.metrics["exact"], round(wanted["exact"] * wanted["total"] / 100)
     bounds = [100 * bound for bound in wilson(hits, wanted["total"])]

@@ -84,7 +84,7 @@ def test_a_fraction_lies_between_0_and_1(fraction):
 def test_too_few_records_to_hold_some_out(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("one document\n")
-    settings = DataSettings(train=(str(path),), validation=0.5)
+    settings = DataSettings(train=(str(path),), validation=0.5, document_boundary="line")
     with pytest.raises(GlassformerError, match="too few records to hold some out"):
         for split in ("train", "validation"):
             list(Records(settings, split).strict())

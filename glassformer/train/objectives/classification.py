@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +32,8 @@ from glassformer.train.objectives.tally import Tally
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
 from glassformer.train.objectives.usage_example import UsageExample
 
+SEPARATORS = r"\s*[,;|]\s*"  # between several labels in a text
+
 
 @objective("classification")
 class ClassificationObjective(SequenceLevelObjective):
@@ -38,7 +41,8 @@ class ClassificationObjective(SequenceLevelObjective):
 
     The label is one of the model's; the loss is the cross-entropy. With `multi_label`, a text has
     any number of independent labels (binary cross-entropy): the column `labels` is a list, or a
-    string separated by commas.
+    string separated by commas, semicolons or vertical bars. `class_weights` are factors of the loss
+    of texts of a label, for labels that are rare; the others have 1.
     """
 
     pipeline_tag = "text-classification"
@@ -46,6 +50,7 @@ class ClassificationObjective(SequenceLevelObjective):
 
     columns = ("text", "pair", "label", "labels")
     fields: ClassVar = {**TEXT, "label": np.int32}
+    class_weights: Tensor | None  # [label]
 
     def __init__(
         self,
@@ -54,6 +59,7 @@ class ClassificationObjective(SequenceLevelObjective):
         labels: tuple[str, ...] = (),
         multi_label: bool = False,
         label_smoothing: float = 0.0,
+        class_weights: Mapping[str, float] | None = None,
         max_length: int | None = None,
         head: str = "classify",
     ) -> None:
@@ -64,6 +70,11 @@ class ClassificationObjective(SequenceLevelObjective):
         self.labels = Labels(model, head, labels, self.tally)
         self.several, self.smoothing, self.head = multi_label, label_smoothing, head
         self.weights = {head: 1.0}
+        given = class_weights or {}
+        for name in given:
+            self.labels.id(name, {"where": "objective.class_weights"})
+        weights = torch.tensor([given.get(name, 1.0) for name in self.labels.names])
+        self.register_buffer("class_weights", weights if given else None, persistent=False)
         kind = SEVERAL if multi_label else SINGLE
         model.config["problem_type"] = kind  # for other programs that read the folder
         if len(model.spec.heads) > 1:  # each may be of another kind
@@ -106,10 +117,16 @@ class ClassificationObjective(SequenceLevelObjective):
         """Returns the loss; with several labels, the mean over the labels of each text."""
         logits, label = head_scores(model, batch, self.head), batch.targets["label"]
         if not self.several:
-            loss = F.cross_entropy(logits, label, label_smoothing=self.smoothing, reduction="sum")
+            weight = None if self.class_weights is None else self.class_weights.to(logits.dtype)
+            loss = F.cross_entropy(
+                logits, label, weight, label_smoothing=self.smoothing, reduction="sum"
+            )
             return {self.head: loss}
         wanted = label.to(logits.dtype) * (1 - self.smoothing) + self.smoothing / 2
-        each = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
+        weight = None if self.class_weights is None else self.class_weights.to(logits.dtype)
+        each = F.binary_cross_entropy_with_logits(
+            logits, wanted, reduction="none", pos_weight=weight
+        )
         return {self.head: each.mean(-1).sum()}
 
     def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
@@ -152,7 +169,7 @@ def values_of(record: Record) -> Sequence[Any]:
         return [column(record, "label")]
     value = record["labels"]
     if isinstance(value, str):
-        value = [name.strip() for name in value.split(",") if name.strip()]
+        value = [name for name in re.split(SEPARATORS, value.strip()) if name]
     if not isinstance(value, list | tuple):
         raise invalid(record, f"the labels are {value!r:.40}, and not a list")
     return value

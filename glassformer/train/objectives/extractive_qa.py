@@ -50,7 +50,7 @@ class AnswerWindow(NamedTuple):
     none: float
 
 
-@objective("span")
+@objective("question-answering")
 class ExtractiveQA(SequenceLevelObjective):
     """Extractive question answering with columns as in SQuAD.
 
@@ -91,7 +91,7 @@ class ExtractiveQA(SequenceLevelObjective):
         head: str = "span",
     ) -> None:
         super().__init__()
-        require_head(model, head, "span", "a class such as BertForQuestionAnswering")
+        require_head(model, head, "question-answering", "a class such as BertForQuestionAnswering")
         self.texts = TextEncoder(model, max_length, self.tally)
         self.stride, self.question, self.longest = stride, max_question_length, max_answer_length
         self.impossible, self.head = allow_no_answer, head

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -43,8 +43,13 @@ def find_labels(name: str, records: Iterable[Record], *, skip: bool = False) -> 
         except DataError as error:
             if not skip:
                 raise refused(error, record) from None
-    numbers = all(label.lstrip("-").isdecimal() for label in found)
-    return tuple(sorted(found, key=int if numbers else None))
+    return tuple(sorted(found, key=label_order(found)))
+
+
+def label_order(labels: Collection[str]) -> Callable[[str], int] | None:
+    """Returns the key by which labels are sorted: numbers by value, others by the alphabet."""
+    numbers = all(label.lstrip("-").isdecimal() for label in labels)
+    return int if numbers else None
 
 
 def written(value: Any) -> str:

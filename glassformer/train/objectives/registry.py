@@ -11,9 +11,12 @@ from typing import Any, NamedTuple, TypeVar, get_type_hints
 from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.registry import Registry
+from glassformer.tasks.registry import TASKS
+from glassformer.tasks.task_words import verb_of
 from glassformer.train.objectives.objective import Objective
 from glassformer.train.renamed_keys import renamed_option
 
+REWRITING = ("translate", "summarize")
 OBJECTIVES: Registry[type[Objective]] = Registry("objective", __package__, "objective")
 Kind = TypeVar("Kind", bound=type[Objective])
 
@@ -29,8 +32,29 @@ def objective_names() -> list[str]:
 
 
 def find_objective(name: str) -> type[Objective]:
-    """Returns the class of an objective, and imports its module if it is not imported yet."""
-    return OBJECTIVES.find(name)
+    """Returns the class of an objective by its name or another word for its task.
+
+    Its module is imported if it is not imported yet.
+    """
+    return OBJECTIVES.find(objective_of(name))
+
+
+def objective_of(name: str, encoder_decoder: bool | None = None) -> str:
+    """Returns the name of an objective for a word such as "ner", "translation" or "span".
+
+    Args:
+        name: The name of an objective, or another word for its task.
+        encoder_decoder: Whether the model has both stacks, by which translation and summarization
+            are learned by one objective or another.
+    """
+    verb = None if name in objective_names() else verb_of(name)
+    if verb is None:
+        return name
+    if verb in REWRITING:
+        if encoder_decoder is None:
+            return name
+        return "sequence-to-sequence" if encoder_decoder else "continuation"
+    return TASKS.find(verb).objective
 
 
 class Option(NamedTuple):
@@ -107,5 +131,5 @@ def make_objective(
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), 1)
+    near = get_close_matches(name, list(known), 1, cutoff=0.7)
     return f"did you mean {near[0]!r}?" if near else "it is like none that there is."

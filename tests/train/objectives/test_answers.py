@@ -27,7 +27,7 @@ CASES = {
     "classification": ("bert", "ForSequenceClassification"),
     "regression": ("gpt2", "ForSequenceClassification"),
     "tagging": ("xlnet", "ForTokenClassification"),
-    "span": ("bert", "ForQuestionAnswering"),
+    "question-answering": ("bert", "ForQuestionAnswering"),
     "multiple-choice": ("bert", "ForMultipleChoice"),
     "sequence-to-sequence": ("t5", "ForConditionalGeneration"),
     "continuation": ("llama", "ForCausalLM"),
@@ -101,7 +101,7 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
     assert found and all(isinstance(value, float) for value in found.values())
 
 
-HEADED = ("classification", "regression", "tagging", "span", "mixture")
+HEADED = ("classification", "regression", "tagging", "question-answering", "mixture")
 
 
 @pytest.mark.parametrize("name", [*HEADED, "sequence-to-sequence", "continuation"])

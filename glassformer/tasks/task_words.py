@@ -1,0 +1,45 @@
+"""The words for tasks: verbs, objectives, tasks of `evaluate`, and other common names."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from glassformer.errors import ConfigError
+from glassformer.tasks.registry import TASKS, TaskDeclaration
+
+SYNONYMS = {  # of verbs; objectives and tasks of `evaluate` are found by their verb
+    "classify": (
+        *("classification", "text-classification", "sequence-classification", "classifier"),
+        *("sentiment", "regression"),
+    ),
+    "tag": ("tagging", "ner", "token-classification", "named-entity-recognition", "pos"),
+    "answer": ("question-answering", "qa", "span", "extractive-qa", "squad"),
+    "translate": ("translation", "mt"),
+    "summarize": ("summarization", "summarise", "summarisation"),
+    "embed": ("embedding", "embeddings", "contrastive", "sentence-embeddings"),
+    "generate": ("generation", "text-generation", "causal-lm", "language-modeling", "lm"),
+    "fill": ("fill-mask", "masked-lm", "mlm"),
+}
+
+
+def verb_of(word: str) -> str | None:
+    """Returns the verb that a word for a task stands for; None if it is none."""
+    plain = word.strip().lower().replace("_", "-").replace(" ", "-")
+    if plain in SYNONYMS:
+        return plain
+    return next((verb for verb, others in SYNONYMS.items() if plain in others), None)
+
+
+def find_task(word: str) -> tuple[str, TaskDeclaration]:
+    """Returns the verb and the declaration of a task, by any word for it."""
+    verb = verb_of(word)
+    if verb is None:
+        raise ConfigError(f"There is no task {word!r}{near_task(word)}")
+    return verb, TASKS.find(verb)
+
+
+def near_task(word: str) -> str:
+    """Returns the nearest task for an error message, or all of them."""
+    known = {one: verb for verb, others in SYNONYMS.items() for one in (verb, *others)}
+    near = get_close_matches(word.lower(), known, 1, cutoff=0.75)
+    return f"; did you mean {known[near[0]]}?" if near else f"; there are {', '.join(SYNONYMS)}."

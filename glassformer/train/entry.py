@@ -1,0 +1,155 @@
+"""`gf.train`: trains by a recipe, or for a task on data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import ConfigError, GlassformerError
+from glassformer.storage.files import atomic_file
+from glassformer.tasks.task_words import near_task, verb_of
+from glassformer.train import trainer
+from glassformer.train.extend import extended_recipe
+from glassformer.train.given_rows import as_json_lines, rows_of
+from glassformer.train.recipe import Recipe, Table
+from glassformer.train.reporter import Reporter
+from glassformer.train.run_folder import Run, free_folder
+from glassformer.train.task_recipe import TaskOptions, make_task_recipe
+
+OPTIONS = [each.name for each in fields(TaskOptions) if each.name not in ("columns", "settings")]
+
+
+def train(
+    what: str | Path | Table | Recipe,
+    data: Any = (),
+    *,
+    text: str | None = None,
+    label: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    settings: Sequence[str] = (),
+    restart: bool = False,
+    device: str | None = None,
+    progress: bool | None = None,
+    reporters: Sequence[Reporter] = (),
+    **options: Any,
+) -> Run:
+    """Trains a model for a task on data, or by a recipe, and writes a run folder.
+
+    A run that was interrupted goes on from its last checkpoint when it is called again, with
+    bit-identical results.
+
+    Args:
+        what: A task such as "classify", or a recipe: the path of a TOML file, its tables as a dict,
+            or a `Recipe`; or the folder of a run to extend by `epochs` or `max_steps`.
+        data: Of a task the rows: a file or several, a pandas DataFrame, a `datasets.Dataset`, or
+            dicts. Rows that are no file are written to one beside the run folder. Of a recipe the
+            settings that replace those of the recipe, each as `section.key=value`.
+        text: The column with the text.
+        label: The column with the label.
+        columns: The names of further columns, by the task's names.
+        settings: Of a task, settings that replace those of its recipe.
+        restart: Whether to delete the files of an earlier run in the folder and start again.
+        device: Device to train on; replaces `scale.device`.
+        progress: Whether a progress bar is shown; by default for tasks.
+        reporters: Reporters to call in addition to those that the recipe configures.
+        **options: Of a task the other fields of `train.task_recipe.TaskOptions`, such as `base`,
+            `out`, `epochs`, `learning_rate`, `validation`, `lora` and `seed`.
+
+    Returns:
+        The finished run: `run.metrics` are those of the best evaluation, `run.load()` is the model.
+
+    >>> run = gf.train("classify", df, base="zoo:encoder", text="text", label="category")
+    >>> run.load().classify("Where is my card?").label
+    """
+    given = {"text": text, "label": label}
+    named = {role: name for role, name in given.items() if name is not None} | dict(columns or {})
+    task = isinstance(what, str) and verb_of(what) is not None and not Path(what).exists()
+    with ExitStack() as stack:
+        bar = [_progress_bar(stack)] if (task if progress is None else progress) else []
+        how: dict[str, Any] = {
+            "restart": restart,
+            "device": device,
+            "reporters": [*bar, *reporters],
+        }
+        if task:
+            _check_options(options)
+            options |= {"columns": named, "settings": settings}
+            return _train_task(str(what), data, options, bar, how)
+        length = {name: options.pop(name, None) for name in ("epochs", "max_steps")}
+        overrides = list(settings) + ([data] if isinstance(data, str) else list(data))
+        if options or named:
+            raise ConfigError(
+                f"{next(iter(options | named))!r} is for a task, and {str(what)[:80]!r} is a "
+                "recipe; give it as a setting, such as 'train.epochs=3'."
+            )
+        if isinstance(what, str | Path) and Path(what).is_dir():
+            recipe = extended_recipe(Path(what), **length)
+            extend = any(value is not None for value in length.values())
+            return trainer.train(recipe, overrides, extend=extend, **how)
+        overrides += [
+            f"train.{name}={value}" for name, value in length.items() if value is not None
+        ]
+        if isinstance(what, str) and not Path(what).exists() and not Path(what).suffix:
+            raise ConfigError(f"{what!r} is no task, recipe or run folder{near_task(what)}")
+        return trainer.train(what, overrides, **how)
+
+
+def _train_task(
+    task: str,
+    data: Any,
+    options: dict[str, Any],
+    bar: Sequence[Reporter],
+    how: Mapping[str, Any],
+) -> Run:
+    out = str(options.get("out") or free_folder(Path("runs") / str(verb_of(task))))
+    with _as_files(data, Path(out), bool(how["restart"])) as files:
+        made = make_task_recipe(task, files, TaskOptions(**{**options, "out": out}))
+        for reporter in bar:
+            for note in made.notes:
+                reporter.note(note)
+        return trainer.train(made.tables, **how)
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    unknown = [name for name in options if name not in OPTIONS]
+    if unknown:
+        raise ConfigError(f"There is no option {unknown[0]!r}; there are {', '.join(OPTIONS)}.")
+
+
+@contextmanager
+def _as_files(data: Any, out: Path, restart: bool) -> Iterator[list[str]]:
+    """Yields the paths of the data; rows are written to a file, which a failed start removes."""
+    if isinstance(data, str | Path):
+        yield [str(data)]
+        return
+    if isinstance(data, Sequence) and all(isinstance(one, str | Path) for one in data):
+        yield [str(one) for one in data]
+        return
+    path = out.with_name(f"{out.name}.rows.jsonl")
+    content = as_json_lines(rows_of(data))
+    there = path.exists()
+    if there and path.read_bytes() != content and not restart:
+        raise ConfigError(
+            f"{path} holds other rows, of an earlier run; name another out, or restart=True."
+        )
+    if not there or restart:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as stream:
+            stream.write(content)
+    try:
+        yield [str(path)]
+    except GlassformerError:
+        if not there and not out.exists():
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _progress_bar(stack: ExitStack) -> Reporter:
+    """Returns the progress bar of the command line, which imports this package."""
+    bar: Reporter = import_module("glassformer.cli.train").ProgressBar.on_standard_error()
+    stack.callback(bar.end)
+    return bar

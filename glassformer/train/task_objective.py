@@ -1,0 +1,169 @@
+"""The objective of a task, with its labels and the metric that decides which model is the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from glassformer.data.record import Record
+from glassformer.errors import ConfigError, DataError
+from glassformer.metrics.ner import names_entities
+from glassformer.tasks.registry import TASKS
+from glassformer.train.objectives.labels import label_order, written
+from glassformer.train.task_columns import is_list
+from glassformer.train.task_labels import kind_of_labels
+from glassformer.train.task_model import BaseModel
+
+if TYPE_CHECKING:
+    from glassformer.train.task_recipe import TaskOptions
+
+GRADES = 20  # so many labels are listed in a note
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskObjective:
+    """What is learned.
+
+    Attributes:
+        table: The [objective] table.
+        columns: The file's columns by the objective's names.
+        metric: The metric that decides which model is the best.
+        labels: The labels of the head; empty if it has none.
+        notes: Sentences on what was found.
+    """
+
+    table: dict[str, Any]
+    columns: dict[str, str]
+    metric: str
+    labels: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+def choose_objective(
+    verb: str,
+    records: Sequence[Record],
+    columns: Mapping[str, str],
+    base: BaseModel,
+    options: TaskOptions,
+) -> TaskObjective:
+    """Returns the objective of a task on records.
+
+    Args:
+        verb: The task.
+        records: The rows of the file.
+        columns: The file's columns by the task's names.
+        base: The model to start from.
+        options: What the user has said.
+    """
+    if verb == "classify":
+        return _classification(records, columns, options)
+    if options.labels is not None or options.balanced:
+        raise ConfigError(f"--labels and --balanced are for classify, not for {verb}.")
+    declared = TASKS.find(verb)
+    assert declared.training is not None
+    plain = TaskObjective(
+        table={"name": declared.objective},
+        columns=dict(columns),
+        metric=declared.training.metric,
+    )
+    if verb == "tag":
+        return _tagging(records, plain)
+    if verb in ("translate", "summarize"):
+        return _rewriting(verb, plain, base, options)
+    if verb == "answer" and any(not _answered(record, columns) for record in records):
+        plain.table["allow_no_answer"] = True
+    return plain
+
+
+def _classification(
+    records: Sequence[Record], columns: Mapping[str, str], options: TaskOptions
+) -> TaskObjective:
+    role = next(one for one in ("label", "labels", "value") if one in columns)
+    said = {"labels": "several", "value": "number"}.get(role, options.labels)
+    found = kind_of_labels(records, columns[role], said)
+    own = {ours: theirs for ours, theirs in columns.items() if ours != role}
+    own[found.column] = columns[role]
+    name = f"the column {columns[role]}"
+    if found.kind == "number":
+        notes = [f"{name} has numbers, which are predicted as such (--labels one: as classes)."]
+        return TaskObjective(
+            table={"name": "regression"},
+            columns=own,
+            metric="pearson",
+            labels=("value",),
+            notes=[note[0].upper() + note[1:] for note in notes],
+        )
+    labels = tuple(sorted(found.counts, key=label_order(found.counts)))
+    if len(labels) < 2:
+        raise DataError(
+            f"{name[0].upper() + name[1:]} has the one label {labels[0]!r} in all rows; name the "
+            "column with the labels: --label NAME."
+            if labels
+            else f"{name[0].upper() + name[1:]} is empty; name the column with the labels: "
+            "--label NAME."
+        )
+    if len(labels) > max(2, 0.5 * len(records)) and options.labels is None:
+        raise DataError(
+            f"{name[0].upper() + name[1:]} has {len(labels):,} different labels in "
+            f"{len(records):,} rows; name the column with the labels by --label NAME, or say "
+            "--labels one if they are right."
+        )
+    table: dict[str, Any] = {"name": "classification"}
+    notes, metric = [], "accuracy"
+    if found.kind == "several":
+        table["multi_label"], metric = True, "micro_f1"
+        notes.append(f"{name} has several labels per text (--labels one: only one).")
+    elif all(label.lstrip("-").isdecimal() for label in labels):
+        shown = ", ".join(labels[:GRADES])
+        notes.append(f"the numbers {shown} are learned as classes (--labels number: as numbers).")
+    if options.balanced:
+        table["class_weights"] = found.weights()
+        metric = "f1" if found.kind == "one" else "macro_f1"
+    elif found.rare is not None:
+        rarest, few, many = found.rare
+        notes.append(
+            f"{many:,} rows have the most frequent label and {few:,} the label {rarest!r} "
+            "(--balanced: each label counts equally)."
+        )
+    said_notes = [note[0].upper() + note[1:] for note in notes]
+    return TaskObjective(table=table, columns=own, metric=metric, labels=labels, notes=said_notes)
+
+
+def _tagging(records: Sequence[Record], plain: TaskObjective) -> TaskObjective:
+    words, tags = plain.columns["words"], plain.columns["tags"]
+    wrong = next((r for r in records if not (is_list(r.get(words)) and is_list(r.get(tags)))), None)
+    if wrong is not None:
+        raise DataError(
+            f"{wrong['where']} has no list of words in {words} and of tags in {tags}; tag reads "
+            "CoNLL files (a word and its tag per line, an empty line between sentences; "
+            "--format conll), or JSON lines with such lists."
+        )
+    found = {written(tag) for record in records for tag in record[tags]}
+    labels = tuple(sorted(found, key=label_order(found)))
+    letters = all(len(word) == 1 for record in records[:100] for word in record[words])
+    table = {**plain.table, "split": "characters"} if letters else plain.table
+    metric = "f1" if names_entities(labels) else "accuracy"
+    return TaskObjective(table=table, columns=plain.columns, metric=metric, labels=labels)
+
+
+def _rewriting(
+    verb: str, plain: TaskObjective, base: BaseModel, options: TaskOptions
+) -> TaskObjective:
+    both = base.spec.is_encoder_decoder
+    table: dict[str, Any] = {"name": "sequence-to-sequence" if both else "continuation"}
+    codes = base.languages if both else ()
+    given = {"source_language": options.source_language, "target_language": options.target_language}
+    if verb == "translate" and codes and options.target_language is None:
+        raise ConfigError(
+            f"{base.name} writes several languages; say which is learned: --to one of "
+            f"{', '.join(codes)}."
+        )
+    table |= {name: code for name, code in given.items() if code is not None and both}
+    return TaskObjective(table=table, columns=plain.columns, metric=plain.metric)
+
+
+def _answered(record: Record, columns: Mapping[str, str]) -> bool:
+    answers = record.get(columns["answers"])
+    texts = answers.get("text") if isinstance(answers, Mapping) else answers
+    return bool(texts)

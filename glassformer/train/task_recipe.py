@@ -1,0 +1,174 @@
+"""The recipe of a task on a user's file: `glassformer train classify my.csv`.
+
+The file and the model determine the [data], [model] and [objective] tables, and their sizes the
+[train] table. The result is an ordinary recipe, which the trainer runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from glassformer.errors import ConfigError
+from glassformer.tasks.registry import TrainingData
+from glassformer.tasks.task_words import find_task
+from glassformer.train.recipe_text import override
+from glassformer.train.task_columns import SAMPLE, choose_columns
+from glassformer.train.task_data import TaskFiles, read_files
+from glassformer.train.task_model import BaseModel
+from glassformer.train.task_objective import TaskObjective, choose_objective
+from glassformer.train.task_settings import PATIENCE, Workload, train_settings
+
+BASES = {"generate": "zoo:stories", "translate": "zoo:translator", "summarize": "zoo:translator"}
+USUAL_BASE = "zoo:encoder"
+FEWEST = 10  # rows, below which none are held out
+HELD_OUT = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """What a user may say of a run beside the task and the files; None is chosen.
+
+    Attributes:
+        base: The model to start from.
+        out: The run folder.
+        columns: The names of the task's columns in the file.
+        labels: What the labels are, where the file leaves it open.
+        balanced: Whether each label counts equally in the loss, however rare it is.
+        source_language, target_language: Of a translation, as the tokenizer names them.
+        validation: A file, or the share of the rows that is held out; 0: nothing is evaluated.
+        test: A file that the best model is judged by.
+        lora: Whether to train a LoRA adapter and the new head instead of all weights.
+        epochs: Passes over the data.
+        max_steps: Steps, in place of epochs.
+        learning_rate: The highest learning rate.
+        batch_size: Rows per step; 0 is chosen.
+        seed: Seed of all that is random.
+        format, delimiter, encoding: How the files are written.
+        on_error: "stop" at an invalid row, or "skip" it.
+        settings: Further settings of the recipe, as `section.key=value`.
+    """
+
+    base: str | None = None
+    out: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    labels: Literal["one", "several", "number"] | None = None
+    balanced: bool = False
+    source_language: str | None = None
+    target_language: str | None = None
+    validation: str | float | None = None
+    test: str | None = None
+    lora: bool = False
+    epochs: float | None = None
+    max_steps: int | None = None
+    learning_rate: float | None = None
+    batch_size: int = 0
+    seed: int = 0
+    format: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    on_error: Literal["stop", "skip"] = "stop"
+    settings: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class TaskRecipe:
+    """The tables of a recipe, without the defaults, and sentences on what was chosen."""
+
+    verb: str
+    tables: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def make_task_recipe(task: str, files: Sequence[str], options: TaskOptions) -> TaskRecipe:
+    """Returns the recipe of a task on files.
+
+    Args:
+        task: The verb, or another word for it.
+        files: Files or patterns, or a folder of texts.
+        options: What the user has said.
+    """
+    verb, declared = find_task(task)
+    training = declared.training
+    if training is None:
+        raise ConfigError(f"{verb} is trained by a recipe; `glassformer train recipe.toml`.")
+    if options.epochs is not None and options.max_steps is not None:
+        raise ConfigError("--epochs or --max-steps: give one.")
+    given = read_files(verb, training, files, options)
+    columns = _columns(given, training, options)
+    base = BaseModel(options.base or BASES.get(verb, USUAL_BASE))
+    chosen = choose_objective(verb, given.records, columns, base, options)
+    model, about_model = base.settings(declared.head, verb, chosen.labels)
+    held_out, about_data = _held_out(given, options)
+    data = {**given.settings, **held_out}
+    renamed = {ours: theirs for ours, theirs in chosen.columns.items() if ours != theirs}
+    if renamed:
+        data["columns"] = renamed
+    tables: dict[str, Any] = {"model": model, "data": data, "objective": chosen.table}
+    tables["train"] = _train(given, base, chosen, options, evaluated=bool(held_out))
+    if options.lora:
+        tables["adapter"] = {"type": "lora"}
+    tables["run"] = {"out": options.out or f"runs/{verb}"}
+    for word in options.settings:
+        override(tables, word)
+    return TaskRecipe(verb, tables, (*given.notes, *about_data, *chosen.notes, about_model))
+
+
+def _columns(given: TaskFiles, training: TrainingData, options: TaskOptions) -> dict[str, str]:
+    """Returns the columns of the file by their names in the task."""
+    if given.has_names:
+        return choose_columns(given.first, given.records[:SAMPLE], training, options.columns)
+    if options.columns:
+        raise ConfigError(
+            f"{given.first} is read as {given.settings['format']}, which has no columns to name; "
+            "leave --text, --label and --column out, or say another --format."
+        )
+    return {role: role for role in (*training.columns, *training.optional)}
+
+
+def _held_out(given: TaskFiles, options: TaskOptions) -> tuple[dict[str, Any], list[str]]:
+    """Returns the held-out data as keys of the [data] table."""
+    found: dict[str, Any] = {} if options.test is None else {"test": options.test}
+    said = options.validation
+    if isinstance(said, str):
+        return {**found, "validation": said}, []
+    if said == 0:
+        return found, []
+    if said is None and given.rows < FEWEST:
+        return found, [
+            f"{given.rows} rows are too few to hold some out, so nothing is evaluated; "
+            "--validation names a file."
+        ]
+    return {**found, "validation": HELD_OUT if said is None else float(said)}, []
+
+
+def _train(
+    given: TaskFiles,
+    base: BaseModel,
+    chosen: TaskObjective,
+    options: TaskOptions,
+    *,
+    evaluated: bool,
+) -> dict[str, Any]:
+    stack = base.spec.last_stack
+    work = Workload(
+        rows=given.rows,
+        tokens=min(given.longest, stack.context_length or given.longest),
+        parameters=base.parameters,
+        width=stack.width,
+        layers=len(stack.order),
+    )
+    settings = train_settings(work, lora=options.lora, batch_size=options.batch_size)
+    if options.max_steps is not None:
+        del settings["epochs"]
+        settings["max_steps"] = options.max_steps
+    if options.epochs is not None:
+        settings["epochs"] = options.epochs
+    if options.learning_rate is not None:
+        settings["learning_rate"] = options.learning_rate
+    if evaluated:
+        settings["metric_for_best_model"] = chosen.metric
+        settings["load_best_model_at_end"] = True
+        settings["early_stopping_patience"] = PATIENCE
+    return {**settings, "seed": options.seed}
