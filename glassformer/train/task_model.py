@@ -9,7 +9,8 @@ from typing import Any
 
 from glassformer.errors import GlassformerError, UnsupportedError
 from glassformer.families import classes_of, find_family, native, spec_from_config
-from glassformer.loading import describe, find_folder
+from glassformer.find_model import find_folder
+from glassformer.loading import describe
 from glassformer.spec import HeadSpec, ModelSpec
 from glassformer.tasks.heads import HEADS, kind_of
 from glassformer.text import Tokenizer
