@@ -86,7 +86,7 @@ def classify(
             output = about(record, dict(zip(("text", "pair"), texts, strict=False)), keep)
             rows.add((*cells(result), " | ".join(texts)), {**output, **result.record()})
     if cut:
-        print_note(f"{cut:,} texts were longer than the model reads, and cut (--too-long refuse).")
+        print_note(f"{cut:,} texts were too long for the model and truncated (--too-long refuse).")
     inputs.end()
 
 
