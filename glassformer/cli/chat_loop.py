@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from glassformer.generate import Generator
 
 HINT = (
-    "Each line is a prompt (\\n in it is a new line); + at its beginning goes on from all that was "
-    "said. /set option=value, /options, /reset; Ctrl-C stops a text, Ctrl-D leaves."
+    "Each line is a prompt (\\n in it is a new line); a line that begins with + continues the "
+    "dialog. /set option=value, /options, /reset; Ctrl-C stops a text, Ctrl-D leaves."
 )
 
 

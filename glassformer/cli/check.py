@@ -54,7 +54,7 @@ def check(
             console.print(f"  {'in float64':14} largest difference {result.finer:.2e}")
             console.print(f"  {'rounding':14} {here:.2e} here, {there:.2e} in the reference")
         verdict = "[green]equal[/]" if result.equal else "[red]not equal[/]"
-        why = ": float32's rounding, and nothing else" if result.rounded else ""
+        why = ": only float32 rounding" if result.rounded else ""
         console.print(f"{verdict} within {TOLERANCE:g}{why}")
     if not result.equal:
         raise typer.Exit(1)

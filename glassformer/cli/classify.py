@@ -104,7 +104,7 @@ def classify(
     if out is not None:
         print_note(f"{inputs.used:,} rows are in {out}.")
     if cut:
-        print_note(f"{cut:,} texts were longer than the model reads, and cut (--too-long refuse).")
+        print_note(f"{cut:,} texts were too long for the model and truncated (--too-long refuse).")
     inputs.end()
 
 

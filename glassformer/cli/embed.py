@@ -87,7 +87,7 @@ def embed(
         elif matrix is not None and inputs.stopped:
             matrix.path = free_file(matrix.path.with_suffix(".partial.npy"))
     if embedder.cut:
-        print_note(f"{embedder.cut:,} texts were longer than the model reads, and cut.")
+        print_note(f"{embedder.cut:,} texts were too long for the model and truncated.")
     if matrix is not None:
         print(f"{matrix.rows:,} vectors of {matrix.width:,} numbers are in {matrix.path}.")
     inputs.end()

@@ -63,7 +63,7 @@ def brought(name: str) -> bool:
     except GlassformerError as error:
         print_error(str(error))
         return False
-    print(f"{real.PREFIX}{name} is there: {path}", flush=True)
+    print(f"{real.PREFIX}{name} is in {path}", flush=True)
     return True
 
 

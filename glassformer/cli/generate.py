@@ -269,7 +269,7 @@ def run_batch(jobs: BatchJob, generator: Generator, draft: Transformer | None) -
     except KeyboardInterrupt:
         console.print(
             f"interrupted; {len(jobs.done)} of {len(jobs)} results are in {jobs.target}, and the "
-            "same command goes on from there.",
+            "same command resumes.",
             soft_wrap=True,
         )
         raise typer.Exit(130) from None

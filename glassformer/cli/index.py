@@ -84,7 +84,7 @@ def index(
             changes = made.update(texts, on_error=on_error, progress=watch)
     except KeyboardInterrupt:
         print_note(
-            f"interrupted; {len(made):,} passages are in {folder}, and the same command goes on."
+            f"interrupted; {len(made):,} passages are in {folder}, and the same command resumes."
         )
         raise typer.Exit(130) from None
     for why in changes.skipped.values():

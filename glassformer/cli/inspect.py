@@ -78,11 +78,11 @@ def inspect(
     console.print(parameter_table(parts if full else folded(parts), total))
     if parsed.unread:
         listed = ", ".join(parsed.unread)
-        console.print(f"Keys of config.json that nothing reads: {listed}.", markup=False)
+        console.print(f"Unused keys of config.json: {listed}.", markup=False)
     for remark in remarks_on(config, parsed):
         console.print(f"{remark}.", markup=False)
     if not full:
-        console.print("[dim]Layers of equal make are shown once; --full shows every tensor.[/]")
+        console.print("[dim]Identical layers are shown once; --full shows every tensor.[/]")
 
 
 def stack_lines(stack: StackSpec) -> list[str]:

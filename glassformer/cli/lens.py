@@ -84,7 +84,7 @@ def lens(
                 progress=watch,
             )
     except KeyboardInterrupt:
-        print_note(f"interrupted; {folder} has what was learned, and the same command goes on.")
+        print_note(f"interrupted; {folder} contains the maps so far, and the same command resumes.")
         raise typer.Exit(130) from None
     known = None if targets is None else targets[held]
     found = lens_divergence(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from glassformer.cli.input_records import InputRecords
     from glassformer.cli.reference_scores import ReferenceScores
 
-SEARCH, FRAME, JUDGE = "How it is written", "How it is read", "Beside references"
+SEARCH, FRAME, JUDGE = "Generation", "Preprocessing", "Comparison with references"
 
 
 @dataclass(frozen=True)

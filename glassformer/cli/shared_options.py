@@ -17,7 +17,7 @@ from glassformer.zoo import published as real
 OnError = Literal["stop", "skip"]
 Form = Literal["text", "jsonl", "csv", "tsv"]
 
-READ, COMPUTED = "What is read", "How it is computed"  # help panels
+READ, COMPUTED = "Input", "Computation"  # help panels
 
 
 def zoo_names(incomplete: str) -> list[str]:

@@ -80,7 +80,7 @@ def summarize(
                 scores.add(result.text, record)
     if unread:
         print_note(
-            f"{longer:,} texts were longer than the model reads, {unread:,} tokens were left out "
+            f"{longer:,} texts were too long for the model, {unread:,} tokens were left out "
             "(--long split reads all)."
         )
     scores.end(partial(summary_scores, stemmer=stemmer), options.as_json)

@@ -91,9 +91,7 @@ def translate(
             if scores and result.parts:
                 scores.add(result.text, record)
     if cut:
-        print_note(
-            f"Cut off at the greatest length (--max-new-tokens): {cut:,} of the translations."
-        )
+        print_note(f"{cut:,} translations were cut off at the maximum length (--max-new-tokens).")
     metrics = partial(translation_scores, tokenize=tokenize, lowercase=lowercase)
     scores.end(metrics, options.as_json)
     inputs.end()

@@ -174,7 +174,7 @@ def watch(
     if inputs.used:
         draw(watched, svg, html)
     if watched.shares.late:
-        print_note(f"{watched.shares.late:,} texts came after their bucket was judged.")
+        print_note(f"{watched.shares.late:,} texts came too late and were not counted.")
     inputs.end()
 
 

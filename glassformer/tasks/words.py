@@ -20,9 +20,9 @@ from glassformer.errors import ConfigError
 
 Split = Literal["words", "characters", "spaces"]
 SPLITS: dict[str, str] = {
-    "words": "words, and every sign and every Chinese character by itself",
-    "characters": "every character by itself",
-    "spaces": "what stands between spaces",
+    "words": "words; every sign and every Chinese character is a word",
+    "characters": "every character is a word",
+    "spaces": "text between spaces",
 }
 IDEOGRAPHS = (
     "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"

@@ -69,7 +69,7 @@ def test_thresholds_and_texts_that_are_too_long(glassformer, model):
     assert row.split()[0] == "-"
     code, shown, said = glassformer("classify", model, TEXT * 20, "--json")
     assert code == 0 and json.loads(shown)["cut"] > 0
-    assert "1 texts were longer than the model reads, and cut" in said
+    assert "1 texts were too long for the model and truncated" in said
     code, shown, said = glassformer("classify", model, TEXT * 20, "--too-long", "refuse")
     assert (code, shown) == (1, "") and "tokens, and the model can read 32" in said
 

@@ -32,11 +32,11 @@ def test_a_table_and_what_fits_a_narrow_window(
     code, wide, _ = glassformer("zoo")
     ours, others = wide.split("\n\n")[:2]
     title, head, *rows = ours.splitlines()
-    assert code == 0 and len(rows) >= len(names()) and title == "Models that ship with Glassformer"
+    assert code == 0 and len(rows) >= len(names()) and title == "Built-in models"
     assert head.split() == ["name", "kind", "parameters", "size", "license", "what", "it", "does"]
     assert "2,915,328" in wide and "Writes lines that look like Shakespeare's." in wide
-    assert others.count("not here yet") == len(REAL)
-    assert wide.endswith("What is not here comes with: glassformer fetch NAME\n")
+    assert others.count("not downloaded") == len(REAL)
+    assert wide.endswith("To download a model: glassformer fetch NAME\n")
     import sys
 
     from glassformer.cli import main
@@ -58,7 +58,7 @@ def test_whether_published_weights_are_here(glassformer, monkeypatch, tmp_path):
     assert listed["real:microformer"] == str(folder) and listed["real:rxnfp"] is None
     here, missing = (glassformer("zoo", f"real:{name}")[1] for name in ("microformer", "rxnfp"))
     assert here.startswith("# real:microformer\n\nContinues") and f"there: {folder}\n" in here
-    assert missing.endswith("It is not there yet: `glassformer fetch rxnfp`\n")
+    assert missing.endswith("Not downloaded yet: `glassformer fetch rxnfp`\n")
 
 
 def test_a_card(glassformer):

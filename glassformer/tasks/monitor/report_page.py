@@ -53,7 +53,7 @@ def page(shares: Shares, title: str, every: str) -> str:
         cells = "".join(f"<td>{one.share(label):.1%}</td>" for label in shares.labels)
         kind = ' class="alert"' if one.alerts else ""
         rows.append(f"<tr{kind}><td>{one.name}</td><td>{one.texts:,}</td>{cells}</tr>")
-    late = f" {shares.late:,} texts came too late to be judged." if shares.late else ""
+    late = f" {shares.late:,} texts came too late and were not counted." if shares.late else ""
     parts = [
         '<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">',
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>",
