@@ -322,8 +322,8 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     for key, tensor in tensors.items():
         if not tensor.is_floating_point() or is_float8(tensor.dtype):
             raise UnsupportedError(
-                f"{folder / ADAPTER_TENSORS} stores {key} as {str(tensor.dtype)[6:]}, in codes whose "
-                "scales are not known; get the adapter's full weights."
+                f"{folder / ADAPTER_TENSORS} stores {key} as {str(tensor.dtype)[6:]}, in codes "
+                "whose scales are not known; get the adapter's full weights."
             )
     fronts = (FRONT, FRONT_OF_PROMPTED)
     named = {}
