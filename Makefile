@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+SEED ?= 1
+TRIALS ?= 100000
 CPU_TORCH ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: open page page-fresh docs notebooks wheel test test-all test-real test-gpu lint bench equality reliability clean
+.PHONY: open page page-fresh docs notebooks wheel test test-all test-real test-gpu fuzz lint bench equality reliability clean
 
 open: $(VENV)/.user  # says the page's address, opens it where there is a display, and serves until
 	@$(BIN)/glassformer open $(OPEN)  # it is interrupted; OPEN=--check tries it, and ends
@@ -55,6 +57,9 @@ test-real: $(VENV)/.test  # on published weights; of those that cannot be fetche
 
 test-gpu: $(VENV)/.test
 	$(BIN)/python -m pytest -m gpu
+
+fuzz: $(VENV)/.test  # damaged files for every reader; tests/fuzz/record.json keeps what came of it
+	$(BIN)/python -m tests.fuzz --seed $(SEED) --trials $(TRIALS) --record
 
 bench: $(VENV)/.test
 	$(BIN)/python bench/forward.py

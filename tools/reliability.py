@@ -17,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 COUNTED = ROOT / "build" / "reliability"
 RECORD = ROOT / "tests" / "reliability.json"
 FUZZ = ROOT / "tests" / "fuzz" / "record.json"
+FAMILIES = "config.json"
+COLUMNS = ("reader", "trials", "read", "refused", "other", "most CPU seconds", "most MB")
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- made by tools/reliability.py -->", "<!-- end -->"
 WHAT = {  # the kinds of trials, in the order of the table: what is tried, and over what
@@ -54,20 +56,41 @@ def rows() -> Iterator[str]:
         if counts:
             tried, survived = (sum(numbers) for numbers in zip(*counts, strict=True))
             yield f"| {what} | {len(counts)} {over} | {tried:,} | {survived:,} |"
-    if FUZZ.exists():
-        fuzz = json.loads(FUZZ.read_text("utf-8"))
-        readers = fuzz["readers"].values()
-        tried = sum(reader["trials"] for reader in readers)
-        survived = tried - sum(reader["failures"] for reader in readers)
-        what = f"a damaged or hostile file to a reader (seed {fuzz['seed']})"
-        yield f"| {what} | {len(fuzz['readers'])} readers | {tried:,} | {survived:,} |"
+    fuzz = json.loads(FUZZ.read_text("utf-8"))
+    survived = fuzz["trials"] - len(fuzz["failures"])
+    what = "a damaged or hostile file to a reader"
+    yield f"| {what} | {len(fuzz['readers'])} readers | {fuzz['trials']:,} | {survived:,} |"
+
+
+def fuzz_table() -> Iterator[str]:
+    """Yields the counts per reader; the config.json of all families are one row."""
+    fuzz = json.loads(FUZZ.read_text("utf-8"))
+    yield (
+        f"{fuzz['trials']:,} trials with seed {fuzz['seed']} on {fuzz['date']}, with Python "
+        f"{fuzz['python']} and torch {fuzz['torch']}; {len(fuzz['failures'])} ended neither with a "
+        "result nor with one sentence.\n"
+    )
+    rows: dict[str, list[float]] = {}
+    for name, found in fuzz["readers"].items():
+        row = rows.setdefault(FAMILIES if name.startswith(FAMILIES) else name, [0] * 6)
+        read, refused = found.get("read", 0), found.get("refused", 0)
+        for i, count in enumerate((found["trials"], read, refused)):
+            row[i] += count
+        row[3] += found["trials"] - read - refused
+        row[4] = max(row[4], found["most_cpu_seconds"])
+        row[5] = max(row[5], found["most_megabytes"])
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield f"|{'---|' * len(COLUMNS)}"
+    for name, row in sorted(rows.items()):
+        yield f"| {name} | {' | '.join(f'{value:,}' for value in row)} |"
 
 
 def page(before: str) -> str:
     """Returns the page with a new table between the marks."""
     head, _, rest = before.partition(BEGIN)
     table = ["| what is tried | over | how often | survived |", "|---|---|---|---|", *rows()]
-    return head + "\n".join((BEGIN, "", *table, "", "")) + END + rest.partition(END)[2]
+    parts = (BEGIN, "", *table, "", *fuzz_table(), "", "")
+    return head + "\n".join(parts) + END + rest.partition(END)[2]
 
 
 def main() -> None:

@@ -135,20 +135,9 @@ def read(config: Mapping[str, Any], architecture: str) -> ParsedConfig:
         )
     reader = reader_of(config)
     spec = family.spec_from_config(reader, architecture)
-    check_ids(reader, spec)
     unread = reader.unread(family.IGNORED)
     check_unread(unread, config, family.NAME, spec)
     return ParsedConfig(spec, frozenset(reader.used), unread)
-
-
-def check_ids(config: ConfigReader, spec: ModelSpec) -> None:
-    """Raises an error if a special token that config.json names is beyond the vocabulary."""
-    stacks = (stack for stack in (spec.encoder, spec.decoder) if stack is not None)
-    size = max(stack.embed.vocabulary for stack in stacks)
-    for key in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
-        given = config.id(key) if key in config.used and key in config.values else None
-        if given is not None and given >= size > 0:
-            raise config.wrong(key, f"null, or an id of the vocabulary, 0 to {size - 1}")
 
 
 def spec_from_config(config: Mapping[str, Any], architecture: str) -> ModelSpec:

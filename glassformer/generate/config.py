@@ -189,6 +189,14 @@ def _share(value: float) -> bool:
     return 0 < value <= 1
 
 
+MOST_SEQUENCES = 10_000
+"""The largest number of beams, and of sequences per prompt."""
+
+
+def _few(value: int) -> bool:
+    return 1 <= value <= MOST_SEQUENCES
+
+
 RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "max_new_tokens": (_above_zero, "1 or more"),
     "max_length": (_above_zero, "1 or more"),
@@ -204,9 +212,9 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "min_p": (lambda value: 0 <= value <= 1, "between 0 and 1"),
     "typical_p": (_share, "above 0 and at most 1"),
     "seed": (lambda value: 0 <= value < 2**63, "a whole number from 0 on"),
-    "num_return_sequences": (_above_zero, "1 or more"),
-    "num_beams": (_above_zero, "1 or more"),
-    "num_beam_groups": (_above_zero, "1 or more"),
+    "num_return_sequences": (_few, f"from 1 to {MOST_SEQUENCES:,}"),
+    "num_beams": (_few, f"from 1 to {MOST_SEQUENCES:,}"),
+    "num_beam_groups": (_few, f"from 1 to {MOST_SEQUENCES:,}"),
     "diversity_penalty": (_not_negative, "0 or more"),
     "early_stopping": (lambda value: value in (True, False, "never"), 'True, False or "never"'),
     "penalty_alpha": (lambda value: 0 <= value <= 1, "between 0 and 1"),

@@ -14,7 +14,7 @@ from glassformer.errors import ConfigError, GlassformerError
 from glassformer.families import classes_of, families, read
 from glassformer.families._shared.config_reader import LARGEST, MOST_LAYERS, ConfigReader
 
-WRONG = (math.nan, math.inf, -math.inf, -(2**63), 2**63, 1e300, True, "8", [], {})
+WRONG = (math.nan, math.inf, -math.inf, -(2**63), 1e300, True, "8", {})
 
 
 def numbers(config: dict) -> list[str]:
@@ -62,7 +62,8 @@ def test_theta_of_zero():
         ("attn_pdrop", 1.0, "at least 0 and less than 1"),
         ("attn_pdrop", -0.1, "at least 0 and less than 1"),
         ("initializer_range", math.nan, "a finite number of at least 0"),
-        ("eos_token_id", 99, "an id of the vocabulary, 0 to 98"),
+        ("eos_token_id", -2, f"a token id from 0 to {LARGEST:,}"),
+        ("layer_norm_epsilon", 2.0, "at least 0 and at most 1"),
         ("num_labels", 10**9, "from 1 to 500,000"),
         ("n_head", 5, "not a multiple"),
     ],

@@ -105,7 +105,7 @@ def test_what_is_not_of_this_input_is_left_alone(bard, paths):
         ('{"text": "a"}', 'an object with a "prompt"'),
         ('{"prompt": 5}', "a prompt is a text, token ids or null, not 5"),
         ('{"prompt": "a", "top_kk": 5}', "no option 'top_kk'; did you mean top_k?"),
-        ('{"prompt": "a", "num_beams": 0}', "num_beams must be 1 or more"),
+        ('{"prompt": "a", "num_beams": 0}', "num_beams must be from 1 to 10,000"),
         ('{"prompt": ""}', "The prompt is empty"),
         ('{"prompt": [5000]}', "has the token 5000"),
     ],

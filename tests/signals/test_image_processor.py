@@ -101,7 +101,7 @@ def test_bad_files_get_one_sentence(tmp_path):
     with pytest.raises(gf.GlassformerError, match="does not exist"):
         ImageProcessor()(tmp_path / "cat.png")
     (tmp_path / "cat.png").write_bytes(b"no picture")
-    with pytest.raises(gf.GlassformerError, match="cannot be read as an image"):
+    with pytest.raises(gf.GlassformerError, match="is not an image that can be read"):
         ImageProcessor()(tmp_path / "cat.png")
 
 

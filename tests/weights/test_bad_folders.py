@@ -30,7 +30,7 @@ def config_is_not_json(folder):
 
 def config_is_a_list(folder):
     (folder.path / "config.json").write_text("[]")
-    return "is not a JSON object"
+    return "must hold a JSON object"
 
 
 def no_weights(folder):
@@ -138,7 +138,7 @@ def unknown_class(folder):
 
 def key_of_a_wrong_type(folder):
     folder.set(n_layer="two")
-    return "config.json has n_layer = 'two'; it must be a number"
+    return "config.json has n_layer = 'two'; it must be a whole number"
 
 
 def config_contradicts_the_width(folder):

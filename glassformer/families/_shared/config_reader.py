@@ -71,12 +71,14 @@ class ConfigReader:
         return self.integer(key, default, most=MOST_LAYERS)
 
     def number(
-        self, key: str, default: float | None = None, *, least: float | None = None
+        self, key: str, default: float | None = None, *, least: float = -MOST, most: float = MOST
     ) -> float:
-        """Returns a finite number, at least `least`."""
-        wanted = "a finite number" if least is None else f"a finite number of at least {least:g}"
+        """Returns a finite number between two bounds."""
+        wanted = "a finite number"
+        if least > -MOST:
+            wanted += f" of at least {least:g}" + (f" and at most {most:g}" if most < MOST else "")
         value = float(self._read(key, default, (int, float), wanted))
-        return self._within(key, value, wanted, -MOST if least is None else least, MOST)
+        return self._within(key, value, wanted, least, most)
 
     def positive(self, key: str, default: float | None = None) -> float:
         """Returns a finite number above 0, not so small that its inverse is infinite."""
@@ -92,7 +94,7 @@ class ConfigReader:
 
     def eps(self, key: str, default: float | None = None) -> float:
         """Returns what a norm adds to the variance."""
-        return self.number(key, default, least=0)
+        return self.number(key, default, least=0, most=1)
 
     def nullable_integer(self, key: str, default: int | None, *, least: int = 1) -> int | None:
         """Returns a whole number, or None where the key is null; `default` if it is absent."""

@@ -37,13 +37,11 @@ def partial_rotary(
     """
     values: dict[str, Any] = {
         "rope_theta": config.positive(theta_key, 10_000.0),
-        "partial_rotary_factor": config.number(share_key, share),
+        "partial_rotary_factor": config.number(share_key, share, least=0, most=1),
         **rope_parameters(config),
     }
     read = ConfigReader(values, config.family)
-    share = read.number("partial_rotary_factor", least=0)
-    if share > 1:
-        raise read.wrong("partial_rotary_factor", "a fraction of a head's dimensions, 0 to 1")
+    share = read.number("partial_rotary_factor", least=0, most=1)
     del values["partial_rotary_factor"]
     return rotary_of(config, values, int(dim * share), longest)
 
