@@ -33,6 +33,7 @@ ORDER = (  # a package imports only from itself and from packages before it
     "parameter_table",
     "inside",
     "model",
+    "find_model",
     "loading",
     "word_vectors",
     "train",
