@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils import _pytree
 
 from glassformer.core.cache import Cache
+from glassformer.core.hooks import ActivationCapture
 
 
 @dataclass(kw_only=True)
@@ -42,6 +43,28 @@ class ModelOutput:
     encoder_attentions: tuple[Tensor, ...] | None = None
     past_key_values: Cache | None = None
     head_outputs: dict[str, Tensor] = field(default_factory=dict)
+
+    def set_hidden_states(
+        self, hidden: Tensor, states: Sequence[Tensor] | None, encoder_states: list[Tensor] | None
+    ) -> None:
+        """Sets the hidden states of all layers; the last is that behind the final norm.
+
+        Args:
+            hidden: The last hidden state of the last stack.
+            states: The embedding and the outputs of its layers.
+            encoder_states: Those of the encoder of an encoder-decoder.
+        """
+        if states is not None:
+            self.hidden_states = (*states[:-1], hidden)
+        if encoder_states is not None and self.encoder_last_hidden_state is not None:
+            self.encoder_hidden_states = (*encoder_states[:-1], self.encoder_last_hidden_state)
+
+    def set_attentions(self, patterns: ActivationCapture, stack: str) -> None:
+        """Sets the attention weights of all layers; `stack` is the name of the last stack."""
+        self.attentions = patterns.matching(f"{stack}.blocks.*.pattern", ".cross.")
+        self.cross_attentions = patterns.matching("decoder.blocks.*.cross.pattern") or None
+        if self.encoder_last_hidden_state is not None:
+            self.encoder_attentions = patterns.matching("encoder.blocks.*.pattern")
 
     def __getitem__(self, key: str | int) -> Any:
         return self.to_tuple()[key] if isinstance(key, int) else dict(self.items())[key]

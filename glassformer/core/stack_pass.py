@@ -26,18 +26,11 @@ class StackPass:
     """A prepared forward pass through a stack.
 
     Attributes:
-        tokens: Token ids of [batch, position], or the signal.
-        ctx: What the layers need to know about the pass.
-        segments: Segment ids, if the embedding reads them.
-        languages: Language ids, if the embedding reads them.
-        finish: Updates the cache and the virtual tokens' part of the hidden states. Call it with
-            the stack's output.
+        inputs: The arguments of the stack: its tokens, the `PassContext`, segment and language ids.
+        finish: Updates the cache and removes virtual tokens. Call it with the stack's output.
     """
 
-    tokens: Tensor
-    ctx: PassContext
-    segments: Tensor | None
-    languages: Tensor | None
+    inputs: tuple[Tensor, PassContext, Tensor | None, Tensor | None]
     finish: Callable[[Tensor], Tensor]
 
 
@@ -152,4 +145,4 @@ def _prepare(
             cache.advance(positions, mask, documents, ctx.token_type_ids, empty_slots)
         return hidden if stack.wrapper is None else stack.wrapper.finish(hidden, ctx)
 
-    return StackPass(tokens, ctx, segments, languages, finish)
+    return StackPass((tokens, ctx, segments, languages), finish)

@@ -175,28 +175,17 @@ class Transformer(nn.Module):
             cache=cache,
             **shared,
         )
-        hidden = stack(prepared.tokens, prepared.ctx, prepared.segments, prepared.languages)
-        hidden = prepared.finish(hidden)
-        inputs = HeadInputs(
-            hidden,
-            states,
-            text,
-            text_mask,
-            question,
-            lead,
-            logits_to_keep,
-            options,
-            stack,
-            self.spec.tokens,
-        )
+        hidden = prepared.finish(stack(*prepared.inputs))
+        given = (options, stack, self.spec.tokens)
+        read = HeadInputs(hidden, states, text, text_mask, question, lead, logits_to_keep, *given)
         results: dict[str, Tensor] = {}
         for spec in heads:
             head = self.heads[spec.name]
             assert isinstance(head, Head)
             if options.get("return_features"):
-                results[spec.name] = inputs.features(head)
+                results[spec.name] = read.features(head)
             else:
-                results |= inputs.outputs(head, head(*inputs.of(head)))
+                results |= read.outputs(head, head(*read.of(head)))
         scored = [head for head in heads if head.num_outputs is not None]
         if options.get("return_features"):
             scored = []
@@ -211,15 +200,10 @@ class Transformer(nn.Module):
             output.loss = heads_loss(
                 self.spec, scored, results, labels, text_mask, self.problem_type
             )
-        if states is not None and output_hidden_states:
-            output.hidden_states = (*states[:-1], hidden)
-        if encoder_states is not None and memory is not None:
-            output.encoder_hidden_states = (*encoder_states[:-1], memory)
+        if output_hidden_states:
+            output.set_hidden_states(hidden, states, encoder_states)
         if patterns is not None:
-            output.attentions = patterns.matching(f"{name}.blocks.*.pattern", ".cross.")
-            output.cross_attentions = patterns.matching("decoder.blocks.*.cross.pattern") or None
-            if memory is not None:
-                output.encoder_attentions = patterns.matching("encoder.blocks.*.pattern")
+            output.set_attentions(patterns, name)
         return output
 
     def _wanted_heads(self, options: PassOptions) -> list[HeadSpec]:
@@ -233,10 +217,7 @@ class Transformer(nn.Module):
         """Runs the encoder alone, and returns the hidden states that cross-attention reads."""
         assert self.encoder is not None
         prepared = prepare_pass("encoder", self.encoder, source, source_mask, **options)
-        hidden: Tensor = self.encoder(
-            prepared.tokens, prepared.ctx, prepared.segments, prepared.languages
-        )
-        return prepared.finish(hidden)
+        return prepared.finish(self.encoder(*prepared.inputs))
 
     def decode(
         self,
