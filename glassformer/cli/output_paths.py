@@ -90,8 +90,8 @@ def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: b
     for other in read:
         if is_same(path, other) or resolved(other).is_relative_to(place):
             raise ConfigError(
-                f"The output {path} is or contains {other}, which this command reads or writes; "
-                "name another one."
+                f"{path} cannot be an output, because this command reads or writes {other}; name "
+                "another one."
             )
     if continued or not os.path.lexists(path):
         return

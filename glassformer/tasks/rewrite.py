@@ -68,7 +68,7 @@ class Rewriter:
         if model.spec.decoder is None:
             raise UnsupportedError(
                 f"{verb} needs a model that generates text, and {model.architecture} does not; it "
-                "is a masked language model (fill)."
+                "is a model to fill gaps with (fill)."
             )
         self.model, self.verb = model, verb
         if self.generator.listens:

@@ -179,7 +179,7 @@ def test_the_command_line(command, folder, model, tmp_path):  # noqa: F811
         ("", {}, "no gap"),
         ("the ___ " + "is " * 60, {}, "has 64 tokens and the model reads 32; shorten it"),
         ("___", {"top": 0}, "top must be 1 or more"),
-        ("___", {"targets": [" "]}, "`targets` has no words"),
+        ("___", {"targets": [" "]}, "`targets` is empty"),
         ("___", {"temperature": 0.5}, "'temperature' is an option of encoder-decoders"),
         (3, {}, "must be a str, not int"),
     ],

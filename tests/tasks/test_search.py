@@ -165,7 +165,7 @@ def test_files_that_cannot_be_read(tmp_path, model, texts):
     [
         ({"texts": "nowhere"}, "no folder nowhere with texts"),
         ({"max_length": 31}, "A passage has 1 to 30 tokens with this model, not 31"),
-        ({"vector_dtype": "int8"}, "kept as float16 or float32"),
+        ({"vector_dtype": "int8"}, "stored as float16 or float32"),
         ({"patterns": ["*.pdf"]}, r"has no files that match \*\.pdf"),
         ({"pooling": "sum"}, "no pooling 'sum'"),
     ],

@@ -165,7 +165,7 @@ def test_bad_input_is_named(polyglot, stream):
         polyglot.translate("Recht", target_language="it")
     with pytest.raises(GlassformerError, match="empty"):
         stream.translate([GERMAN[0], " \n"])
-    with pytest.raises(GlassformerError, match="is a str, not int"):
+    with pytest.raises(GlassformerError, match="must be a str, not int"):
         stream.translate([3])
     with pytest.raises(GlassformerError, match="reads 64 at once"):
         polyglot.translate(" ".join(GERMAN * 3), target_language="en", split="none")

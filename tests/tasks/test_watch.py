@@ -68,7 +68,7 @@ def test_buckets():
     assert begin_of(date, "hour") == datetime(2026, 11, 15, 13, tzinfo=UTC)
     assert begin_of(date, "day") == datetime(2026, 11, 15, tzinfo=UTC)
     assert begin_of(date, "week") == datetime(2026, 11, 9, tzinfo=UTC)
-    with pytest.raises(gf.GlassformerError, match="hour, day or week, not of 'month'"):
+    with pytest.raises(gf.GlassformerError, match="hour, day or week, not 'month'"):
         Monitor(every="month")
 
 
