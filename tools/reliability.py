@@ -1,6 +1,6 @@
 """The table of what was fuzzed, from tests/fuzz/record.json, as Markdown for docs/reliability.md.
 
-    python tools/reliability.py
+python tools/reliability.py
 """
 
 from __future__ import annotations
