@@ -148,7 +148,7 @@ def test_a_missing_folder(tmp_path):
 
 def test_a_bad_config_value(folder):
     edit_json(folder / "config.json", n_layer="two")
-    with pytest.raises(ValueError, match="n_layer = 'two'; it must be a number") as caught:
+    with pytest.raises(ValueError, match="n_layer = 'two'; it must be a whole number") as caught:
         gf.load(folder)
     assert isinstance(caught.value, gf.ConfigError)
 

@@ -127,7 +127,10 @@ def read_description(folder: Path) -> AdapterDescription:
     found = read_json(path)
     try:
         description = found["base"]
-        said = {key: found[key] for key in ("architecture", "config", "dtype")}
+        kinds = {"architecture": str, "config": dict, "dtype": str}
+        said = {key: found[key] for key in kinds}
+        if not all(said[key] is None or isinstance(said[key], kinds[key]) for key in kinds):
+            raise TypeError("a value of a wrong type")
         if description is None:
             return AdapterDescription(base=None, **said)
         known = {field.name: description.get(field.name) for field in fields(AdapterBase)}

@@ -204,7 +204,7 @@ class TestTables:
         assert len(records) == 2500
         assert records[2400]["text"] == "Zeile 2400" and records[2400]["label"] == ["a", "b"]
         assert records[2400]["where"] == "a.parquet: row 2401"
-        with pytest.raises(GlassformerError, match=r"b.parquet is no Parquet file"):
+        with pytest.raises(GlassformerError, match=r"b.parquet is not a whole Parquet file"):
             read(write("b.parquet", "text"), format="parquet")
 
 

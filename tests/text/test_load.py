@@ -66,7 +66,7 @@ def test_cut_off_tokenizer_json(saved: Path) -> None:
 
 def test_json_that_is_no_tokenizer(saved: Path) -> None:
     (saved / "tokenizer.json").write_text('{"model": {"type": "Abacus"}}')
-    assert "no tokenizer that the tokenizers library knows" in sentence(saved)
+    assert "not a tokenizer that the tokenizers library knows" in sentence(saved)
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
