@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from glassformer.errors import GlassformerError
 from glassformer.families.native import names_in_file
+from glassformer.inside.attribute.occlusion import proposing_head
 from glassformer.inside.attribute.predictions import (
     Predicts,
     output_names,
@@ -121,6 +122,7 @@ def describe_output(model: TaskModel, head: str | None, tuned: str | None) -> Ou
         "tuned": bool(predicted and predicted.lens and head == tuned),
         "writes": what == "next" and model.tokenizer is not None,
         "mask": mask_of(model) if what == "masked" else None,
+        "proposes": proposing_head(model, head) is not None,
     }
 
 

@@ -651,6 +651,43 @@ export type NextResponse = {
   masks: number[];
 };
 
+/** The effect of each token on the logit of `token`; "swap" puts others in, "occlusion" none. */
+export type OcclusionRequest = {
+  model: string;
+  text: string;
+  pair?: string;
+  target?: string;
+  output?: string;
+  edits?: Edit[];
+  position: number;
+  token?: number;
+  method: EffectMethod;
+};
+
+export type EffectMethod = "swap" | "occlusion";
+
+/** The fall of the logit per token of each stack, None where nothing was changed. */
+export type OcclusionResponse = {
+  token: number;
+  text: string;
+  logit: number;
+  probability: number | null;
+  encoder: (number | null)[] | null;
+  decoder: (number | null)[] | null;
+  changes: ChangedText[];
+};
+
+/** The output for a changed text; `by` is the replacement, None if the token is left out. */
+export type ChangedText = {
+  stack: StackName;
+  at: number;
+  by: string | null;
+  logit: number;
+  probability: number | null;
+  best: string;
+  best_probability: number | null;
+};
+
 /** A request about a model: an id of `models`, or of one of its checkpoints. */
 export type ModelRequest = {
   model: string;
@@ -735,6 +772,7 @@ export type SaliencyRequest = {
   position: number;
   token?: number;
   method: "gradient" | "integrated" | "rollout";
+  measure?: EffectMethod;
 };
 
 /** One number per token of each stack. */
@@ -743,6 +781,7 @@ export type SaliencyResponse = {
   text: string | null;
   encoder: number[] | null;
   decoder: number[] | null;
+  agreement: number | null;
 };
 
 export type StepRequest = {
@@ -926,6 +965,7 @@ export type OutputDescription = {
   tuned: boolean;
   writes: boolean;
   mask: MaskToken | null;
+  proposes: boolean;
 };
 
 /** What a head predicts. */
@@ -942,6 +982,21 @@ export type PredictionDescription = {
 export type MaskToken = {
   token: number;
   text: string;
+};
+
+/** The effect of the token `by` in place of the one at `at` of `stack`. */
+export type SwapRequest = {
+  model: string;
+  text: string;
+  pair?: string;
+  target?: string;
+  output?: string;
+  edits?: Edit[];
+  position: number;
+  token?: number;
+  stack: StackName;
+  at: number;
+  by: number;
 };
 
 /** Patches each activation of `text` from the run of `from`, a text of equal length. */
@@ -1041,6 +1096,7 @@ export interface Routes {
   lens_cell: { request: LensCellRequest; response: OutputChoice };
   models: { request: ModelsRequest; response: ModelsResponse };
   next: { request: NextRequest; response: NextResponse };
+  occlusion: { request: OcclusionRequest; response: OcclusionResponse };
   parameters: { request: ModelRequest; response: ParametersResponse };
   positions: { request: PositionsRequest; response: PositionsResponse };
   read: { request: RunRequest; response: ReadResponse };
@@ -1048,6 +1104,7 @@ export interface Routes {
   step: { request: StepRequest; response: StepResponse };
   strongest: { request: StrongestRequest; response: StrongestResponse };
   structure: { request: ModelRequest; response: StructureResponse };
+  swap: { request: SwapRequest; response: OcclusionResponse };
   sweep: { request: SweepRequest; response: SweepResponse };
   vocabulary: { request: VocabularyRequest; response: VocabularyResponse };
   walk: { request: WalkRequest; response: WalkResponse };

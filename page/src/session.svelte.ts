@@ -1,16 +1,32 @@
 /** What all panels share about the model and the text that are open. */
 import { Query } from "./query.svelte";
-import type { LayerDescription, ModelEntry, OutputDescription, PageToken, RunRequest, StackDescription, StackName, StructureResponse } from "./protocol.generated";
+import type { AttentionType, LayerDescription, ModelEntry, OutputDescription, PageToken, RunRequest, StackDescription, StackName, StructureResponse } from "./protocol.generated";
 import { number, percent, visible } from "./format";
 import { urlState } from "./url_state.svelte";
 
 /** A model, and the output of it that is shown. */
 export type Structure = StructureResponse & OutputDescription;
 
+export type Tokens = Partial<Record<StackName, PageToken[]>>;
+
+/** What is selected: a text, and a place in the model that reads it. */
+export interface Selection {
+  run: RunRequest | null;
+  tokens: Tokens;
+  attentionType: AttentionType;
+  stack: StackName;
+  layer: number;
+  head: number;
+  token: number;
+  position: number;
+  row: number;
+  end: 0 | 1;
+}
+
 class Session {
   private readonly modelsQuery = new Query("models", () => ({}));
   private readonly structureQuery = new Query("structure", () => (this.model ? { model: this.model } : null));
-  private readonly tokensQuery = new Query("read", () => this.run);
+  private readonly tokensQuery = new Query("read", () => this.wanted);
 
   private readonly start = $derived(this.modelsQuery.value?.start);
   readonly models: ModelEntry[] = $derived(this.modelsQuery.value?.models ?? []);
@@ -27,8 +43,8 @@ class Session {
     return { ...this.structureQuery.value, ...(outputs.find(({ head }) => head === wanted) ?? outputs[0]) };
   });
 
-  /** What every question about a run has; null until the model is known, or without a text. */
-  readonly run: RunRequest | null = $derived.by(() => {
+  /** The texts that the address asks for; null until the model is known, or without a text. */
+  readonly wanted: RunRequest | null = $derived.by(() => {
     if (!this.structure || !this.entry) return null;
     const sample = this.start?.model === this.entry.id ? this.start : this.entry.examples[0];
     const text = urlState.text ?? sample?.text ?? "";
@@ -41,11 +57,18 @@ class Session {
       text,
       ...(pair && this.structure.reads.pair ? { pair } : {}),
       ...(target && this.structure.reads.target ? { target } : {}),
-      ...(this.structure.head !== null && this.structure.outputs.length > 1 ? { output: this.structure.head } : {}),
     };
   });
+  /** Whether the server still tokenizes the texts; `run` and `tokens` are those of the texts before. */
+  readonly reading: boolean = $derived(this.tokensQuery.loading);
+  /** What every question about a run has: the texts whose tokens are known, so that no position is beyond their end. */
+  readonly run: RunRequest | null = $derived.by(() => {
+    if (!this.wanted || !this.tokensQuery.asked || !this.tokensQuery.value || !this.structure) return null;
+    const { head, outputs } = this.structure;
+    return { ...this.tokensQuery.asked, ...(head !== null && outputs.length > 1 ? { output: head } : {}) };
+  });
 
-  readonly tokens: Partial<Record<StackName, PageToken[]>> = $derived({
+  readonly tokens: Tokens = $derived({
     encoder: this.tokensQuery.value?.encoder ?? undefined,
     decoder: this.tokensQuery.value?.decoder ?? undefined,
   });
@@ -67,7 +90,13 @@ class Session {
     (this.attentionType === "cross" ? this.block?.cross?.heads : this.block?.attention?.heads) ?? 0,
   );
   readonly head: number = $derived(held(urlState.head, this.heads));
-  readonly token: number = $derived(telling(this.tokens[this.stack] ?? [], urlState.token, this.structure));
+  private lastToken: number | null = null;
+  /** While another text is read, the selection stays that of the text before. */
+  private readonly chosenToken: number | null = $derived.by(() => {
+    if (!this.reading || !this.run) this.lastToken = urlState.token;
+    return this.lastToken;
+  });
+  readonly token: number = $derived(telling(this.tokens[this.stack] ?? [], this.chosenToken, this.structure));
 
   /** The selected position of the stack that predicts, where the selection is in that one; its end otherwise. */
   readonly position: number = $derived.by(() => {
@@ -82,6 +111,19 @@ class Session {
     return what === "classify" ? 0 : what === "span" ? this.end : position;
   };
   readonly row: number = $derived(this.rowAt(this.position));
+  /** All of what is selected, as one value. */
+  readonly selection: Selection = $derived({
+    run: this.run,
+    tokens: this.tokens,
+    attentionType: this.attentionType,
+    stack: this.stack,
+    layer: this.layer,
+    head: this.head,
+    token: this.token,
+    position: this.position,
+    row: this.row,
+    end: this.end,
+  });
   /** Whether what is chosen among is no vocabulary: labels, or the places of an answer. */
   readonly labeled: boolean = $derived(["tag", "classify", "span"].includes(this.structure?.predicts.what ?? ""));
   /** Whether there is one for every position. */

@@ -64,23 +64,28 @@ class InputEffects(Displayable):
     values: NamedTensor
     source: NamedTensor | None = None
 
-    def agreement(self, estimate: Saliency | NamedTensor) -> float:
+    def agreement(
+        self, estimate: Saliency | NamedTensor, source: NamedTensor | None = None
+    ) -> float:
         """Returns Spearman's rank correlation of an estimate with these effects.
 
         Args:
             estimate: A saliency of the same output, or one number per token of the last stack.
+            source: With the latter, one number per encoder token of an encoder-decoder model.
 
         Returns:
             The correlation over all changed tokens, from -1 to 1; NaN if there are fewer than two.
         """
-        ours = self.values.array
-        theirs = (estimate.values if isinstance(estimate, Saliency) else estimate).array
-        if isinstance(estimate, Saliency) and self.source is not None:
-            assert estimate.source is not None  # of the same model
-            ours = torch.cat((self.source.array, ours))
-            theirs = torch.cat((estimate.source.array, theirs))
+        own = estimate.values if isinstance(estimate, Saliency) else estimate
+        source = estimate.source if isinstance(estimate, Saliency) else source
+        pairs = [(self.values, own)]
+        if self.source is not None and source is not None:
+            pairs.append((self.source, source))
+        ours = torch.cat([own.array.double() for own, _ in pairs])
+        # an estimate may also have numbers for tokens that an adapter prepends
+        theirs = torch.cat([x.array[-len(own.array) :].double() for own, x in pairs]).cpu()
         known = ~ours.isnan()
-        return rank_correlation(ours[known], theirs[-len(ours) :].to(ours)[known])
+        return rank_correlation(ours[known], theirs[known])
 
     def __repr__(self) -> str:
         sides = (self.values,) if self.source is None else (self.source, self.values)

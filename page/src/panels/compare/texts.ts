@@ -27,6 +27,7 @@ export const en = {
   tokensHint: "The stronger the color, the larger the KL divergence of the two predictions at this token, in nats.",
   weights: "Weights with the largest change",
   weightsHint: "Norm of the change divided by the norm of the weights.",
+  patterns: "Patterns of the selected head",
   pattern: (layer: number, head: number) => `Layer ${layer}, head ${head}`,
   noPrediction: "The predictions cannot be compared: the models predict different kinds of outcomes (tokens, labels, answer positions), or one has no head.",
 };
@@ -58,6 +59,7 @@ export const zh: Translation<typeof en> = {
   tokensHint: "颜色越浓，两者在该词元处预测的 KL 散度越大，单位奈特。",
   weights: "变化最大的权重",
   weightsHint: "变化的范数除以权重的范数。",
+  patterns: "所选头的注意力模式",
   pattern: (layer, head) => `第 ${layer} 层，第 ${head} 头`,
   noPrediction: "预测无法比较：两个模型预测的结果类型不同（词元、标签、答案位置），或其中一个没有输出头。",
 };
