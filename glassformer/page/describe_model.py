@@ -14,6 +14,7 @@ from glassformer.inside.attribute.predictions import (
     predicting_heads,
     predicts,
 )
+from glassformer.inside.capture.model_inputs import start_token
 from glassformer.page.model_description import (
     AttentionDescription,
     HeadDescription,
@@ -89,7 +90,11 @@ def structure(id: str, model: TaskModel, tuned: str | None) -> StructureResponse
         "kind": model_kind(spec),
         "architecture": model.architecture,
         "parameters": count_parameters(model),
-        "reads": {"pair": reads_pairs(model), "target": len(stacks) == 2 and not spec.shift_right},
+        "reads": {
+            "pair": reads_pairs(model),
+            "target": len(stacks) == 2 and not spec.shift_right,
+            "empty": reads_nothing(model),
+        },
         "attention_types": attention_types(spec),
         "stacks": stacks,
         "last": "encoder" if spec.decoder is None else "decoder",
@@ -150,6 +155,11 @@ def reads_pairs(model: TaskModel) -> bool:
     """Whether the model can distinguish a second sentence from the first."""
     stack = model.spec.encoder or model.spec.last_stack
     return stack.embed.segments > 1 or stack.scores_segments or _frames_pairs(model)
+
+
+def reads_nothing(model: TaskModel) -> bool:
+    """Whether the model can read its start token alone."""
+    return model.spec.encoder is None and start_token(model) is not None
 
 
 def _frames_pairs(model: TaskModel) -> bool:

@@ -147,6 +147,7 @@ class OutputDescription(TypedDict):
 class ReadableInputs(TypedDict):
     pair: bool
     target: bool
+    empty: bool  # then it reads its start token alone
 
 
 class StructureResponse(TypedDict):

@@ -191,6 +191,7 @@ export type NeuronsMetadata = {
   key_head: number;
 };
 
+/** A beam search after `position`, by default that of `continued_position`. */
 export type BeamsRequest = {
   model: string;
   text: string;
@@ -200,11 +201,13 @@ export type BeamsRequest = {
   edits?: Edit[];
   beams: number;
   length: number;
+  position?: number;
   length_penalty?: number;
 };
 
-/** The tree of beam search; the results are sorted by score. */
+/** The tree of beam search after the token at `position`; the results are sorted by score. */
 export type BeamsResponse = {
+  position: number;
   nodes: BeamNode[];
   results: BeamResult[];
 };
@@ -217,16 +220,18 @@ export type BeamNode = {
   text: string;
   logprob: number;
   score: number;
-  state: "kept" | "finished" | "pruned";
+  state: "kept" | "finished" | "length" | "pruned";
 };
 
-/** A finished text; `node` is the index of its last token. */
+/** A result; `node` is the index of its last token, `score` is sum / length^length_penalty. */
 export type BeamResult = {
   node: number;
   text: string;
   score: number | null;
-  stop: string;
+  stop: StopReason;
 };
+
+export type StopReason = "eos" | "length" | "string" | "time";
 
 /** A number of a step's array; `limit` is the number of terms that are listed. */
 export type CellRequest = {
@@ -528,6 +533,24 @@ export type HeadTypesMetadata = {
   attention_type: AttentionType;
 };
 
+/** A request about a model that reads a text. */
+export type RunRequest = {
+  model: string;
+  text: string;
+  pair?: string;
+  target?: string;
+  output?: string;
+  edits?: Edit[];
+};
+
+/** The place that the page shows first; the head is None if none contributes by itself. */
+export type HighlightResponse = {
+  position: number;
+  attention_type: AttentionType | null;
+  layer: number | null;
+  head: number | null;
+};
+
 export type HistogramRequest = {
   model: string;
   name: string;
@@ -740,16 +763,6 @@ export type PositionPicture = {
 
 export type PictureKind = "table" | "bias" | "rotary" | "distances" | "terms" | "mask";
 
-/** A request about a model that reads a text. */
-export type RunRequest = {
-  model: string;
-  text: string;
-  pair?: string;
-  target?: string;
-  output?: string;
-  edits?: Edit[];
-};
-
 export type ReadResponse = {
   encoder: PageToken[] | null;
   decoder: PageToken[] | null;
@@ -784,6 +797,7 @@ export type SaliencyResponse = {
   agreement: number | null;
 };
 
+/** Generation after `position`, by default that of `continued_position`. */
 export type StepRequest = {
   model: string;
   text: string;
@@ -796,6 +810,7 @@ export type StepRequest = {
   top_p?: number;
   min_p?: number;
   length?: number;
+  position?: number;
   seed?: number;
   sample?: boolean;
 };
@@ -803,7 +818,8 @@ export type StepRequest = {
 export type StepResponse = {
   steps: TracedStep[];
   cache: CacheDescription;
-  stop: string;
+  stop: StopReason;
+  position: number;
 };
 
 /** A generation step. */
@@ -876,6 +892,7 @@ export type StructureResponse = {
 export type ReadableInputs = {
   pair: boolean;
   target: boolean;
+  empty: boolean;
 };
 
 export type StackDescriptions = {
@@ -1091,6 +1108,7 @@ export interface Routes {
   edit_lens: { request: EditLensRequest; response: EditLensResponse };
   edit_text: { request: EditTextRequest; response: EditTextResponse };
   heads: { request: HeadTypesRequest; response: HeadTypesResponse };
+  highlight: { request: RunRequest; response: HighlightResponse };
   histogram: { request: HistogramRequest; response: HistogramResponse };
   lens: { request: LensRequest; response: LensResponse };
   lens_cell: { request: LensCellRequest; response: OutputChoice };

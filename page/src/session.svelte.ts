@@ -1,6 +1,7 @@
 /** What all panels share about the model and the text that are open. */
+import { cached } from "./api";
 import { Query } from "./query.svelte";
-import type { AttentionType, LayerDescription, ModelEntry, OutputDescription, PageToken, RunRequest, StackDescription, StackName, StructureResponse } from "./protocol.generated";
+import type { AttentionType, HighlightResponse, LayerDescription, ModelEntry, OutputDescription, PageToken, RunRequest, StackDescription, StackName, StructureResponse } from "./protocol.generated";
 import { number, percent, visible } from "./format";
 import { urlState } from "./url_state.svelte";
 
@@ -8,6 +9,15 @@ import { urlState } from "./url_state.svelte";
 export type Structure = StructureResponse & OutputDescription;
 
 export type Tokens = Partial<Record<StackName, PageToken[]>>;
+
+/** Texts that the server has read. */
+interface Opened {
+  texts: RunRequest;
+  tokens: Tokens;
+  highlight: HighlightResponse | undefined;
+  /** The token that the address names. */
+  token: number | null;
+}
 
 /** What is selected: a text, and a place in the model that reads it. */
 export interface Selection {
@@ -27,6 +37,9 @@ class Session {
   private readonly modelsQuery = new Query("models", () => ({}));
   private readonly structureQuery = new Query("structure", () => (this.model ? { model: this.model } : null));
   private readonly tokensQuery = new Query("read", () => this.wanted);
+  private readonly highlightQuery = new Query("highlight", () =>
+    [urlState.token, urlState.layer, urlState.head].includes(null) ? this.asked(this.wanted) : null,
+  );
 
   private readonly start = $derived(this.modelsQuery.value?.start);
   readonly models: ModelEntry[] = $derived(this.modelsQuery.value?.models ?? []);
@@ -48,7 +61,7 @@ class Session {
     if (!this.structure || !this.entry) return null;
     const sample = this.start?.model === this.entry.id ? this.start : this.entry.examples[0];
     const text = urlState.text ?? sample?.text ?? "";
-    if (text === "") return null;
+    if (text === "" && !this.structure.reads.empty) return null;
     const own = urlState.text === null;
     const pair = urlState.pair ?? (own ? sample?.pair : undefined);
     const target = urlState.target ?? (own ? sample?.target : undefined);
@@ -59,24 +72,41 @@ class Session {
       ...(target && this.structure.reads.target ? { target } : {}),
     };
   });
-  /** Whether the server still tokenizes the texts; `run` and `tokens` are those of the texts before. */
-  readonly reading: boolean = $derived(this.tokensQuery.loading);
-  /** What every question about a run has: the texts whose tokens are known, so that no position is beyond their end. */
-  readonly run: RunRequest | null = $derived.by(() => {
-    if (!this.wanted || !this.tokensQuery.asked || !this.tokensQuery.value || !this.structure) return null;
-    const { head, outputs } = this.structure;
-    return { ...this.tokensQuery.asked, ...(head !== null && outputs.length > 1 ? { output: head } : {}) };
+  /** Whether the server still reads the texts; `run` and `tokens` are those of the texts before. */
+  readonly reading: boolean = $derived(this.tokensQuery.loading || this.highlightQuery.loading);
+  private last: Opened | null = null;
+  private readonly opened: Opened | null = $derived.by(() => {
+    const { value, asked } = this.tokensQuery;
+    if (!this.wanted || !value || !asked) this.last = null;
+    else if (!this.reading) {
+      const tokens = { encoder: value.encoder ?? undefined, decoder: value.decoder ?? undefined };
+      this.last = { texts: asked, tokens, highlight: this.highlightQuery.value ?? this.highlightOf(asked), token: urlState.token };
+    }
+    return this.last;
   });
+  /** The place of a text stays what it was when a layer or head of one's own choice needs no other. */
+  private highlightOf(texts: RunRequest): HighlightResponse | undefined {
+    const asked = this.asked(texts);
+    return asked === null ? undefined : cached("highlight", asked);
+  }
 
-  readonly tokens: Tokens = $derived({
-    encoder: this.tokensQuery.value?.encoder ?? undefined,
-    decoder: this.tokensQuery.value?.decoder ?? undefined,
-  });
+  /** What every question about a run has: the texts whose tokens are known, so that no position is beyond their end. */
+  readonly run: RunRequest | null = $derived(this.asked(this.opened?.texts ?? null));
+  readonly tokens: Tokens = $derived(this.opened?.tokens ?? {});
+  private readonly highlight: HighlightResponse | undefined = $derived(this.opened?.highlight);
+
+  /** The texts, and the head whose outputs are looked at if there are several. */
+  private asked(texts: RunRequest | null): RunRequest | null {
+    if (!texts || !this.structure) return null;
+    const { head, outputs } = this.structure;
+    return { ...texts, ...(head !== null && outputs.length > 1 ? { output: head } : {}) };
+  }
 
   /** The selection, held to what this model and text have. */
   readonly attentionType = $derived.by(() => {
     const attentionTypes = this.structure?.attention_types ?? [];
-    return attentionTypes.includes(urlState.stack) || attentionTypes.length === 0 ? urlState.stack : attentionTypes.at(-1)!;
+    const wanted = urlState.stack ?? this.highlight?.attention_type ?? "decoder";
+    return attentionTypes.includes(wanted) || attentionTypes.length === 0 ? wanted : attentionTypes.at(-1)!;
   });
   readonly stack: StackName = $derived.by(() => {
     const wanted = this.attentionType === "cross" ? "decoder" : this.attentionType;
@@ -84,19 +114,16 @@ class Session {
   });
   readonly stackDescription: StackDescription | undefined = $derived(this.structure?.stacks[this.stack]);
   readonly layers: number = $derived(this.stackDescription?.layers.length ?? 0);
-  readonly layer: number = $derived(held(urlState.layer, this.layers));
+  readonly layer: number = $derived(held(urlState.layer ?? this.highlight?.layer ?? 0, this.layers));
   readonly block: LayerDescription | undefined = $derived(this.stackDescription?.layers[this.layer]);
   readonly heads: number = $derived(
     (this.attentionType === "cross" ? this.block?.cross?.heads : this.block?.attention?.heads) ?? 0,
   );
-  readonly head: number = $derived(held(urlState.head, this.heads));
-  private lastToken: number | null = null;
-  /** While another text is read, the selection stays that of the text before. */
-  private readonly chosenToken: number | null = $derived.by(() => {
-    if (!this.reading || !this.run) this.lastToken = urlState.token;
-    return this.lastToken;
+  readonly head: number = $derived(held(urlState.head ?? this.highlight?.head ?? 0, this.heads));
+  readonly token: number = $derived.by(() => {
+    const chosen = this.opened?.token ?? (this.stack === this.structure?.last ? this.highlight?.position : undefined);
+    return telling(this.tokens[this.stack] ?? [], chosen ?? null, this.structure);
   });
-  readonly token: number = $derived(telling(this.tokens[this.stack] ?? [], this.chosenToken, this.structure));
 
   /** The selected position of the stack that predicts, where the selection is in that one; its end otherwise. */
   readonly position: number = $derived.by(() => {
