@@ -296,6 +296,16 @@ export type TokenScore = {
   value: number;
 };
 
+/** A request about a model: an id of `models`, or of one of its checkpoints. */
+export type ModelRequest = {
+  model: string;
+};
+
+/** The models that a model can be compared with: those with the same tokenizer. */
+export type ComparableResponse = {
+  models: string[];
+};
+
 export type CompareRequest = {
   a: string;
   b: string;
@@ -622,7 +632,6 @@ export type ModelEntry = {
   name: string;
   kind: ModelKind;
   architecture: string;
-  parameters: number;
   examples: ExampleText[];
   checkpoints: CheckpointEntry[];
 };
@@ -709,11 +718,6 @@ export type ChangedText = {
   probability: number | null;
   best: string;
   best_probability: number | null;
-};
-
-/** A request about a model: an id of `models`, or of one of its checkpoints. */
-export type ModelRequest = {
-  model: string;
 };
 
 export type ParametersResponse = {
@@ -1016,7 +1020,7 @@ export type SwapRequest = {
   by: number;
 };
 
-/** Patches each activation of `text` from the run of `from`, a text of equal length. */
+/** Patches each activation of `text` from the run of `from`. */
 export type SweepRequest = {
   model: string;
   text: string;
@@ -1034,9 +1038,12 @@ export type SweepRequest = {
 /** The change of the logit [layer, position], or [layer, head] for z, q, k, v and pattern. */
 export type SweepResponse = BinaryResponse<SweepMetadata, "effect">;
 
+/** `output` is measured; `pairs` are the positions of `text` and of `from`. */
 export type SweepMetadata = {
   title: string;
   axes: string[];
+  output: Outcome;
+  pairs: [number, number][];
 };
 
 export type VocabularyRequest = {
@@ -1100,6 +1107,7 @@ export interface Routes {
   beams: { request: BeamsRequest; response: BeamsResponse };
   cell: { request: CellRequest; response: CellResponse };
   circuit: { request: CircuitRequest; response: CircuitResponse };
+  comparable: { request: ModelRequest; response: ComparableResponse };
   compare: { request: CompareRequest; response: CompareResponse };
   composition: { request: CompositionRequest; response: CompositionResponse };
   continue: { request: ContinueRequest; response: ContinueResponse };

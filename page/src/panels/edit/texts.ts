@@ -54,6 +54,8 @@ export const en = {
     patchHere: (layer: number, head: number | null, token: string | null) =>
       `Patch layer ${layer}${head === null ? "" : `, head ${head}`}${token === null || head !== null ? "" : ` at “${token}”`}`,
     sweep: (token: string) => `Effect of every single patch on “${token}”`,
+    sweeping: "Patching one activation after the other …",
+    aligned: (count: number) => `The texts have different lengths: ${count} positions of equal or replaced words are patched, the others stay as they are.`,
     sweepNote: "Each cell is one patch and the change of the logit: orange decreases it, blue increases it. Click one to add it to the edits.",
     steer: "Steering",
     steerNote: "The difference of two texts, as a direction in the residual stream, is added at every position.",
@@ -119,6 +121,8 @@ export const zh: Translation<typeof en> = {
     patchHere: (layer, head, token) =>
       `替换第 ${layer} 层${head === null ? "" : `第 ${head} 头`}${token === null || head !== null ? "" : `“${token}”处`}`,
     sweep: (token) => `每一次替换对“${token}”的作用`,
+    sweeping: "正在逐个替换激活……",
+    aligned: (count) => `两段文本长度不同：替换相同或被换掉的词所在的 ${count} 个位置，其余不变。`,
     sweepNote: "每格是一次替换，以及它使 logit 改变多少：橙色降低，蓝色升高。点击加入编辑。",
     steer: "引导",
     steerNote: "两段文本之差作为残差流中的方向，加在每个位置上。",
