@@ -17,6 +17,7 @@ from glassformer.generate.sampling import chances, draw, largest, shaped
 from glassformer.generate.strategy import GenerationRequest
 from glassformer.inside.attribute.predictions import Predicted, head_with_outputs
 from glassformer.inside.capture.cancellation import check_cancelled
+from glassformer.inside.capture.model_inputs import decoder_beginning
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.intervene.choices import OutputCandidate, choose
 from glassformer.inside.intervene.editing import applied_edits
@@ -253,8 +254,8 @@ def continued_position(view: View, position: int | None = None) -> int:
         return position % len(tokens)
     if not view.model.spec.is_encoder_decoder:
         return len(tokens) - 1
-    text = (at for at, token in enumerate(tokens) if not token.special)
-    return max(0, next(text, len(tokens)) - 1)
+    source = view.model_inputs.inputs[input_name(view.model.spec)]
+    return len(decoder_beginning(view.model, source)) - 1
 
 
 def _request(view: View, length: int, position: int | None) -> GenerationRequest:

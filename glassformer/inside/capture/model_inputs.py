@@ -89,7 +89,7 @@ def encode_inputs(model: TaskModel, text: Text, target: Text | None = None) -> M
         )
     if both and not spec.shift_right:
         source, tokens = _stack_input(model, model.encoder, text)
-        begun = _beginning(model, source)
+        begun = decoder_beginning(model, source)
         written = [] if target is None else _target_ids(model, target)
         ids = [*begun, *written]
         known = None if model.tokenizer is None else model.tokenizer.target
@@ -174,7 +174,7 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
         )
 
 
-def _beginning(model: TaskModel, source: Tensor) -> list[int]:
+def decoder_beginning(model: TaskModel, source: Tensor) -> list[int]:
     """The tokens the decoder starts from; a generative model's generator decides them."""
     if any(head.pooling == "each" and head.num_outputs is not None for head in model.spec.heads):
         generator = model.generator
