@@ -2,7 +2,8 @@
 import { cached } from "./api";
 import { Query } from "./query.svelte";
 import type { AttentionType, HighlightResponse, LayerDescription, ModelEntry, OutputDescription, PageToken, RunRequest, StackDescription, StackName, StructureResponse } from "./protocol.generated";
-import { number, percent, visible } from "./format";
+import { capital, number, percent, visible } from "./format";
+import { words } from "./text/index.svelte";
 import { urlState } from "./url_state.svelte";
 
 /** A model, and the output of it that is shown. */
@@ -165,6 +166,15 @@ class Session {
   /** How much a candidate counts, and how that is written: its share, or the number that a model says. */
   size = ({ logit, logprob }: { logit: number; logprob: number }): number => (this.structure!.predicts.number ? logit : Math.exp(logprob));
   written = (size: number): string => (this.structure!.predicts.number ? number(size) : percent(size));
+
+  /** What is predicted at a place, as a sentence. */
+  finding = (shown: Selection, best: { text: string; token: number; logit: number; logprob: number } | undefined, position = shown.position): string | undefined => {
+    const { what } = this.structure!.predicts;
+    const token = shown.tokens[this.structure!.last]?.[position];
+    if (!what || !best || !token) return undefined;
+    const t = words.t.predicts;
+    return t.found(capital(t.where[what](visible(token.text), shown.end)), this.outcome(best.text, best.token), this.written(this.size(best)));
+  };
 
   readonly loading: boolean = $derived(this.modelsQuery.loading || this.structureQuery.loading || this.tokensQuery.loading);
   /** What is wrong with the server, the model or the text, the first of them. */

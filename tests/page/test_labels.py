@@ -122,7 +122,7 @@ def test_the_outcomes_and_their_probabilities(told):
     assert found["what"] == told.what and found["masks"] == []
     assert len(found["positions"]) == len(logits)
     for row, one in enumerate(found["positions"]):
-        wanted = told.chances(logits)[row]
+        wanted = told.probs(logits)[row]
         assert one["position"] == row and one["actual"] is None
         assert shares(one["candidates"]) == pytest.approx(dict(enumerate(wanted)), abs=1e-5)
         ranked = [each["token"] for each in one["candidates"]]
@@ -139,7 +139,7 @@ def test_the_walk_ends_in_them(told):
     steps = told.ask("walk", stack=stack, layer=1, head=1)["steps"]
     assert [step["kind"] for step in steps[-3:]] == ["logits", "probabilities", "choice"]
     logits = told.table()
-    for step, wanted in zip(steps[-3:], (logits.numpy(), told.chances(logits)), strict=False):
+    for step, wanted in zip(steps[-3:], (logits.numpy(), told.probs(logits)), strict=False):
         _, arrays = told.ask("array", name=step["array"], dtype="float32")
         assert step["shape"] == list(wanted.shape)
         np.testing.assert_allclose(arrays["array"], wanted, atol=1e-5)
@@ -186,7 +186,7 @@ def test_edits_before_and_after(told):
     was, now = told.table(), told.without_head()
     row = len(was) - 1
     metadata, arrays = told.ask("edit", position=row, edits=[told.head_off])
-    before, after = told.chances(was), told.chances(now)
+    before, after = told.probs(was), told.probs(now)
     for side, wanted in (("before", before), ("after", after)):
         share = shares(metadata[side]["candidates"])
         assert share == pytest.approx({i: wanted[row][i] for i in share}, abs=1e-5)
@@ -223,7 +223,7 @@ def test_the_lens_says_tags_or_why_not(told):
         metadata, arrays = told.ask("lens")
         assert set(metadata["texts"].values()) <= set(told.names())
         np.testing.assert_allclose(
-            arrays["probability"][-1], told.chances(told.table()).max(-1), atol=1e-5
+            arrays["probability"][-1], told.probs(told.table()).max(-1), atol=1e-5
         )
         assert (arrays["wanted"] == -1).all()
     else:
@@ -309,7 +309,7 @@ def test_the_prediction_is_the_net_s(labeling, labeled, page, name):
     told = by_hand(name, labeling, labeled)
     logits = told.table()
     row = 2 if name == "tagger" else 0
-    wanted = outcomes(told.names(), told.chances(logits)[row])
+    wanted = outcomes(told.names(), told.probs(logits)[row])
     visit(page, labeling, panel="next", model=name, text=TEXT, token=2)
     assert listed(page, "The labels, the most probable first") == wanted
     body = page.locator("#panel").inner_text()
@@ -326,7 +326,7 @@ def test_the_prediction_is_the_net_s(labeling, labeled, page, name):
 
 def test_an_answer_s_start_and_end(labeling, labeled, page):
     told = by_hand("reader", labeling, labeled)
-    probs = told.chances(told.table())
+    probs = told.probs(told.table())
     visit(page, labeling, panel="next", model="reader", text=TEXT, pair=PAIR)
     for row, end in enumerate(("start", "end")):
         page.get_by_role("radiogroup", name="Answer's").get_by_role("radio", name=end).click()
@@ -363,7 +363,7 @@ def test_an_edit_changes_what_is_said(labeling, labeled, page, name):
     pair = told.run.get("pair", "")
     edits = json.dumps([told.head_off])
     visit(page, labeling, panel="edit", model=name, text=TEXT, pair=pair, token=2, edit_list=edits)
-    before, after = (told.chances(each)[row] for each in (told.table(), told.without_head()))
+    before, after = (told.probs(each)[row] for each in (told.table(), told.without_head()))
     rows = page.get_by_role("list", name="Probabilities before and after")
     shown = [shares_of(one.inner_text()) for one in rows.get_by_role("listitem").all()]
     order = np.maximum(before, after).argsort()[::-1]

@@ -1,6 +1,7 @@
 import type { Translation } from "../../text/index.svelte";
 
 export const en = {
+  finding: (where: string, before: string, after: string) => `${where} the first predicts ${before}, the second ${after}.`,
   tab: "Compare",
   intro: "Compares two models on the same text: a model and its fine-tuned version, or two checkpoints of a training run.",
   introTexts: "Compares what one model does with two texts: its predictions, and the pattern of the selected head.",
@@ -39,6 +40,7 @@ export const en = {
 };
 
 export const zh: Translation<typeof en> = {
+  finding: (where, before, after) => `${where}，前者预测${before}，后者预测${after}。`,
   tab: "比较",
   intro: "在同一段文本上比较两个模型：一个模型和它的微调版本，或一次训练的两个检查点。",
   introTexts: "比较一个模型对两段文本的处理：它的预测，以及所选头的注意力模式。",

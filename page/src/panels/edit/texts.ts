@@ -3,6 +3,7 @@ import type { Translation } from "../../text/index.svelte";
 const PLACES_EN: Record<string, string> = { resid_pre: "stream", resid_post: "stream", attn_out: "attention", "cross.attn_out": "cross-attention", "cross.z": "cross-attention", ffn_out: "feed-forward", q: "queries", k: "keys", v: "values", pattern: "patterns" };
 
 export const en = {
+  finding: (before: string, after: string) => `The edits change the prediction from ${before} to ${after}.`,
   tab: "Edit",
   title: "Edit",
   lead: "Ablate or scale parts of the model, or patch activations from another text: the prediction and the lens are updated.",
@@ -71,6 +72,7 @@ export const en = {
 const PLACES_ZH: Record<string, string> = { resid_pre: "残差流", resid_post: "残差流", attn_out: "注意力", "cross.attn_out": "交叉注意力", "cross.z": "交叉注意力", ffn_out: "前馈", q: "查询", k: "键", v: "值", pattern: "图样" };
 
 export const zh: Translation<typeof en> = {
+  finding: (before, after) => `这些编辑使预测从${before}变为${after}。`,
   tab: "编辑",
   title: "编辑",
   lead: "消融或缩放模型的一部分，或替换为另一段文本的激活值：预测和透镜随之更新。",

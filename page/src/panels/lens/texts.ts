@@ -9,6 +9,7 @@ export const en = {
     mattered: "Which tokens the prediction depends on: each is changed, and the model runs again.",
     neurons: "A feed-forward layer has thousands of neurons. This view shows which are active at a token, and where in the text one of them is active.",
   },
+  finding: (token: string, best: string, layer: number | null, share: string) => `At “${token}”, “${best}” (${share}) is the most probable ${layer === null ? "from the embedding on" : `from layer ${layer} on`}.`,
   view: "View",
   views: { lens: "Logit lens", parts: "Attribution", mattered: "What mattered", neurons: "Neurons" },
   by: "Lens",
@@ -45,6 +46,7 @@ export const en = {
   cell: "Candidates of the selected cell",
   course: (token: string) => `Layers at “${token}”`,
   parts: {
+    finding: (token: string, logit: string, part: string, value: string) => `The logit of “${token}” is ${logit}; the largest part, ${part}, adds ${value}.`,
     of: "Logit of",
     against: "minus that of",
     nothing: "none",
@@ -75,6 +77,10 @@ export const en = {
   mattered: {
     measure: "Measured by",
     measures: { swap: "swapping tokens", occlusion: "leaving tokens out" },
+    finding: {
+      swap: (token: string, of: string, value: string) => `Swapping “${token}” changes the logit of “${of}” most: it falls by ${value}.`,
+      occlusion: (token: string, of: string, value: string) => `Leaving out “${token}” changes the logit of “${of}” most: it falls by ${value}.`,
+    },
     working: "Running the changed texts …",
     methods: { gradient: "gradient × input", integrated: "integrated gradients", rollout: "attention rollout" },
     title: (token: string, where: string) => `Effect of each token on “${token}” ${where}`,
@@ -99,6 +105,7 @@ export const en = {
     },
   },
   neurons: {
+    finding: (token: string, neuron: number, layer: number, value: string) => `At “${token}”, neuron ${neuron} of layer ${layer} is the most active: ${value}.`,
     none: "This layer has no feed-forward layer.",
     strongest: (token: string, layer: number) => `Most active neurons at “${token}” in layer ${layer}`,
     neuron: (index: number) => `neuron ${index}`,
@@ -128,6 +135,7 @@ export const zh: Translation<typeof en> = {
     mattered: "预测依赖哪些词元：逐个改动，让模型重新运行。",
     neurons: "一个前馈层有成千上万个神经元。这里显示在一个词元处哪些活跃，以及其中一个在文本的何处活跃。",
   },
+  finding: (token, best, layer, share) => `在“${token}”处，${layer === null ? "从嵌入起" : `从第 ${layer} 层起`}“${best}”（${share}）就是最可能的。`,
   view: "视图",
   views: { lens: "Logit 透镜", parts: "归因", mattered: "什么重要", neurons: "神经元" },
   by: "透镜",
@@ -164,6 +172,7 @@ export const zh: Translation<typeof en> = {
   cell: "所选格子的候选",
   course: (token) => `“${token}”处逐层变化`,
   parts: {
+    finding: (token, logit, part, value) => `“${token}”的 logit 是 ${logit}；最大的部分是${part}，贡献 ${value}。`,
     of: "logit",
     against: "减去",
     nothing: "无",
@@ -194,6 +203,10 @@ export const zh: Translation<typeof en> = {
   mattered: {
     measure: "测量方式",
     measures: { swap: "替换词元", occlusion: "去掉词元" },
+    finding: {
+      swap: (token, of, value) => `替换“${token}”对“${of}”的 logit 影响最大：下降 ${value}。`,
+      occlusion: (token, of, value) => `去掉“${token}”对“${of}”的 logit 影响最大：下降 ${value}。`,
+    },
     working: "正在运行改动后的文本……",
     methods: { gradient: "梯度 × 输入", integrated: "积分梯度", rollout: "注意力展开" },
     title: (token, where) => `每个词元对${where}“${token}”的作用`,
@@ -218,6 +231,7 @@ export const zh: Translation<typeof en> = {
     },
   },
   neurons: {
+    finding: (token, neuron, layer, value) => `在“${token}”处，第 ${layer} 层的神经元 ${neuron} 最活跃：${value}。`,
     none: "这一层没有前馈部分。",
     strongest: (token, layer) => `第 ${layer} 层“${token}”处最活跃的神经元`,
     neuron: (index) => `神经元 ${index}`,

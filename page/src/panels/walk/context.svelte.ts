@@ -30,6 +30,17 @@ export class Walk {
     return column === undefined ? null : Number(column);
   });
 
+  /** What is predicted at the selected token. */
+  readonly next = new PanelQuery("next", () =>
+    this.run && session.structure?.predicts.what ? { ...this.run, position: session.rowAt(this.row(session.structure.last)) } : null,
+  );
+  readonly finding: string | undefined = $derived.by(() => {
+    if (!session.structure) return undefined;
+    const { next } = this;
+    const position = session.byPosition ? next.asked?.position : next.shown.position;
+    return session.finding(next.shown, next.value?.positions[0]?.candidates[0], position);
+  });
+
   step(id: string): WalkStep | undefined {
     return this.steps.find((step) => step.id === id);
   }
