@@ -68,17 +68,24 @@ GO = """(query) => {
 
 
 class Held:
-    """Holds back all answers of the server."""
+    """Holds back all answers of the server until they are released."""
 
     def __init__(self, page: Any) -> None:
-        self.page = page
+        self.page, self.open = page, False
         self.routes: list[Any] = []
-        page.route("**/api/*", self.routes.append)
+        page.route("**/api/*", self.hold)
+
+    def hold(self, route: Any) -> None:
+        self.routes.append(route)
+        if self.open:
+            route.continue_()
 
     def release(self) -> None:
-        self.page.unroute("**/api/*")
+        self.open = True
         for route in self.routes:
             route.continue_()
+        settle(self.page)
+        self.page.unroute("**/api/*", self.hold)
 
 
 def go(page: Any, address: dict[str, Any]) -> None:
@@ -111,7 +118,6 @@ def test_captions_are_those_of_the_question_that_was_answered(decoder, page, nam
                 assert page.locator("#panel .stale, form .stale").count() > 0, change
         finally:
             held.release()
-        settle(page)
         assert page.locator(".stale").count() == 0
         if waits and change == "text":
             assert page.evaluate(SAID) != before
