@@ -158,5 +158,5 @@ def test_the_same_on_both_sides_is_said(page, two):
 
 def test_one_model_alone(page, decoder):
     page.goto(decoder.address + "?panel=compare")
-    page.get_by_text("Only one model is open").wait_for()
+    page.get_by_text("No other model here has the same tokens").wait_for()
     assert page.get_by_role("alert").count() == 0
