@@ -40,6 +40,12 @@ CHANGES = {
     "text": {"text": "i am a student"},
 }
 
+# Their answers are of all tokens: another one is shown without asking again.
+OF_ALL_TOKENS = {"a block", "lines", "thumbnails", "a matrix", "beams", "steps", "the lens"}
+
+# And theirs are of all layers and heads.
+OF_ALL_LAYERS = {"thumbnails", "the lens"}
+
 # What is said in a panel, without controls, which tell what is asked for; and what is written on
 # canvases, each with its place.
 SAID = """() => {
@@ -106,6 +112,9 @@ def test_captions_are_those_of_the_question_that_was_answered(decoder, page, nam
     go(page, address)
     settle(page)
     for change, what in CHANGES.items():
+        covered = {"token": OF_ALL_TOKENS, "layer": OF_ALL_LAYERS}
+        if name in covered.get(change, ()):
+            continue
         before, written = page.evaluate(SAID), set(page.evaluate("window.written"))
         held = Held(page)
         go(page, address | what)
