@@ -153,8 +153,11 @@ def _stack_input(
 
 def start_token(model: TaskModel) -> int | None:
     """Returns the token that a decoder's unconditional texts start from, if there is one."""
-    special = model.spec.tokens
-    return next((id for id in (special.start, special.bos, special.eos) if id is not None), None)
+    special, known = model.spec.tokens, model.tokenizer
+    own = None if known is None else known.special.get("bos")
+    size = model.spec.last_stack.embed.vocabulary
+    order = (special.start, own, special.bos, special.eos)
+    return next((id for id in order if id is not None and id < size), None)
 
 
 def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
