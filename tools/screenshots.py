@@ -49,8 +49,11 @@ SHOTS: dict[str, dict[str, str | int]] = {
     "walk-block": {**STORY, "panel": "walk", "walk.at": "block", **RECEIVER},
     "attention": {**STORY, "panel": "attention", **RECEIVER, **STRONG},
     "next": {**STORY, "panel": "next"},
+    "beams": {**STORY, "panel": "next", "next.view": "beams"},
+    "steps": {**STORY, "panel": "next", "next.view": "steps", "next.step": 3},
     "lens": {**STORY, "panel": "lens", "layer": 5},
     "attribution": {**STORY, "panel": "lens", "lens.view": "parts", **RECEIVER},
+    "mattered": {**STORY, "panel": "lens", "lens.view": "mattered"},
     "positions": {**STORY, "panel": "positions"},
     "edit": {**STORY, "panel": "edit", **RECEIVER, "edit.list": OFF},
     "compare": {**LETTERS, "panel": "compare", "layer": 1, "compare.a": "letters@100"},
@@ -62,6 +65,7 @@ SHOTS: dict[str, dict[str, str | int]] = {
     "encoder-decoder-walk": {**FRENCH, "panel": "walk"},
     "encoder-decoder-attention": {**FRENCH, "panel": "attention", "stack": "cross", **ORDER},
     "encoder-decoder-lens": {**FRENCH, "panel": "lens"},
+    "chinese": {**FRENCH, "panel": "next", "lang": "zh"},
     "dark": {**FRENCH, "panel": "walk", "walk.at": "block", **ORDER},
 }
 TALLEST = {"compare": 1866}

@@ -17,6 +17,8 @@ from glassformer.generate.sampling import chances, draw, largest, shaped
 from glassformer.generate.strategy import GenerationRequest
 from glassformer.inside.attribute.predictions import Predicted, head_with_outputs
 from glassformer.inside.capture.cancellation import check_cancelled
+from glassformer.inside.capture.model_inputs import decoder_beginning
+from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.intervene.choices import OutputCandidate, choose
 from glassformer.inside.intervene.editing import applied_edits
 from glassformer.spec import BlockSpec
@@ -71,13 +73,21 @@ class CacheSize:
 
 @torch.no_grad()
 def generation_trace(
-    view: View, length: int, *, sample: bool = False, seed: int = 0, top: int = 10, **options: Any
+    view: View,
+    length: int,
+    *,
+    position: int | None = None,
+    sample: bool = False,
+    seed: int = 0,
+    top: int = 10,
+    **options: Any,
 ) -> tuple[list[GenerationStep], str]:
-    """Generates up to `length` tokens after the view's text, with the view's edits.
+    """Generates up to `length` tokens, with the view's edits.
 
     Args:
         view: The view to continue from.
         length: The maximum number of new tokens.
+        position: The position to continue from, see `continued_position`.
         sample: Whether to sample; greedy decoding otherwise.
         seed: The random seed for sampling.
         top: The number of candidates recorded per step.
@@ -87,7 +97,7 @@ def generation_trace(
     Returns:
         The steps, and the reason generation stopped ("eos" or "length").
     """
-    request = _request(view, length)
+    request = _request(view, length, position)
     turned = view.model.generator.resolve_config({"do_sample": sample, "seed": seed, **options})
     runner = Runner(view.model)
     chance = chances(seed, 0, request.limit)
@@ -134,7 +144,7 @@ def cache_size(view: View) -> CacheSize:
     return CacheSize(len(blocks), first.key_heads, first.head_dim, token, memory, memory * cross)
 
 
-BeamState = Literal["kept", "finished", "pruned"]
+BeamState = Literal["kept", "finished", "length", "pruned"]
 
 
 @dataclass(frozen=True)
@@ -148,7 +158,8 @@ class BeamNode:
         text: The token's text.
         logprob: The log-probability of this token.
         score: The sum of log-probabilities since the prompt.
-        state: What beam search did with it.
+        state: What beam search did with it. "finished" ended the text, "length" reached the maximum
+            length.
     """
 
     parent: int | None
@@ -162,21 +173,22 @@ class BeamNode:
 
 @torch.no_grad()
 def beam_tree(
-    view: View, beams: int, length: int, **options: Any
+    view: View, beams: int, length: int, *, position: int | None = None, **options: Any
 ) -> tuple[list[BeamNode], list[tuple[int, GenerationOutput]]]:
-    """Runs a beam search after the view's text and returns every candidate it considered.
+    """Runs a beam search and returns every candidate it considered.
 
     Args:
         view: The view to continue from.
         beams: The number of beams.
         length: The maximum number of new tokens.
+        position: The position to continue from, see `continued_position`.
 
     Other keyword arguments are generation settings.
 
     Returns:
         The nodes, and the results, each with the index of its last node.
     """
-    request, generator = _request(view, length), view.model.generator
+    request, generator = _request(view, length, position), view.model.generator
     turned = generator.resolve_config(
         {"num_beams": beams, "num_return_sequences": beams, "tree": True, "do_sample": False}
         | {"graph": False, **options}
@@ -197,7 +209,10 @@ def beam_tree(
             for branch in branches:
                 if state == "kept":
                     grown.append(len(nodes))
-                nodes.append(_node(view, nodes, alive, number, branch, state))
+                ended = state == "finished" and branch.token not in turned.eos_token_id
+                nodes.append(
+                    _node(view, nodes, alive, number, branch, "length" if ended else state)
+                )
         alive = grown
     ends = {tuple(_path(nodes, place)): place for place in range(len(nodes))}
     found = [(ends.get(tuple(one.tokens)), one) for one in (best, *best.alternatives)]
@@ -227,12 +242,28 @@ def _path(nodes: list[BeamNode], place: int | None) -> list[int]:
     return found
 
 
-def _request(view: View, length: int) -> GenerationRequest:
-    """A generation request with the view's tokens as the prompt."""
+def continued_position(view: View, position: int | None = None) -> int:
+    """Returns the position whose token is the last of the prompt.
+
+    By default, a decoder continues after its text, and an encoder-decoder writes from its start
+    tokens: what the decoder reads is what the model is to write.
+    """
+    tokens = view.tokens
+    if position is not None:
+        check_index(position, len(tokens), "position")
+        return position % len(tokens)
+    if not view.model.spec.is_encoder_decoder:
+        return len(tokens) - 1
+    source = view.model_inputs.inputs[input_name(view.model.spec)]
+    return len(decoder_beginning(view.model, source)) - 1
+
+
+def _request(view: View, length: int, position: int | None) -> GenerationRequest:
+    """A generation request with the view's tokens up to a position as the prompt."""
     if view.stack != "decoder":
         raise UnsupportedError(f"{view.model.architecture} does not write; it fills gaps.")
     inputs = view.model_inputs.inputs
-    prompt = tuple(text_ids(inputs)[0].tolist())
+    prompt = tuple(text_ids(inputs)[0].tolist()[: continued_position(view, position) + 1])
     source = inputs[input_name(view.model.spec)] if view.model.spec.is_encoder_decoder else None
     context = view.spec.context_length
     capacity = length if context is None else min(length, context - len(prompt))

@@ -7,12 +7,14 @@ from typing import Any, cast
 
 from glassformer.errors import GlassformerError
 from glassformer.families.native import names_in_file
+from glassformer.inside.attribute.occlusion import proposing_head
 from glassformer.inside.attribute.predictions import (
     Predicts,
     output_names,
     predicting_heads,
     predicts,
 )
+from glassformer.inside.capture.model_inputs import start_token
 from glassformer.page.model_description import (
     AttentionDescription,
     HeadDescription,
@@ -88,7 +90,11 @@ def structure(id: str, model: TaskModel, tuned: str | None) -> StructureResponse
         "kind": model_kind(spec),
         "architecture": model.architecture,
         "parameters": count_parameters(model),
-        "reads": {"pair": reads_pairs(model), "target": len(stacks) == 2 and not spec.shift_right},
+        "reads": {
+            "pair": reads_pairs(model),
+            "target": len(stacks) == 2 and not spec.shift_right,
+            "empty": reads_nothing(model),
+        },
         "attention_types": attention_types(spec),
         "stacks": stacks,
         "last": "encoder" if spec.decoder is None else "decoder",
@@ -121,6 +127,7 @@ def describe_output(model: TaskModel, head: str | None, tuned: str | None) -> Ou
         "tuned": bool(predicted and predicted.lens and head == tuned),
         "writes": what == "next" and model.tokenizer is not None,
         "mask": mask_of(model) if what == "masked" else None,
+        "proposes": proposing_head(model, head) is not None,
     }
 
 
@@ -148,6 +155,11 @@ def reads_pairs(model: TaskModel) -> bool:
     """Whether the model can distinguish a second sentence from the first."""
     stack = model.spec.encoder or model.spec.last_stack
     return stack.embed.segments > 1 or stack.scores_segments or _frames_pairs(model)
+
+
+def reads_nothing(model: TaskModel) -> bool:
+    """Whether the model can read its start token alone."""
+    return model.spec.encoder is None and start_token(model) is not None
 
 
 def _frames_pairs(model: TaskModel) -> bool:

@@ -132,7 +132,8 @@ class MaskToken(TypedDict):
 class OutputDescription(TypedDict):
     """What the page can show for a head.
 
-    `tuned` tells that there is a tuned lens for it, `writes` that it generates text.
+    `tuned` tells that there is a tuned lens for it, `writes` that it generates text, and `proposes`
+    that the model can propose other tokens for a place of the text, for swaps.
     """
 
     head: str | None
@@ -140,11 +141,13 @@ class OutputDescription(TypedDict):
     tuned: bool
     writes: bool
     mask: MaskToken | None
+    proposes: bool
 
 
 class ReadableInputs(TypedDict):
     pair: bool
     target: bool
+    empty: bool  # then it reads its start token alone
 
 
 class StructureResponse(TypedDict):

@@ -13,6 +13,8 @@ from glassformer.find_model import find_folder
 from glassformer.loading import describe, load
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
+from glassformer.text import Tokenizer
+from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.saved_steps import Snapshot, is_run, snapshots
 from glassformer.weights.folder_kind import ADAPTER_CONFIG
 from glassformer.weights.quantization import count_parameters
@@ -55,6 +57,13 @@ class ModelSource:
             model = load(self.folder, dtype=torch.float32, adapter=self.adapter)
         model.eval()
         return model.pack() if count_parameters(model) < PACKED else model
+
+    def load_tokenizer(self) -> Tokenizer | None:
+        """Loads the tokenizer alone, if there is one."""
+        folder = self.folder if self.snapshot is None else self.snapshot.folder
+        if not holds_tokenizer(folder):
+            return None
+        return Tokenizer.load(folder, size=describe(folder)[0].get("vocab_size"))
 
     def describe(self) -> tuple[str, ModelSpec]:
         """Returns the architecture and specification.

@@ -74,6 +74,7 @@ class Session:
         self._models: LruCache[Model] = LruCache(MODELS)
         self._lenses: LruCache[TunedLens] = LruCache(MODELS)
         self._views: LruCache[View] = LruCache(VIEWS)
+        self._fingerprints: dict[str, str | None] = {}
         self._targets: LruCache[str] = LruCache(100)
         self._answers: LruCache[Response] = LruCache(ANSWERS, lambda answer: len(answer.body))
         self._worker = ComputeThread()
@@ -138,6 +139,14 @@ class Session:
     def model(self, id: str) -> Model:
         """Returns a model, loaded at the first use; its folder is not needed afterwards."""
         return self._models.get(id) or self._models.put(id, self.source(id).load())
+
+    def tokenizer_fingerprint(self, id: str) -> str | None:
+        """Returns what identifies a model's tokenizer; its weights are not loaded for that."""
+        if id not in self._fingerprints:
+            model = self._models.get(id)
+            tokenizer = self.source(id).load_tokenizer() if model is None else model.tokenizer
+            self._fingerprints[id] = None if tokenizer is None else tokenizer.fingerprint
+        return self._fingerprints[id]
 
     def tuned(self, request: RequestArgs[Any]) -> TunedLens | None:
         """Returns the tuned lens stored with the model, if the request asks for it."""

@@ -12,10 +12,11 @@ export interface Address {
   pair: string | null;
   target: string | null;
   output: string | null; // the head whose outputs are looked at; null: the first
-  stack: StackChoice;
-  token: number | null; // null: the one that tells most, e.g. the last
-  layer: number;
-  head: number;
+  /** Of these, null is what the server finds to tell most about the prediction (`highlight`). */
+  stack: StackChoice | null;
+  token: number | null;
+  layer: number | null;
+  head: number | null;
   /** What single panels keep, e.g. `walk.step`. */
   more: Record<string, string>;
 }
@@ -27,19 +28,16 @@ export const START: Address = {
   pair: null,
   target: null,
   output: null,
-  stack: "decoder",
+  stack: null,
   token: null,
-  layer: 0,
-  head: 0,
+  layer: null,
+  head: null,
   more: {},
 };
 
-function oneOf<T extends string>(all: readonly T[], value: string | null, otherwise: T): T {
-  return all.find((item) => item === value) ?? otherwise;
-}
-
-function index(value: string | null): number {
-  const number = Number(value ?? 0);
+function index(value: string | null): number | null {
+  if (value === null) return null;
+  const number = Number(value);
   return Number.isInteger(number) && number >= 0 ? number : 0;
 }
 
@@ -55,8 +53,8 @@ export function parseAddress(search: string): Address {
     pair: query.get("pair"),
     target: query.get("target"),
     output: query.get("output"),
-    stack: oneOf(STACKS, query.get("stack"), START.stack),
-    token: query.has("token") ? index(query.get("token")) : null,
+    stack: STACKS.find((stack) => stack === query.get("stack")) ?? null,
+    token: index(query.get("token")),
     layer: index(query.get("layer")),
     head: index(query.get("head")),
     more,
@@ -67,10 +65,9 @@ export function formatAddress(address: Address): string {
   const query = new URLSearchParams({ panel: address.panel });
   for (const key of ["model", "text", "pair", "target", "output"] as const) {
     const value = address[key];
-    if (value) query.set(key, value);
+    if (value || (key === "text" && value !== null)) query.set(key, value);
   }
-  query.set("stack", address.stack);
-  for (const key of ["token", "layer", "head"] as const) {
+  for (const key of ["stack", "token", "layer", "head"] as const) {
     if (address[key] !== null) query.set(key, String(address[key]));
   }
   for (const key of Object.keys(address.more).sort()) query.set(key, address.more[key]);

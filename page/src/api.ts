@@ -29,14 +29,21 @@ export function cached<R extends RouteName>(route: R, request: RequestOf<R>): Re
   return response as ResponseOf<R>;
 }
 
+/** How much of a long computation is done; `total` is null if the server does not know it. */
+export interface Progress {
+  done: number;
+  total: number | null;
+}
+
 export async function send<R extends RouteName>(
   route: R,
   request: RequestOf<R>,
   signal?: AbortSignal,
+  onprogress?: (progress: Progress) => void,
 ): Promise<ResponseOf<R>> {
   const before = cached(route, request);
   if (before !== undefined) return before;
-  const response = await post<ResponseOf<R>>(route, request, signal);
+  const response = await post<ResponseOf<R>>(route, request, signal, onprogress);
   cache.set(keyOf(route, request), response);
   if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value!);
   return response;
@@ -46,12 +53,12 @@ function keyOf(route: string, request: unknown): string {
   return `${route} ${JSON.stringify(request)}`;
 }
 
-async function post<T>(route: string, request: unknown, signal?: AbortSignal): Promise<T> {
+async function post<T>(route: string, request: unknown, signal?: AbortSignal, onprogress?: (progress: Progress) => void): Promise<T> {
   let response: Response;
   try {
     response = await fetch(`/api/${route}`, {
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: { "content-type": "application/json", ...(onprogress ? { accept: "text/event-stream" } : {}) },
       body: JSON.stringify(request),
       signal,
     });
@@ -65,5 +72,27 @@ async function post<T>(route: string, request: unknown, signal?: AbortSignal): P
     throw new RequestError(message ?? `${response.status} ${response.statusText}`);
   }
   if (type.includes("octet-stream")) return decode(await response.arrayBuffer()) as T;
+  if (type.includes("event-stream")) return (await result(response.body!, onprogress!)) as T;
   return (await response.json()) as T;
+}
+
+/** Reads server-sent events up to the result (see glassformer/page/events.py). */
+async function result(body: ReadableStream<Uint8Array>, onprogress: (progress: Progress) => void): Promise<unknown> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) throw new RequestError("unreachable", true);
+    text += decoder.decode(value, { stream: true });
+    const events = text.split("\n\n");
+    text = events.pop()!;
+    for (const event of events) {
+      const [, name, data] = /^event: (\w+)\ndata: ([^]*)$/.exec(event) ?? [];
+      if (name === "progress") onprogress(JSON.parse(data) as Progress);
+      else if (name === "error") throw new RequestError((JSON.parse(data) as { error: string }).error);
+      else if (name === "answer") return JSON.parse(data);
+      else if (name === "binary") return decode(Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)).buffer);
+    }
+  }
 }

@@ -39,6 +39,11 @@ export function visible(text: string): string {
   return text.replace(/ /g, "·").replace(/\n/g, "↵").replace(/\t/g, "⇥");
 }
 
+/** A token of a text with its position, which tells it from the same token elsewhere. */
+export function placed(text: string, position: number): string {
+  return `${visible(text)} ${position}`;
+}
+
 export function capital(text: string): string {
   return text.slice(0, 1).toUpperCase() + text.slice(1);
 }

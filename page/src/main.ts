@@ -3,4 +3,6 @@ import App from "./App.svelte";
 import "./app.css";
 import "./panels.css";
 
-mount(App, { target: document.getElementById("page")! });
+const target = document.getElementById("page")!;
+target.replaceChildren(); // the skeleton
+mount(App, { target });

@@ -9,6 +9,8 @@ export interface PanelOptions {
   order: number;
   /** Whether the panel depends on the selected layer and head; default: it does. */
   usesSelection?: () => boolean;
+  /** Whether the panel shows what the model does with the text; default: it does. */
+  usesText?: boolean;
   /** The label of the tab, where it is not the `tab` of texts.ts. */
   label?: () => string | undefined;
 }
@@ -19,6 +21,7 @@ export interface Panel {
   View: Component;
   label: () => string;
   usesSelection: () => boolean;
+  usesText: boolean;
 }
 
 type PanelModule = { default: Component; options: PanelOptions };
@@ -35,6 +38,7 @@ function panelOf(path: string): Panel {
     View,
     label: () => options.label?.() ?? translate(texts[`${folder}/texts.ts`]).tab,
     usesSelection: options.usesSelection ?? (() => true),
+    usesText: options.usesText ?? true,
   };
 }
 

@@ -191,6 +191,7 @@ export type NeuronsMetadata = {
   key_head: number;
 };
 
+/** A beam search after `position`, by default that of `continued_position`. */
 export type BeamsRequest = {
   model: string;
   text: string;
@@ -200,11 +201,13 @@ export type BeamsRequest = {
   edits?: Edit[];
   beams: number;
   length: number;
+  position?: number;
   length_penalty?: number;
 };
 
-/** The tree of beam search; the results are sorted by score. */
+/** The tree of beam search after the token at `position`; the results are sorted by score. */
 export type BeamsResponse = {
+  position: number;
   nodes: BeamNode[];
   results: BeamResult[];
 };
@@ -217,16 +220,18 @@ export type BeamNode = {
   text: string;
   logprob: number;
   score: number;
-  state: "kept" | "finished" | "pruned";
+  state: "kept" | "finished" | "length" | "pruned";
 };
 
-/** A finished text; `node` is the index of its last token. */
+/** A result; `node` is the index of its last token, `score` is sum / length^length_penalty. */
 export type BeamResult = {
   node: number;
   text: string;
   score: number | null;
-  stop: string;
+  stop: StopReason;
 };
+
+export type StopReason = "eos" | "length" | "string" | "time";
 
 /** A number of a step's array; `limit` is the number of terms that are listed. */
 export type CellRequest = {
@@ -289,6 +294,16 @@ export type TokenScore = {
   id: number;
   text: string;
   value: number;
+};
+
+/** A request about a model: an id of `models`, or of one of its checkpoints. */
+export type ModelRequest = {
+  model: string;
+};
+
+/** The models that a model can be compared with: those with the same tokenizer. */
+export type ComparableResponse = {
+  models: string[];
 };
 
 export type CompareRequest = {
@@ -528,6 +543,24 @@ export type HeadTypesMetadata = {
   attention_type: AttentionType;
 };
 
+/** A request about a model that reads a text. */
+export type RunRequest = {
+  model: string;
+  text: string;
+  pair?: string;
+  target?: string;
+  output?: string;
+  edits?: Edit[];
+};
+
+/** The place that the page shows first; the head is None if none contributes by itself. */
+export type HighlightResponse = {
+  position: number;
+  attention_type: AttentionType | null;
+  layer: number | null;
+  head: number | null;
+};
+
 export type HistogramRequest = {
   model: string;
   name: string;
@@ -599,7 +632,6 @@ export type ModelEntry = {
   name: string;
   kind: ModelKind;
   architecture: string;
-  parameters: number;
   examples: ExampleText[];
   checkpoints: CheckpointEntry[];
 };
@@ -651,9 +683,41 @@ export type NextResponse = {
   masks: number[];
 };
 
-/** A request about a model: an id of `models`, or of one of its checkpoints. */
-export type ModelRequest = {
+/** The effect of each token on the logit of `token`; "swap" puts others in, "occlusion" none. */
+export type OcclusionRequest = {
   model: string;
+  text: string;
+  pair?: string;
+  target?: string;
+  output?: string;
+  edits?: Edit[];
+  position: number;
+  token?: number;
+  method: EffectMethod;
+};
+
+export type EffectMethod = "swap" | "occlusion";
+
+/** The fall of the logit per token of each stack, None where nothing was changed. */
+export type OcclusionResponse = {
+  token: number;
+  text: string;
+  logit: number;
+  probability: number | null;
+  encoder: (number | null)[] | null;
+  decoder: (number | null)[] | null;
+  changes: ChangedText[];
+};
+
+/** The output for a changed text; `by` is the replacement, None if the token is left out. */
+export type ChangedText = {
+  stack: StackName;
+  at: number;
+  by: string | null;
+  logit: number;
+  probability: number | null;
+  best: string;
+  best_probability: number | null;
 };
 
 export type ParametersResponse = {
@@ -703,16 +767,6 @@ export type PositionPicture = {
 
 export type PictureKind = "table" | "bias" | "rotary" | "distances" | "terms" | "mask";
 
-/** A request about a model that reads a text. */
-export type RunRequest = {
-  model: string;
-  text: string;
-  pair?: string;
-  target?: string;
-  output?: string;
-  edits?: Edit[];
-};
-
 export type ReadResponse = {
   encoder: PageToken[] | null;
   decoder: PageToken[] | null;
@@ -735,6 +789,7 @@ export type SaliencyRequest = {
   position: number;
   token?: number;
   method: "gradient" | "integrated" | "rollout";
+  measure?: EffectMethod;
 };
 
 /** One number per token of each stack. */
@@ -743,8 +798,10 @@ export type SaliencyResponse = {
   text: string | null;
   encoder: number[] | null;
   decoder: number[] | null;
+  agreement: number | null;
 };
 
+/** Generation after `position`, by default that of `continued_position`. */
 export type StepRequest = {
   model: string;
   text: string;
@@ -757,6 +814,7 @@ export type StepRequest = {
   top_p?: number;
   min_p?: number;
   length?: number;
+  position?: number;
   seed?: number;
   sample?: boolean;
 };
@@ -764,7 +822,8 @@ export type StepRequest = {
 export type StepResponse = {
   steps: TracedStep[];
   cache: CacheDescription;
-  stop: string;
+  stop: StopReason;
+  position: number;
 };
 
 /** A generation step. */
@@ -837,6 +896,7 @@ export type StructureResponse = {
 export type ReadableInputs = {
   pair: boolean;
   target: boolean;
+  empty: boolean;
 };
 
 export type StackDescriptions = {
@@ -926,6 +986,7 @@ export type OutputDescription = {
   tuned: boolean;
   writes: boolean;
   mask: MaskToken | null;
+  proposes: boolean;
 };
 
 /** What a head predicts. */
@@ -944,7 +1005,22 @@ export type MaskToken = {
   text: string;
 };
 
-/** Patches each activation of `text` from the run of `from`, a text of equal length. */
+/** The effect of the token `by` in place of the one at `at` of `stack`. */
+export type SwapRequest = {
+  model: string;
+  text: string;
+  pair?: string;
+  target?: string;
+  output?: string;
+  edits?: Edit[];
+  position: number;
+  token?: number;
+  stack: StackName;
+  at: number;
+  by: number;
+};
+
+/** Patches each activation of `text` from the run of `from`. */
 export type SweepRequest = {
   model: string;
   text: string;
@@ -962,9 +1038,12 @@ export type SweepRequest = {
 /** The change of the logit [layer, position], or [layer, head] for z, q, k, v and pattern. */
 export type SweepResponse = BinaryResponse<SweepMetadata, "effect">;
 
+/** `output` is measured; `pairs` are the positions of `text` and of `from`. */
 export type SweepMetadata = {
   title: string;
   axes: string[];
+  output: Outcome;
+  pairs: [number, number][];
 };
 
 export type VocabularyRequest = {
@@ -1028,6 +1107,7 @@ export interface Routes {
   beams: { request: BeamsRequest; response: BeamsResponse };
   cell: { request: CellRequest; response: CellResponse };
   circuit: { request: CircuitRequest; response: CircuitResponse };
+  comparable: { request: ModelRequest; response: ComparableResponse };
   compare: { request: CompareRequest; response: CompareResponse };
   composition: { request: CompositionRequest; response: CompositionResponse };
   continue: { request: ContinueRequest; response: ContinueResponse };
@@ -1036,11 +1116,13 @@ export interface Routes {
   edit_lens: { request: EditLensRequest; response: EditLensResponse };
   edit_text: { request: EditTextRequest; response: EditTextResponse };
   heads: { request: HeadTypesRequest; response: HeadTypesResponse };
+  highlight: { request: RunRequest; response: HighlightResponse };
   histogram: { request: HistogramRequest; response: HistogramResponse };
   lens: { request: LensRequest; response: LensResponse };
   lens_cell: { request: LensCellRequest; response: OutputChoice };
   models: { request: ModelsRequest; response: ModelsResponse };
   next: { request: NextRequest; response: NextResponse };
+  occlusion: { request: OcclusionRequest; response: OcclusionResponse };
   parameters: { request: ModelRequest; response: ParametersResponse };
   positions: { request: PositionsRequest; response: PositionsResponse };
   read: { request: RunRequest; response: ReadResponse };
@@ -1048,6 +1130,7 @@ export interface Routes {
   step: { request: StepRequest; response: StepResponse };
   strongest: { request: StrongestRequest; response: StrongestResponse };
   structure: { request: ModelRequest; response: StructureResponse };
+  swap: { request: SwapRequest; response: OcclusionResponse };
   sweep: { request: SweepRequest; response: SweepResponse };
   vocabulary: { request: VocabularyRequest; response: VocabularyResponse };
   walk: { request: WalkRequest; response: WalkResponse };

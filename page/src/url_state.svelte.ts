@@ -1,6 +1,9 @@
 /** One text and one selection for all panels, mirrored in the address bar. */
 import { formatAddress, parseAddress, type Address, type StackChoice } from "./address";
 
+/** What is visited one after the other: steps of the walk and of writing, and the views of panels. */
+const VISITED = /^walk\.at$|^next\.step$|\.view$/;
+
 class UrlState {
   private address = $state<Address>(parseAddress(location.search));
 
@@ -26,16 +29,16 @@ class UrlState {
   get output(): string | null {
     return this.address.output;
   }
-  get stack(): StackChoice {
+  get stack(): StackChoice | null {
     return this.address.stack;
   }
   get token(): number | null {
     return this.address.token;
   }
-  get layer(): number {
+  get layer(): number | null {
     return this.address.layer;
   }
-  get head(): number {
+  get head(): number | null {
     return this.address.head;
   }
 
@@ -49,12 +52,19 @@ class UrlState {
     this.change({ more: value === null ? others : { ...others, [key]: value } });
   }
 
-  /** Selecting replaces the address; another panel, model or text is a step that "back" undoes. */
+  /** Like `set`, but never a step that "back" undoes. */
+  replace(key: string, value: string): void {
+    this.address.more = { ...this.address.more, [key]: value };
+    history.replaceState(null, "", formatAddress(this.address));
+  }
+
+  /** Selecting replaces the address; another panel, model, text, view or step of the walk is a step that "back" undoes. */
   change(change: Partial<Address>): void {
     const before = formatAddress(this.address);
-    const step = (["panel", "model", "text", "pair", "target"] as const).some(
-      (key) => change[key] !== undefined && change[key] !== this.address[key],
-    );
+    const { more } = this.address;
+    const step =
+      (["panel", "model", "text", "pair", "target"] as const).some((key) => change[key] !== undefined && change[key] !== this.address[key]) ||
+      (change.more !== undefined && Object.keys({ ...more, ...change.more }).some((key) => VISITED.test(key) && change.more![key] !== more[key]));
     Object.assign(this.address, change);
     const after = formatAddress(this.address);
     if (after === before) return;

@@ -45,7 +45,7 @@ def explains(found: Cell) -> float:
             return sum(t.a for t in found.terms)
         case "norm" if "mean" in parts:
             inner = sum(t.a for t in found.terms) - parts["mean"]
-            return inner / parts["deviation"] * parts["gain"] + parts["bias"]
+            return inner / parts["deviation"] * parts["gain"] + parts.get("bias", 0.0)
         case "dot" | "weighted" | "rotate" | "scale" | "product":
             if "cap" in parts:
                 return parts["cap"] * math.tanh(sum(told) / parts["cap"])
@@ -108,3 +108,32 @@ def test_cells_add_up(model_type):
                     assert "joined or remembered" in str(error)
                     continue
                 assert told.value == pytest.approx(explains(told), rel=1e-3, abs=1e-4), step
+
+
+def test_a_product_without_a_bias_tells_of_none():
+    """What rounding leaves is no bias."""
+    plain, biased = (
+        gf.create("llama-3.2-1b", attention_bias=given, **LLAMA, seed=1) for given in (False, True)
+    )
+    with torch.no_grad():
+        biased.decoder.blocks[0].attention.qkv.bias += 0.3
+    ids = list(range(5, 25))
+    for model, told in ((plain, False), (biased, True)):
+        view = model.look(ids)
+        found = steps(view, "decoder", 0, 0)
+        query = next(step for step in found if step.kind == "q")
+        score = next(step for step in found if step.kind == "dot")
+        for row in range(20):
+            assert ("bias" in cell(view, query.array, row, 3, head=0).parts) == told
+            assert "bias" not in cell(view, score.array, row, 0, head=0).parts
+
+
+LLAMA = {
+    "vocab_size": 99,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+}

@@ -8,6 +8,7 @@ import torch
 
 from glassformer import inside
 from glassformer.generate import taped, writer
+from glassformer.inside.generation_trace import beam_tree, generation_trace
 
 PROMPT = "time flies like an arrow"
 WAYS = {
@@ -156,3 +157,44 @@ def test_fast_paths_are_left_for_the_time_of_the_edit(monkeypatch):
     assert len(made) == 2 * len(taped_before) and set(model._prefix_cache.texts) >= kept
     if taped.library() is not None:
         assert taped_before == ["tape"]
+
+
+def test_an_encoder_decoder_writes_from_its_start():
+    """The text of the decoder is what is to be written, not what is continued."""
+    model = small.both()
+    view = model.look(PROMPT, "fruit flies like")
+    steps, _ = generation_trace(view, 5)
+    assert steps[0].fresh == 1
+    ids = [model.spec.tokens.start]
+    source = view.model_inputs.inputs["input_ids"]
+    for step in steps:
+        with torch.no_grad():
+            logits = model(source, decoder_input_ids=torch.tensor([ids])).logits[0, -1]
+        assert step.chosen.token == int(logits.argmax())
+        ids.append(step.chosen.token)
+    nodes, results = beam_tree(view, 2, 4)
+    beams = model.generate(PROMPT, max_new_tokens=4, num_beams=2)
+    assert results[0][1].tokens == beams.tokens
+    assert nodes[0].parent is None and nodes[0].step == 0
+    assert generation_trace(view, 1, position=2)[0][0].fresh == 3
+
+
+def test_a_decoder_writes_from_a_position():
+    model = small.decoder()
+    view = model.look(PROMPT)
+    (step,), _ = generation_trace(view, 1, position=1)
+    with torch.no_grad():
+        logits = model(torch.tensor([[token.id for token in view.tokens[:2]]])).logits[0, -1]
+    assert step.fresh == 2 and step.chosen.token == int(logits.argmax())
+    assert generation_trace(view, 1)[0][0].fresh == len(view.tokens)
+
+
+def test_what_reaches_the_length_limit_has_not_ended():
+    model = small.decoder()
+    nodes, results = beam_tree(model.look(PROMPT), 3, 4)
+    end = model.spec.tokens.eos
+    for node in nodes:
+        assert (node.state == "finished") <= (node.token == end)
+        assert (node.state == "length") <= (node.step == 3 and node.token != end)
+    assert {one.stop for _, one in results} >= {"length"}
+    assert any(node.state == "length" for node in nodes)

@@ -8,7 +8,7 @@ import torch
 
 import glassformer as gf
 from glassformer import inside
-from glassformer.inside.intervene.patching import path, sweep
+from glassformer.inside.intervene.patching import aligned, path, sweep
 
 TEXT, OTHER = "time flies like an arrow", "fruit flies like a banana"
 
@@ -45,9 +45,21 @@ def test_a_sweep_of_heads_at_every_position():
         sweep(model, TEXT, OTHER, "somewhere")
 
 
-def test_texts_of_other_lengths_are_refused():
-    with pytest.raises(gf.GlassformerError, match="5 and 2 tokens"):
-        sweep(small.decoder(), TEXT, "fruit flies")
+def test_texts_of_other_lengths_are_aligned():
+    """Equal words are paired, and of replaced ones the last; nothing else is patched."""
+    model, longer = small.decoder(), "time flies like a fruit banana"
+    found = sweep(model, TEXT, longer, token="arrow")
+    id, plain = model.tokenizer.id("arrow"), model.look(TEXT).logits.array
+    for layer, place, there in ((1, 1, 1), (1, 3, 4), (2, 4, 5)):
+        edit = {"kind": "patch", "at": f"blocks.{layer}.resid_pre", "from": longer}
+        view = model.look(TEXT, edits=[{**edit, "positions": [(place, there)]}])
+        want = float(view.logits.array[-1, id] - plain[-1, id])
+        assert float(found.array[layer, place]) == pytest.approx(want, abs=1e-5)
+    assert aligned([1, 2, 3], [1, 3]) == [(0, 0), (2, 1)]
+    dropped = sweep(model, TEXT, "time flies an arrow", token="arrow")
+    assert dropped.array[0, 2] == 0  # this word has no partner
+    with pytest.raises(gf.GlassformerError, match="5 and 6 tokens"):
+        sweep(model, TEXT, longer, "pattern")
 
 
 def test_a_path_from_a_head_to_the_end_is_its_direct_effect():

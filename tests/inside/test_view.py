@@ -247,7 +247,7 @@ def test_a_token_is_named_as_it_is_shown():
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
-        (lambda m: m.look(""), "text is empty"),
+        (lambda m: small.encoder().look(""), "text is empty"),
         (lambda m: m.look([]), "text is empty"),
         (lambda m: m.look("time " * 70), "70 tokens, 6 more than the model's 64"),
         (lambda m: m.look([5, 999]), "beyond the model's"),

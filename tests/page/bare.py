@@ -92,12 +92,14 @@ def number(text: str) -> float:
 
 
 def visit(page: Any, served: Any, **address: Any) -> None:
-    """Opens an address of the page, and waits until nothing is being asked."""
+    """Opens an address of the page, at layer 0 and head 0 unless it names others, and waits until
+    nothing is being asked."""
     if not hasattr(page, "asking"):
         page.asking = set()
         page.on("request", lambda request: page.asking.add(request))
         for end in ("requestfinished", "requestfailed"):
             page.on(end, lambda request: page.asking.discard(request))
+    address = {"layer": 0, "head": 0, **address}
     query = {key.replace("_", ".", 1): value for key, value in address.items()}
     page.goto(f"{served.address}?{urlencode(query)}")
     settle(page)

@@ -33,7 +33,7 @@ def side(page, name: str):
 
 
 def test_what_moved(page, two, axe):
-    page.goto(two.address + "?panel=compare")
+    page.goto(two.address + "?panel=compare&layer=0&head=0")
     heads = page.get_by_role("region", name="Change of the head outputs")
     heads.wait_for()
     page.wait_for_load_state("networkidle")
@@ -46,7 +46,7 @@ def test_what_moved(page, two, axe):
     for key in ("ArrowDown", "ArrowRight", "Enter"):
         page.keyboard.press(key)
     page.wait_for_url(re.compile("layer=1&head=1"))
-    page.get_by_role("region", name="Layer 1, head 1").wait_for()
+    page.get_by_text("Layer 1, head 1").first.wait_for()
     assert axe(page) == []
 
 
@@ -158,5 +158,5 @@ def test_the_same_on_both_sides_is_said(page, two):
 
 def test_one_model_alone(page, decoder):
     page.goto(decoder.address + "?panel=compare")
-    page.get_by_text("Only one model is open").wait_for()
+    page.get_by_text("No other model here has the same tokens").wait_for()
     assert page.get_by_role("alert").count() == 0

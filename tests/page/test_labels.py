@@ -353,7 +353,7 @@ def test_the_lens_opens_with_what_there_is(labeling, labeled, page, name):
         assert number(shown) == pytest.approx(float(logits[1]), rel=2e-3)
     visit(page, labeling, panel="lens", lens_view="mattered", **run)
     best = told.names()[int(logits.argmax())]
-    assert f"For “{best}" in page.locator("#panel").inner_text()
+    assert f"Effect of each token on “{best}" in page.locator("#panel").inner_text()
 
 
 @pytest.mark.parametrize("name", SEEN)

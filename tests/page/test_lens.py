@@ -113,16 +113,6 @@ def test_neurons_are_those_of_the_layer(decoder, folders, page):
     assert values == pytest.approx([neurons[index].item() for index in best], abs=6e-3, rel=2e-2)
 
 
-@pytest.mark.parametrize("method", ["gradient", "integrated", "rollout"])
-def test_what_mattered(decoder, page, method):
-    visit(page, decoder, panel="lens", text=TEXT, token=4, lens_view="mattered", lens_method=method)
-    model = decoder.ask("models")["models"][0]["id"]
-    answer = decoder.ask("saliency", model=model, text=TEXT, position=4, method=method)
-    most = max(answer["decoder"], key=abs)
-    first = page.locator("ol li .number").first.inner_text()
-    assert number(first) == pytest.approx(most, rel=1e-2, abs=1e-3)
-
-
 def test_an_encoder_is_read_in_its_masked_head(encoder, folders, page):
     text = "time flies like an [MASK]"
     visit(page, encoder, panel="lens", text=text, token=5, layer=2)

@@ -20,6 +20,7 @@ from torch import Tensor
 from glassformer.core.heads import pooling_positions
 from glassformer.core.input_rules import text_ids
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
+from glassformer.inside.capture.model_inputs import token_text
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.displayable import Displayable
 from glassformer.spec import HeadSpec, head_among
@@ -344,16 +345,26 @@ def _named_output(view: View, head: HeadSpec, what: str) -> int:
         if what in labels:
             return labels.index(what)
         raise ConfigError(f"There is no label {what!r}, only {', '.join(labels)}.")
+    return vocabulary_id(view, what, view.stack)
+
+
+def vocabulary_id(view: View, what: int | str, stack: str) -> int:
+    """Returns the id of one token of a stack's vocabulary, given by id or text."""
     known = view.model.tokenizer
+    if isinstance(what, int):
+        size = getattr(view.model.spec, stack).embed.vocabulary
+        check_index(what, size, "token")
+        return what % int(size)
     if known is None:
         raise ConfigError(f"{view.model.architecture} has no tokenizer; give a token's number.")
-    if what in known.target:
-        return known.target.id(what)
-    bare = known.target.ids(what.removeprefix(" "))  # for tokenizers that add the space
-    for ids in (known.target.ids(what), bare):
-        if len(ids) != 1 or ids[0] == known.target.special.get("unk"):
+    known = known.target if stack == view.stack else known
+    if what in known:
+        return known.id(what)
+    bare = known.ids(what.removeprefix(" "))  # for tokenizers that add the space
+    for ids in (known.ids(what), bare):
+        if len(ids) != 1 or ids[0] == known.special.get("unk"):
             continue
-        if ids is not bare or view.token_text(ids[0]) == what:
+        if ids is not bare or token_text(known, ids[0]) == what:
             return ids[0]
     raise ConfigError(
         f"{what!r} is not one token of the vocabulary; choose one, with its space if any."

@@ -72,7 +72,8 @@ def encode_inputs(model: TaskModel, text: Text, target: Text | None = None) -> M
 
     Args:
         model: The model that will read the inputs.
-        text: The input text; a story with one sentence per line for a memory network.
+        text: The input text; a story with one sentence per line for a memory network. For a
+            decoder, "" is its start token alone.
         target: The decoder text of an encoder-decoder model, or the question to a memory network.
 
     Returns:
@@ -88,7 +89,7 @@ def encode_inputs(model: TaskModel, text: Text, target: Text | None = None) -> M
         )
     if both and not spec.shift_right:
         source, tokens = _stack_input(model, model.encoder, text)
-        begun = _beginning(model, source)
+        begun = decoder_beginning(model, source)
         written = [] if target is None else _target_ids(model, target)
         ids = [*begun, *written]
         known = None if model.tokenizer is None else model.tokenizer.target
@@ -134,6 +135,9 @@ def _stack_input(
         return torch.tensor([ids]), _shown(model.tokenizer, ids, set())
     if len(parts) > 2:
         raise InputError(f"A model reads a text or a pair of texts, not {len(parts)}.")
+    start = start_token(model) if parts == ("",) and model.encoder is None else None
+    if start is not None:
+        return torch.tensor([[start]]), _shown(model.tokenizer, [start], {0})
     if not parts or not all(parts):
         raise InputError("The text is empty; give the model something to read.")
     if model.tokenizer is None:
@@ -145,6 +149,15 @@ def _stack_input(
     added = {i for i, flag in enumerate(encoded.special_mask) if flag}
     tokens = _shown(model.tokenizer, encoded.ids, added, encoded.segments)
     return torch.tensor([encoded.ids]), tokens
+
+
+def start_token(model: TaskModel) -> int | None:
+    """Returns the token that a decoder's unconditional texts start from, if there is one."""
+    special, known = model.spec.tokens, model.tokenizer
+    own = None if known is None else known.special.get("bos")
+    size = model.spec.last_stack.embed.vocabulary
+    order = (special.start, own, special.bos, special.eos)
+    return next((id for id in order if id is not None and id < size), None)
 
 
 def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
@@ -164,7 +177,7 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
         )
 
 
-def _beginning(model: TaskModel, source: Tensor) -> list[int]:
+def decoder_beginning(model: TaskModel, source: Tensor) -> list[int]:
     """The tokens the decoder starts from; a generative model's generator decides them."""
     if any(head.pooling == "each" and head.num_outputs is not None for head in model.spec.heads):
         generator = model.generator

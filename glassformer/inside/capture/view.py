@@ -24,6 +24,7 @@ from glassformer.inside.capture.model_inputs import ModelInputs, token_text
 from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.capture.names import matching
 from glassformer.inside.capture.stack_view import StackTensors, StackView
+from glassformer.inside.capture.view_attribution import ViewAttribution
 from glassformer.inside.displayable import Displayable
 from glassformer.inside.intervene.edit import Edits
 from glassformer.inside.intervene.editing import active, applied_edits
@@ -31,8 +32,6 @@ from glassformer.spec import StackSpec
 from glassformer.tasks.model_protocol import TaskModel
 
 if TYPE_CHECKING:
-    from glassformer.inside.attribute.contributions import Contributions
-    from glassformer.inside.attribute.gradients import Saliency
     from glassformer.inside.attribute.predictions import Predictions
     from glassformer.inside.lens.lens import Lens
     from glassformer.inside.lens.tuned_lens import TunedLens
@@ -66,7 +65,7 @@ class CaptureUntil(ActivationCapture):
         return value
 
 
-class View(StackTensors, Displayable):
+class View(StackTensors, ViewAttribution, Displayable):
     """The result of `model.look`.
 
     The view has a `StackView` for each stack: `encoder`, `decoder`, and `cross` for
@@ -367,91 +366,6 @@ class View(StackTensors, Displayable):
         from glassformer.inside.lens.lens_divergence import lens_divergence_between
 
         return lens_divergence_between(self, other, measure, tuned, head)
-
-    def contributions(
-        self,
-        token: int | str | None = None,
-        *,
-        position: int | None = None,
-        versus: int | str | None = None,
-        head: str | None = None,
-        neurons: int | Sequence[int] = (),
-    ) -> Contributions:
-        """Decomposes a logit into the contributions of all components.
-
-        Args:
-            token: A token or label by index or name; None is the predicted one.
-            position: The position, for heads that read each one. By default the last position of
-                a decoder, or the first mask of an encoder.
-            versus: Another output; the difference of the two logits is decomposed.
-            head: The head, by default that of the view.
-            neurons: Layers whose feed-forward part is split by neuron.
-
-        Returns:
-            The contributions.
-        """
-        from glassformer.inside.attribute.contributions import contributions
-
-        return contributions(
-            self, token, position=position, versus=versus, head=head, neurons=neurons
-        )
-
-    def gradient_x_input(
-        self,
-        token: int | str | None = None,
-        *,
-        position: int | None = None,
-        head: str | None = None,
-    ) -> Saliency:
-        """Attributes a logit to the input tokens by gradient x input.
-
-        Args:
-            token: A token or label by index or name; None is the predicted one.
-            position: The position, for heads that read each one.
-            head: The head, by default that of the view.
-
-        Returns:
-            The attribution.
-        """
-        from glassformer.inside.attribute.gradients import gradient_x_input
-
-        return gradient_x_input(self, token, position=position, head=head)
-
-    def integrated_gradients(
-        self,
-        token: int | str | None = None,
-        *,
-        position: int | None = None,
-        head: str | None = None,
-        baseline: int | str | None = None,
-        steps: int = 32,
-        progress: Callable[[float], None] | None = None,
-    ) -> Saliency:
-        """Attributes a logit to the input tokens by integrated gradients.
-
-        Args:
-            token: A token or label by index or name; None is the predicted one.
-            position: The position, for heads that read each one.
-            head: The head, by default that of the view.
-            baseline: The baseline token by name or id, or "zero" for zero vectors. By default the
-                padding token, else the mask, unknown or end token.
-            steps: The number of points on the path.
-            progress: Called with the fraction done.
-
-        Returns:
-            The attribution.
-        """
-        from glassformer.inside.attribute.gradients import integrated_gradients
-
-        return integrated_gradients(
-            self,
-            token,
-            position=position,
-            head=head,
-            baseline=baseline,
-            steps=steps,
-            progress=progress,
-        )
 
     def __repr__(self) -> str:
         words = "".join(token.text for token in self.tokens)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
 from glassformer.core.norm import LayerNorm, RMSNorm
@@ -65,8 +66,10 @@ class CellContext:
     ) -> Cell:
         """Explains the number as a dot product of `a` and `b`.
 
-        The remainder beside the products is the bias and what an adapter adds.
+        The remainder beside the products is the bias and what an adapter adds; there is no bias
+        if the remainder is within rounding.
         """
+        eps = torch.finfo(a.dtype).eps
         a, b = a.double(), b.double()
         products = a * b
         named = label if callable(label) else lambda place: f"{label} {place}"
@@ -81,7 +84,9 @@ class CellContext:
         if cap is not None:
             parts["cap"] = cap
         elif how == "dot":
-            parts["bias"] = self.value - total
+            rest = self.value - total
+            if abs(rest) > 8 * eps * float(products.abs().sum()):  # more than rounding
+                parts["bias"] = rest
         return Cell(self.value, how, tuple(terms), parts)
 
     def exponents(self, scores: Tensor, label: Callable[[int], str]) -> Cell:
@@ -111,9 +116,9 @@ class CellContext:
             mean = float(x.mean()) if isinstance(module, LayerNorm) else 0.0
             size = float(((x - mean).square().mean() + module.eps).sqrt())
             gain = float(module.weight[self.col]) + float(getattr(module, "unit_offset", False))
-            bias = getattr(module, "bias", None)
-            shift = 0.0 if bias is None else float(bias[self.col])
-            parts |= {"mean": mean, "deviation": size, "gain": gain, "bias": shift}
+            parts |= {"mean": mean, "deviation": size, "gain": gain}
+            if (bias := getattr(module, "bias", None)) is not None:
+                parts["bias"] = float(bias[self.col])
         return Cell(self.value, "norm", terms, parts)
 
     def largest(self, labels: Sequence[str], numbers: Sequence[float]) -> tuple[Term, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import product
 from typing import Any
 
@@ -51,7 +52,8 @@ def sweep(
     Args:
         model: The model.
         text: The text that is patched.
-        source: The text that the patches come from; it must have as many tokens as `text`.
+        source: The text that the patches come from. Texts of equally many tokens are patched
+            position by position, others where `aligned` finds the same or replaced tokens.
         tensor: The tensor to patch.
         target: The decoder text of an encoder-decoder model.
         token: The token or label whose logit is measured; None is the predicted one.
@@ -65,28 +67,30 @@ def sweep(
         `k`, `v`, `pattern`), or [layer, head, position] with `by_position`.
     """
     view, other = look(model, text, target), look(model, source, target)
-    if len(view.tokens) != len(other.tokens):
+    pairs = aligned([one.id for one in view.tokens], [one.id for one in other.tokens])
+    if tensor == "pattern" and len(view.tokens) != len(other.tokens):
         raise InputError(
-            f"The texts have {len(view.tokens)} and {len(other.tokens)} tokens; place by place "
-            "they can be compared where they have equally many."
+            f"The texts have {len(view.tokens)} and {len(other.tokens)} tokens, so that a pattern "
+            "of one does not fit the other; patch another tensor, or swap words of equal length."
         )
     names = [view.name(layer, tensor) for layer in range(len(view.spec.order))]
-    view.run_with_cache()
+    view.run_with_cache(names)
     other.capture(names)
     questions = [AttributedOutput.of(view, token, position, head)]
     if versus is not None:
         questions.append(AttributedOutput.of(view, versus, position, head))
     plain = questions[0].logit - sum(q.logit for q in questions[1:])
     by_head = tensor in ATTENTION and tensor != "attn_out"
-    sizes = other.cache[names[0]].shape[1 : 3 if by_head and by_position else 2]
+    sizes = view.cache[names[0]].shape[1 : 3 if by_head and by_position else 2]
     places = list(product(*map(range, sizes)))
     rows = []
     for layer, name in enumerate(names):
         report_progress(layer, len(names))
         found = []
+        there = _moved(view.cache[name], other.cache[name], pairs, 2 if by_head else 1)
         for start in range(0, len(places), AT_ONCE):
             some = places[start : start + AT_ONCE]
-            out = _rows(view, name, other.cache[name], some)
+            out = _rows(view, name, there, some)
             found.append(questions[0].of_output(out) - sum(q.of_output(out) for q in questions[1:]))
         rows.append(torch.cat(found).view(sizes) - plain)
     axes: tuple[str, ...] = ("layer", "head", "position") if by_head else ("layer", "position")
@@ -98,6 +102,32 @@ def sweep(
     title = f"change of the logit of {questions[0].text!r} by a patch of {tensor}"
     axes = axes[: 1 + len(sizes)]
     return NamedTensor(torch.stack(rows), axes, {axis: labels[axis] for axis in axes}, title)
+
+
+def aligned(here: Sequence[int | None], there: Sequence[int | None]) -> list[tuple[int, int]]:
+    """Returns pairs of positions of two texts whose activations are compared.
+
+    Texts of equal length are paired position by position. Of others, equal tokens are paired, and
+    of a replaced stretch the tokens from its end, where it has been read.
+
+    >>> aligned([1, 2, 3], [1, 7, 8, 3])
+    [(0, 0), (1, 2), (2, 3)]
+    """
+    if len(here) == len(there):
+        return [(at, at) for at in range(len(here))]
+    pairs: list[tuple[int, int]] = []
+    for _, a, b, c, d in SequenceMatcher(None, here, there, autojunk=False).get_opcodes():
+        count = min(b - a, d - c)
+        pairs.extend(zip(range(b - count, b), range(d - count, d), strict=True))
+    return pairs
+
+
+def _moved(own: Tensor, other: Tensor, pairs: Sequence[tuple[int, int]], axis: int) -> Tensor:
+    """The values of the other text at paired positions, and the own values elsewhere."""
+    if own.shape == other.shape or not pairs:
+        return other if pairs else own
+    here, there = (torch.tensor(side, device=own.device) for side in zip(*pairs, strict=True))
+    return own.index_copy(axis, here, other.index_select(axis, there))
 
 
 def _rows(view: View, name: str, there: Tensor, places: Sequence[Place]) -> ModelOutput:

@@ -13,6 +13,7 @@ from glassformer.inside.show.html import fragment, plain, tint, word
 if TYPE_CHECKING:
     from glassformer.inside.attribute.contributions import Contributions
     from glassformer.inside.attribute.gradients import Saliency
+    from glassformer.inside.attribute.input_effects import InputEffects
     from glassformer.inside.attribute.predictions import Predictions
 
 WIDE = 220  # pixels of the longest bar
@@ -53,6 +54,7 @@ def table(rows: Iterable[tuple[str, float]]) -> str:
 def tokens(values: NamedTensor) -> str:
     """Renders every token, colored by its number."""
     numbers = values.array.tolist()
+    numbers = [0.0 if n != n else n for n in numbers]  # NaN: nothing was measured
     most = max(map(abs, numbers), default=0.0)
     parts = (
         f'<span class="token" style="background:{tint(0.8 * n, most)}" title="{n:+.4f}">'
@@ -88,4 +90,12 @@ def saliency_html(found: Saliency) -> str:
             f"<p>The tokens add up to {found.total:.4f}; the logit is {found.difference:.4f} above "
             "the baseline's.</p>"
         )
+    return fragment(f"{found.kind} for {plain(found.text)}", body)
+
+
+def effects_html(found: InputEffects) -> str:
+    body = "<p>How far the logit falls when a token is changed (blue) or rises (orange).</p>"
+    if found.source is not None:
+        body += f"<h3>what the encoder reads</h3>{tokens(found.source)}<h3>the decoder</h3>"
+    body += tokens(found.values)
     return fragment(f"{found.kind} for {plain(found.text)}", body)

@@ -7,14 +7,16 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from glassformer.inside import View
 from glassformer.inside.attribute.predictions import Predicted
+from glassformer.inside.capture.look import look
 from glassformer.inside.compare import Mover
 from glassformer.inside.generation_trace import generation_trace
 from glassformer.inside.intervene.choices import OutputChoice
 from glassformer.inside.intervene.edit_effects import edit_effects, lens_changes
+from glassformer.inside.intervene.patching import aligned
 from glassformer.inside.intervene.patching import sweep as sweep_patches
 from glassformer.inside.lens.stages import stage_names
 from glassformer.page.binary_response import BinaryResponse
-from glassformer.page.handlers.lens import LensRow, check_lens, logit_of, rows
+from glassformer.page.handlers.lens import LensRow, Outcome, check_lens, logit_of, outcome, rows
 from glassformer.page.handlers.next_token import (
     MAX_NEW_TOKENS,
     check_tokens,
@@ -85,7 +87,7 @@ class EditTextResponse(TypedDict):
 
 
 class SweepRequest(RunRequest, FromText):
-    """Patches each activation of `text` from the run of `from`, a text of equal length."""
+    """Patches each activation of `text` from the run of `from`."""
 
     at: Literal["resid_pre", "attn_out", "ffn_out", "z", "q", "k", "v", "pattern"]
     position: NotRequired[int]
@@ -94,8 +96,12 @@ class SweepRequest(RunRequest, FromText):
 
 
 class SweepMetadata(TypedDict):
+    """`output` is measured; `pairs` are the positions of `text` and of `from`."""
+
     title: str
     axes: list[str]
+    output: Outcome
+    pairs: list[tuple[int, int]]
 
 
 class SweepResponse(BinaryResponse[SweepMetadata, Literal["effect"]]):
@@ -165,6 +171,7 @@ def generated_text(view: View, length: int) -> str:
 def sweep(session: Session, request: RequestArgs[SweepRequest]) -> SweepResponse:
     """Returns the effect of patching each activation from another text."""
     view = session.view(request, edited=False)
+    other = look(view.model, paired(request, "from"), session.target(request))
     found = sweep_patches(
         view.model,
         paired(request, "text"),
@@ -173,6 +180,10 @@ def sweep(session: Session, request: RequestArgs[SweepRequest]) -> SweepResponse
         target=session.target(request),
         **logit_of(Predicted(view), request),
     )
-    return SweepResponse(
-        {"title": found.title, "axes": list(found.axes)}, {"effect": (found.array, found.axes)}
-    )
+    metadata: SweepMetadata = {
+        "title": found.title,
+        "axes": list(found.axes),
+        "output": outcome(Predicted(view), request),
+        "pairs": aligned([one.id for one in view.tokens], [one.id for one in other.tokens]),
+    }
+    return SweepResponse(metadata, {"effect": (found.array, found.axes)})

@@ -1,4 +1,4 @@
-"""Handlers for lenses, contributions to a logit, and saliency."""
+"""Handlers for lenses and contributions to a logit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from glassformer.page.routes import route
 from glassformer.page.session import Session
 
 AXES = ("row", "position")
-METHODS = ("gradient", "integrated", "rollout")
 LensStage = Literal["embed", "attention", "ffn"]
 STAGES: dict[str, LensStage] = {
     "embedding": "embed",
@@ -114,21 +113,6 @@ class ContributionsResponse(Outcome):
     against: Outcome | None
     logit: float
     parts: list[LogitContribution]
-
-
-class SaliencyRequest(RunRequest):
-    position: int
-    token: NotRequired[int]
-    method: Literal["gradient", "integrated", "rollout"]
-
-
-class SaliencyResponse(TypedDict):
-    """One number per token of each stack."""
-
-    token: int | None
-    text: str | None
-    encoder: list[float] | None
-    decoder: list[float] | None
 
 
 @route("lens")
@@ -235,34 +219,6 @@ def contributions(
     }
 
 
-@route("saliency")
-def saliency(session: Session, request: RequestArgs[SaliencyRequest]) -> SaliencyResponse:
-    """Returns the attribution of a logit to the tokens, or attention rollout."""
-    view, method = session.view(request), request.choice("method", METHODS)
-    if method == "rollout":
-        at = prediction_positions(view, request)
-        own = view.rollout().array[at].mean(0).tolist()
-        both = len(describe_model.attention_types(view.model.spec)) == 3
-        source = view.cross.rollout().array[at].mean(0).tolist() if both else None
-        return saliency_response(view, own, source)
-    find = view.gradient_x_input if method == "gradient" else view.integrated_gradients
-    predicted = Predicted(view)
-    found = find(**logit_of(predicted, request))
-    source = None if found.source is None else found.source.tolist()
-    return saliency_response(view, found.values.tolist(), source, outcome(predicted, request))
-
-
-def saliency_response(
-    view: View, own: list[float], source: list[float] | None, of: Outcome | None = None
-) -> SaliencyResponse:
-    return {
-        "token": of and of["token"],
-        "text": of and of["text"],
-        "encoder": own if view.stack == "encoder" else source,
-        "decoder": own if view.stack == "decoder" else None,
-    }
-
-
 def logit_of(predicted: Predicted, request: RequestArgs[Any]) -> dict[str, Any]:
     """Returns the requested logit as keyword arguments of the functions of `inside`."""
     token = request.index("token") if "token" in request else None
@@ -281,15 +237,3 @@ def outcome(predicted: Predicted, request: RequestArgs[Any]) -> Outcome:
     given = "token" in request
     token = request.index("token") if given else predicted.best(row(predicted, request))
     return {"token": token, "text": predicted.text(token)}
-
-
-def prediction_positions(view: View, request: RequestArgs[Any]) -> list[int]:
-    """Returns the positions the prediction is read from.
-
-    For a model that predicts nothing, this is the selected position.
-    """
-    if describe_model.prediction_of(view.model, view.head)[0] is None:
-        return [request.index("position", most=len(view.tokens) - 1)]
-    predicted = Predicted(view)
-    token = request.index("token") if "token" in request else None
-    return predicted.read_at(row(predicted, request), token)

@@ -13,8 +13,6 @@ from glassformer.page.request_args import RequestArgs
 from glassformer.page.request_types import ModelRequest
 from glassformer.page.routes import route
 from glassformer.page.session import Session
-from glassformer.weights.mapping import build_transformer
-from glassformer.weights.quantization import count_parameters
 
 
 class ExampleText(TypedDict):
@@ -46,7 +44,6 @@ class ModelEntry(TypedDict):
     name: str
     kind: ModelKind
     architecture: str
-    parameters: int
     examples: list[ExampleText]
     checkpoints: list[CheckpointEntry]
 
@@ -97,7 +94,6 @@ def entry(source: ModelSource) -> ModelEntry:
         "name": source.id,
         "kind": kind,
         "architecture": architecture,
-        "parameters": count_parameters(build_transformer(spec)),
         "examples": samples or EXAMPLES[kind],
         "checkpoints": [checkpoint(one) for one in source.checkpoints],
     }
@@ -120,3 +116,17 @@ def structure(session: Session, request: RequestArgs[ModelRequest]) -> Structure
     id = request.text("model")
     tuned = tuned_head(session.source(id).place)
     return describe_model.structure(id, session.model(id), tuned)
+
+
+class ComparableResponse(TypedDict):
+    """The models that a model can be compared with: those with the same tokenizer."""
+
+    models: list[str]
+
+
+@route("comparable")
+def comparable(session: Session, request: RequestArgs[ModelRequest]) -> ComparableResponse:
+    """Returns the models whose tokens are those of a model, itself included."""
+    own = session.tokenizer_fingerprint(request.text("model"))
+    same = [one.id for one in session.sources if session.tokenizer_fingerprint(one.id) == own]
+    return {"models": same}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from glassformer.errors import InputError, UnsupportedError
 from glassformer.inside import View
@@ -11,6 +11,7 @@ from glassformer.inside.generation_trace import (
     BeamNode,
     beam_tree,
     cache_size,
+    continued_position,
     generation_trace,
 )
 from glassformer.inside.intervene.choices import OutputCandidate, OutputChoice, choices
@@ -24,6 +25,7 @@ from glassformer.page.session import Session
 MAX_NEW_TOKENS = 64
 MAX_CANDIDATES = 400
 MAX_BEAMS = 16
+StopReason = Literal["eos", "length", "string", "time"]
 
 
 class NextRequest(RunRequest, SamplingOptions):
@@ -53,29 +55,36 @@ class ContinueResponse(TypedDict):
 
 
 class BeamsRequest(RunRequest):
+    """A beam search after `position`, by default that of `continued_position`."""
+
     beams: int
     length: int
+    position: NotRequired[int]
     length_penalty: NotRequired[float]
 
 
 class BeamResult(TypedDict):
-    """A finished text; `node` is the index of its last token."""
+    """A result; `node` is the index of its last token, `score` is sum / length^length_penalty."""
 
     node: int
     text: str
     score: float | None
-    stop: str
+    stop: StopReason
 
 
 class BeamsResponse(TypedDict):
-    """The tree of beam search; the results are sorted by score."""
+    """The tree of beam search after the token at `position`; the results are sorted by score."""
 
+    position: int
     nodes: list[BeamNode]
     results: list[BeamResult]
 
 
 class StepRequest(RunRequest, SamplingOptions):
+    """Generation after `position`, by default that of `continued_position`."""
+
     length: NotRequired[int]
+    position: NotRequired[int]
     seed: NotRequired[int]
     sample: NotRequired[bool]
 
@@ -115,7 +124,8 @@ class CacheDescription(TypedDict):
 class StepResponse(TypedDict):
     steps: list[TracedStep]
     cache: CacheDescription
-    stop: str
+    stop: StopReason
+    position: int
 
 
 @route("next")
@@ -208,13 +218,19 @@ def beams(session: Session, request: RequestArgs[BeamsRequest]) -> BeamsResponse
         view,
         request.index("beams", 3, least=2, most=MAX_BEAMS),
         request.index("length", 8, least=1, most=MAX_NEW_TOKENS),
+        position=start(view, request),
         length_penalty=request.number("length_penalty", 1.0),
     )
     ends: list[BeamResult] = [
-        {"node": node, "text": one.text, "score": one.score, "stop": one.stop}
+        {"node": node, "text": one.text, "score": one.score, "stop": cast(StopReason, one.stop)}
         for node, one in results
     ]
-    return {"nodes": nodes, "results": ends}
+    return {"position": start(view, request), "nodes": nodes, "results": ends}
+
+
+def start(view: View, request: RequestArgs[Any]) -> int:
+    """Returns the position that generation continues from."""
+    return continued_position(view, request.index("position") if "position" in request else None)
 
 
 @route("step")
@@ -225,7 +241,10 @@ def step(session: Session, request: RequestArgs[StepRequest]) -> StepResponse:
     length = request.index("length", 12, least=1, most=MAX_NEW_TOKENS)
     sample, seed = request.flag("sample"), request.index("seed", 0)
     options = sampling_options(request)
-    steps, stop = generation_trace(view, length, sample=sample, seed=seed, **options)
+    position = start(view, request)
+    steps, stop = generation_trace(
+        view, length, position=position, sample=sample, seed=seed, **options
+    )
     size = cache_size(view)
     traced: list[TracedStep] = [
         {
@@ -247,4 +266,9 @@ def step(session: Session, request: RequestArgs[StepRequest]) -> StepResponse:
         "bytes_per_token": size.token_bytes,
         "memory": {"tokens": size.memory, "bytes": size.memory_bytes} if size.memory else None,
     }
-    return {"steps": traced, "cache": cache, "stop": stop}
+    return {
+        "steps": traced,
+        "cache": cache,
+        "stop": cast(StopReason, stop),
+        "position": position,
+    }

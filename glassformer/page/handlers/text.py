@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 import torch
 
 from glassformer.errors import ConfigError
 from glassformer.inside import NamedTensor, View
 from glassformer.inside.capture.model_inputs import InputToken, token_text
+from glassformer.inside.explain.highlight import highlight as find_highlight
 from glassformer.inside.explain.recompute import array as named_array
 from glassformer.page.binary_response import BinaryResponse
 from glassformer.page.downsample import downsample
 from glassformer.page.request_args import RequestArgs
-from glassformer.page.request_types import ModelRequest, RunRequest
+from glassformer.page.request_types import AttentionType, ModelRequest, RunRequest
 from glassformer.page.routes import route
 from glassformer.page.session import Session
 from glassformer.tasks.model_protocol import require_tokenizer
@@ -189,3 +190,24 @@ def vocabulary(session: Session, request: RequestArgs[VocabularyRequest]) -> Voc
             found.append((len(text), token, text, piece))
     ranked = sorted(found)[:count]
     return {"tokens": [{"token": id, "text": text, "piece": p} for _, id, text, p in ranked]}
+
+
+class HighlightResponse(TypedDict):
+    """The place that the page shows first; the head is None if none contributes by itself."""
+
+    position: int
+    attention_type: AttentionType | None
+    layer: int | None
+    head: int | None
+
+
+@route("highlight")
+def highlight(session: Session, request: RequestArgs[RunRequest]) -> HighlightResponse:
+    """Returns the position and the head that tell most about the prediction."""
+    found = find_highlight(session.view(request, edited=False))
+    return {
+        "position": found.position,
+        "attention_type": cast(AttentionType | None, found.attention_type),
+        "layer": found.layer,
+        "head": found.head,
+    }

@@ -23,6 +23,11 @@ export function pathTo(nodes: readonly BeamNode[], index: number): number[] {
   return path;
 }
 
+/** The text that leads to a node. */
+export function wayTo(nodes: readonly BeamNode[], index: number): string {
+  return pathTo(nodes, index).map((node) => nodes[node].text).join("");
+}
+
 /** Each column is filled from above in the order of the parents' rows, better children first; a parent moves
  * down to the middle of its children where there is room. */
 export function layTree(nodes: readonly BeamNode[], best: number | null, pruned = true): Tree {

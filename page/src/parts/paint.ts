@@ -26,7 +26,7 @@ export interface Layout {
   level: boolean;
 }
 
-const NAME = 11; // the least cell, in pixels, that a name fits to
+export const NAME = 10; // the least cell, in pixels, that a name fits to
 const FONT = '11px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
 /** Values that are hidden by a mask are so low that nobody means them. */

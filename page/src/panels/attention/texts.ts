@@ -2,6 +2,7 @@ import type { Translation } from "../../text/index.svelte";
 
 export const en = {
   tab: "Attention",
+  finding: (layer: number, head: number, from: string, to: string, share: string) => `In layer ${layer}, head ${head}, “${from}” attends most to “${to}” (${share}).`,
   title: "Attention",
   leads: {
     head: "Each token on the left attends to tokens on the right; the stronger the line, the larger the attention weight. Point at a token to see only its lines.",
@@ -66,6 +67,7 @@ export const en = {
 
 export const zh: Translation<typeof en> = {
   tab: "注意力",
+  finding: (layer, head, from, to, share) => `在第 ${layer} 层第 ${head} 头，“${from}”最关注“${to}”（${share}）。`,
   title: "注意力",
   leads: {
     head: "左边的每个词元关注右边的词元；线越粗，注意力权重越大。指向一个词元可只显示它的线。",

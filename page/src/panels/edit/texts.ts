@@ -3,6 +3,7 @@ import type { Translation } from "../../text/index.svelte";
 const PLACES_EN: Record<string, string> = { resid_pre: "stream", resid_post: "stream", attn_out: "attention", "cross.attn_out": "cross-attention", "cross.z": "cross-attention", ffn_out: "feed-forward", q: "queries", k: "keys", v: "values", pattern: "patterns" };
 
 export const en = {
+  finding: (before: string, after: string) => `The edits change the prediction from ${before} to ${after}.`,
   tab: "Edit",
   title: "Edit",
   lead: "Ablate or scale parts of the model, or patch activations from another text: the prediction and the lens are updated.",
@@ -54,6 +55,8 @@ export const en = {
     patchHere: (layer: number, head: number | null, token: string | null) =>
       `Patch layer ${layer}${head === null ? "" : `, head ${head}`}${token === null || head !== null ? "" : ` at “${token}”`}`,
     sweep: (token: string) => `Effect of every single patch on “${token}”`,
+    sweeping: "Patching one activation after the other …",
+    aligned: (count: number) => `The texts have different lengths: ${count} positions of equal or replaced words are patched, the others stay as they are.`,
     sweepNote: "Each cell is one patch and the change of the logit: orange decreases it, blue increases it. Click one to add it to the edits.",
     steer: "Steering",
     steerNote: "The difference of two texts, as a direction in the residual stream, is added at every position.",
@@ -69,6 +72,7 @@ export const en = {
 const PLACES_ZH: Record<string, string> = { resid_pre: "残差流", resid_post: "残差流", attn_out: "注意力", "cross.attn_out": "交叉注意力", "cross.z": "交叉注意力", ffn_out: "前馈", q: "查询", k: "键", v: "值", pattern: "图样" };
 
 export const zh: Translation<typeof en> = {
+  finding: (before, after) => `这些编辑使预测从${before}变为${after}。`,
   tab: "编辑",
   title: "编辑",
   lead: "消融或缩放模型的一部分，或替换为另一段文本的激活值：预测和透镜随之更新。",
@@ -119,6 +123,8 @@ export const zh: Translation<typeof en> = {
     patchHere: (layer, head, token) =>
       `替换第 ${layer} 层${head === null ? "" : `第 ${head} 头`}${token === null || head !== null ? "" : `“${token}”处`}`,
     sweep: (token) => `每一次替换对“${token}”的作用`,
+    sweeping: "正在逐个替换激活……",
+    aligned: (count) => `两段文本长度不同：替换相同或被换掉的词所在的 ${count} 个位置，其余不变。`,
     sweepNote: "每格是一次替换，以及它使 logit 改变多少：橙色降低，蓝色升高。点击加入编辑。",
     steer: "引导",
     steerNote: "两段文本之差作为残差流中的方向，加在每个位置上。",

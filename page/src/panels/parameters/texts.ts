@@ -1,6 +1,7 @@
 import type { Translation } from "../../text/index.svelte";
 
 export const en = {
+  finding: (token: string, id: string, count: string, width: number) => `“${token}” is row ${id} of the ${count} rows of the embedding table, ${width} numbers wide.`,
   tab: "Parameters",
   intro: "All learned parameters of the model. The bars show the share of each part.",
   total: "parameters in total",
@@ -55,6 +56,7 @@ export const en = {
 };
 
 export const zh: Translation<typeof en> = {
+  finding: (token, id, count, width) => `“${token}”是嵌入表 ${count} 行中的第 ${id} 行，宽 ${width} 个数。`,
   tab: "参数",
   intro: "模型学到的所有参数。条形表示各部分的占比。",
   total: "个参数",

@@ -1,6 +1,7 @@
 import type { Translation } from "../../text/index.svelte";
 
 export const en = {
+  finding: (token: string, at: number, count: number) => `“${token}” stands at position ${at} of a text of ${count} tokens.`,
   tab: "Positions",
   title: "Positions",
   lead: "Attention by itself does not depend on the order of tokens. This panel shows how this model encodes positions, and which keys a query may attend to.",
@@ -107,6 +108,7 @@ export const en = {
 };
 
 export const zh: Translation<typeof en> = {
+  finding: (token, at, count) => `“${token}”位于第 ${at} 个位置，文本共 ${count} 个词元。`,
   tab: "位置",
   title: "位置",
   lead: "注意力本身与词元的顺序无关。这里显示这个模型如何编码位置，以及查询可以关注哪些键。",

@@ -1,21 +1,25 @@
 /** Where one stands in the walk: the stop and the column are in the address, the row is the selected token. */
 import { flushSync } from "svelte";
-import { Query } from "../../query.svelte";
-import type { RunRequest, StackName, WalkStep } from "../../protocol.generated";
-import { session } from "../../session.svelte";
+import { PanelQuery } from "../../panel_query.svelte";
+import type { LayerDescription, RunRequest, StackName, WalkStep } from "../../protocol.generated";
+import { session, type Selection } from "../../session.svelte";
 import { urlState } from "../../url_state.svelte";
 import { theme } from "../../theme.svelte";
 import { outward, stopsOf, withoutIdentities, type Stop, type Whole } from "./path";
 
 export class Walk {
-  private readonly query = new Query("walk", () =>
-    this.run && session.block
-      ? { ...this.run, stack: session.stack, layer: session.layer, head: session.head }
+  private readonly query = new PanelQuery("walk", () =>
+    session.run && session.block
+      ? { ...session.run, stack: session.stack, layer: session.layer, head: session.head }
       : null,
   );
-  readonly run: RunRequest | null = $derived(session.run);
+  /** The text and the place in the model that the steps belong to: all of the walk shows these, and asks about them. */
+  readonly shown: Selection = $derived(this.query.shown);
+  readonly run: RunRequest | null = $derived(this.query.value ? this.shown.run : null);
+  readonly loading: boolean = $derived(this.query.loading);
+  readonly block: LayerDescription | undefined = $derived(session.structure?.stacks[this.shown.stack]?.layers[this.shown.layer]);
   readonly steps: WalkStep[] = $derived(withoutIdentities(this.query.value?.steps ?? []));
-  readonly stops: Stop[] = $derived(stopsOf(this.steps, session.stack));
+  readonly stops: Stop[] = $derived(stopsOf(this.steps, this.shown.stack));
   readonly error: string | undefined = $derived(this.query.error);
   readonly retry = this.query.retry;
 
@@ -24,6 +28,17 @@ export class Walk {
   readonly column: number | null = $derived.by(() => {
     const column = urlState.get("walk.column");
     return column === undefined ? null : Number(column);
+  });
+
+  /** What is predicted at the selected token. */
+  readonly next = new PanelQuery("next", () =>
+    this.run && session.structure?.predicts.what ? { ...this.run, position: session.rowAt(this.row(session.structure.last)) } : null,
+  );
+  readonly finding: string | undefined = $derived.by(() => {
+    if (!session.structure) return undefined;
+    const { next } = this;
+    const position = session.byPosition ? next.asked?.position : next.shown.position;
+    return session.finding(next.shown, next.value?.positions[0]?.candidates[0], position);
   });
 
   step(id: string): WalkStep | undefined {
@@ -36,9 +51,9 @@ export class Walk {
 
   /** The row of a picture whose rows are the tokens of this stack. */
   row(stack: StackName): number {
-    if (stack === session.stack) return session.token;
+    if (stack === this.shown.stack) return this.shown.token;
     const row = Number(urlState.get("walk.row") ?? 0);
-    return Math.min(row, (session.tokens[stack]?.length ?? 1) - 1);
+    return Math.min(row, (this.shown.tokens[stack]?.length ?? 1) - 1);
   }
 
   pick(stack: StackName, row: number, column: number | null): void {

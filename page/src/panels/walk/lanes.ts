@@ -1,7 +1,7 @@
 /** Where the pictures of one part of a block stand, and what leads from one to the next. */
 import { shape } from "../../format";
 import type { WalkStep } from "../../protocol.generated";
-import { drawnShape, plainKind, type Kind } from "./path";
+import { drawnShape, plainKind, rowsOf, type Kind } from "./path";
 
 export interface Column {
   id: string;
@@ -10,6 +10,8 @@ export interface Column {
   width: number;
   /** How wide its caption may be without running into the next. */
   reach: number;
+  /** Whether the names of its rows stand before it: they are tokens of another stack than those on the left. */
+  gutter: boolean;
   /** Shares of attention: tokens by tokens. */
   pairs: boolean;
   /** Steps that are told by the same picture: scores, scale, mask, softmax. */
@@ -25,6 +27,7 @@ export interface Link {
   depth: number;
 }
 
+export const GUTTER = 66; // room for names of tokens
 export const CAPTION = 72; // room for captions above the pictures
 const LETTER = 6.4; // of a shape, in pixels
 const SCORES: Kind[] = ["dot", "scale", "cap", "bias", "mask", "softmax"];
@@ -42,7 +45,7 @@ function reordered(columns: Column[]): Column[] {
 /** `first` is what the part reads: the stream. `other` is what its end is added to, where that is not what it reads. */
 export function columnsOf(first: WalkStep, steps: readonly WalkStep[], other: WalkStep | undefined, room: number, height: number): Column[] {
   let columns: Column[] = [];
-  const column = (step: WalkStep): Column => ({ id: step.id, step, x: 0, width: 0, reach: 0, pairs: false, steps: [step] });
+  const column = (step: WalkStep): Column => ({ id: step.id, step, x: 0, width: 0, reach: 0, gutter: false, pairs: false, steps: [step] });
   columns.push(column(first));
   for (const step of steps) {
     const before = columns.at(-1)!;
@@ -55,13 +58,17 @@ export function columnsOf(first: WalkStep, steps: readonly WalkStep[], other: Wa
   }
   columns = reordered(columns);
   if (other) columns.splice(-1, 0, column(other));
-  for (const one of columns) one.width = widthOf(one, height, room);
-  const taken = columns.reduce((sum, { width }) => sum + width, 0);
+  columns.forEach((one, index) => {
+    one.width = widthOf(one, height, room);
+    one.gutter = rowsOf(one.step) !== rowsOf(first) && (index === 0 || rowsOf(columns[index - 1].step) === rowsOf(first));
+  });
+  const taken = columns.reduce((sum, { width, gutter }) => sum + width + (gutter ? GUTTER : 0), 0);
   const gap = columns.length > 1 ? Math.max(14, Math.min(240, (room - taken) / (columns.length - 1))) : 0;
   let x = 0;
   for (const [index, one] of columns.entries()) {
     const behind = columns[index + 1];
     const own = behind ? Math.max(gap, apart(one, behind)) : gap;
+    if (one.gutter) x += GUTTER;
     one.x = x;
     one.reach = one.width + own - 4;
     x += one.width + own;

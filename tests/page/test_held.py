@@ -1,0 +1,149 @@
+"""While an answer is awaited, a panel shows the one before with its own captions, dimmed.
+
+Every answer of the server is held back: nothing that a panel says may change before its numbers do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from bare import settle, visit
+
+TEXT, OTHER = "time flies like an arrow", "fruit flies like a banana"
+
+PANELS: dict[str, dict[str, str]] = {
+    "the model": {"panel": "walk"},
+    "a block": {"panel": "walk", "walk.at": "block"},
+    "a step": {"panel": "walk", "walk.at": "dot", "walk.column": "1"},
+    "a vector": {"panel": "walk", "walk.at": "residual", "walk.column": "1"},
+    "the probabilities": {"panel": "walk", "walk.at": "probabilities"},
+    "lines": {"panel": "attention"},
+    "thumbnails": {"panel": "attention", "attention.view": "model"},
+    "query and keys": {"panel": "attention", "attention.view": "neuron"},
+    "a matrix": {"panel": "attention", "attention.view": "matrix"},
+    "candidates": {"panel": "next"},
+    "beams": {"panel": "next", "next.view": "beams"},
+    "steps": {"panel": "next", "next.view": "steps"},
+    "the lens": {"panel": "lens"},
+    "contributions": {"panel": "lens", "lens.view": "parts"},
+    "what mattered": {"panel": "lens", "lens.view": "mattered"},
+    "neurons": {"panel": "lens", "lens.view": "neurons"},
+    "edits": {"panel": "edit", "edit.from": OTHER},
+    "two texts": {"panel": "compare"},
+    "circuits": {"panel": "parameters", "parameters.view": "circuits"},
+}
+CHANGES = {
+    "token": {"token": 1},
+    "layer": {"layer": 2, "head": 3},
+    "text": {"text": "i am a student"},
+}
+
+# Their answers are of all tokens: another one is shown without asking again.
+OF_ALL_TOKENS = {"a block", "lines", "thumbnails", "a matrix", "beams", "steps", "the lens"}
+
+# And theirs are of all layers and heads.
+OF_ALL_LAYERS = {"thumbnails", "the lens"}
+
+# What is said in a panel, without controls, which tell what is asked for; and what is written on
+# canvases, each with its place.
+SAID = """() => {
+    const panel = document.querySelector("#panel").cloneNode(true);
+    const controls = "[data-live], [role=radiogroup], [role=status], [aria-live], select, option";
+    for (const one of panel.querySelectorAll(controls)) one.remove();
+    const walker = document.createTreeWalker(panel, NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (walker.nextNode()) found.push(walker.currentNode.data.trim());
+    for (const one of panel.querySelectorAll("[aria-label]")) found.push(one.ariaLabel);
+    return found.filter(Boolean);
+}"""
+RECORD = """() => {
+    window.written = [];
+    const plain = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        const { e, f } = this.getTransform();
+        window.written.push(`${text} at ${Math.round(x + e)}, ${Math.round(y + f)}`);
+        return plain.call(this, text, x, y);
+    };
+}"""
+GO = """(query) => {
+    history.pushState(null, "", query);
+    dispatchEvent(new PopStateEvent("popstate"));
+}"""
+
+
+class Held:
+    """Holds back all answers of the server until they are released."""
+
+    def __init__(self, page: Any) -> None:
+        self.page, self.open = page, False
+        self.routes: list[Any] = []
+        page.route("**/api/*", self.hold)
+
+    def hold(self, route: Any) -> None:
+        self.routes.append(route)
+        if self.open:
+            route.continue_()
+
+    def release(self) -> None:
+        self.open = True
+        for route in self.routes:
+            route.continue_()
+        settle(self.page)
+        self.page.unroute("**/api/*", self.hold)
+
+
+def go(page: Any, address: dict[str, Any]) -> None:
+    page.evaluate(GO, f"?{urlencode({'text': TEXT, 'layer': 0, 'head': 0, 'token': 3, **address})}")
+
+
+def frames(page: Any) -> None:
+    """Lets the page draw what it would draw now."""
+    for _ in range(3):
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_captions_are_those_of_the_question_that_was_answered(decoder, page, name):
+    visit(page, decoder, panel="positions", text=TEXT)
+    page.evaluate(RECORD)
+    address = PANELS[name]
+    go(page, address)
+    settle(page)
+    for change, what in CHANGES.items():
+        covered = {"token": OF_ALL_TOKENS, "layer": OF_ALL_LAYERS}
+        if name in covered.get(change, ()):
+            continue
+        before, written = page.evaluate(SAID), set(page.evaluate("window.written"))
+        held = Held(page)
+        go(page, address | what)
+        frames(page)
+        try:
+            waits = bool(held.routes)
+            if waits:
+                assert page.evaluate(SAID) == before, change
+                assert set(page.evaluate("window.written")) <= written, change
+                assert page.locator("#panel .stale, form .stale").count() > 0, change
+        finally:
+            held.release()
+        assert page.locator(".stale").count() == 0
+        if waits and change == "text":
+            assert page.evaluate(SAID) != before
+        go(page, address)
+        settle(page)
+
+
+def test_nothing_is_asked_of_a_text_before_it_is_read(decoder, page):
+    """Not even where the selected position is beyond the end of the new text."""
+    visit(page, decoder, panel="lens", lens_view="mattered", text=TEXT)
+    asked: list[dict[str, Any]] = []
+    statuses: list[int] = []
+    page.on("request", lambda one: "/api/" in one.url and asked.append(one.post_data_json))
+    page.on("response", lambda one: "/api/" in one.url and statuses.append(one.status))
+    page.get_by_label("Text", exact=True).fill("time flies")
+    page.keyboard.press("Enter")
+    settle(page)
+    assert [one for one in asked if one.get("text") == "time flies"]
+    assert not [one for one in asked if one.get("text") == TEXT]
+    assert set(statuses) == {200}

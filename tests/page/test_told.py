@@ -1,0 +1,295 @@
+"""What the page says is true of the model, beside forward passes and generation of its own."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+import torch
+from bare import Reference, addressed, number, settle, visible, visit
+from playwright.sync_api import expect
+
+import glassformer as gf
+
+TEXT = "time flies like an arrow"
+
+
+def bars(page: Any, label: str) -> list[tuple[str, float]]:
+    found = page.get_by_role("list", name=label).locator("li").all()
+    texts = [[one.locator(f".{part}").inner_text() for part in ("name", "number")] for one in found]
+    return [(name, number(value)) for name, value in texts]
+
+
+def test_what_mattered_is_measured_by_swaps(decoder, folders, page):
+    """Each bar is the mean fall over single passes, and names the position of its token."""
+    visit(page, decoder, panel="lens", lens_view="mattered", text=TEXT, token=6)
+    model = Reference(folders["decoder"], TEXT)
+    logits = model.run()
+    best = int(logits[6].argmax())
+    special = list(model.model.tokenizer.special_ids)
+    falls = {}
+    for at in range(1, 7):
+        scores = logits[at - 1].clone()
+        scores[[model.ids[at], *special]] = -math.inf
+        after = []
+        for id in scores.topk(3).indices.tolist():
+            row = torch.tensor([[*model.ids[:at], id, *model.ids[at + 1 :]]])
+            with torch.no_grad():
+                after.append(float(model.model(row).logits[0, 6, best]))
+        falls[f"{model.word(model.ids[at])} {at}"] = float(logits[6, best]) - sum(after) / 3
+    found = dict(bars(page, "Largest effects"))
+    assert found == pytest.approx(falls, abs=6e-3, rel=1e-2)
+    estimates = page.locator("[data-estimate]")
+    assert estimates.count() == 3
+    effects = gf.inside.look(model.model, TEXT).swap(position=6, count=3)
+    estimate = gf.inside.look(model.model, TEXT).gradient_x_input(position=6)
+    agrees = estimates.first.locator(".agreement").inner_text()
+    assert number(agrees.split()[-1]) == pytest.approx(effects.agreement(estimate), abs=1e-2)
+
+
+def test_what_mattered_for_an_encoder_decoder(encoder_decoder, page):
+    visit(page, encoder_decoder, panel="lens", lens_view="mattered", text=TEXT, target="a fruit")
+    chosen = page.get_by_role("radio", name="leaving tokens out")
+    assert chosen.get_attribute("aria-checked") == "true"
+    assert page.locator("[data-estimate]").count() == 3
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_a_translation_is_written_from_its_start(encoder_decoder, folders, page):
+    visit(
+        page,
+        encoder_decoder,
+        panel="next",
+        next_view="beams",
+        next_length=3,
+        text=TEXT,
+        target="fruit",
+    )
+    model = gf.load(folders["encoder_decoder"])
+    start = visible(model.tokenizer.decode([model.spec.tokens.start], special=True))
+    assert page.locator("svg .root").text_content() == start
+    results = page.locator("ol li .written").all_inner_texts()
+    written = model.generate(TEXT, num_beams=3, max_new_tokens=3)
+    assert results[0].replace("↵ ", "\n") == written.text
+    visit(page, encoder_decoder, panel="next", next_view="steps", text=TEXT, target="fruit")
+    assert page.get_by_text("The first step computes all 1 tokens").count() == 1
+    page.get_by_role("radio", name="“").click()  # from the selected token
+    settle(page)
+    assert page.get_by_text("The first step computes all 1 tokens").count() == 0 or addressed(
+        page, "next.from=here"
+    )
+
+
+def test_the_page_opens_where_it_tells_most(encoder_decoder, decoder, page):
+    for served, texts in ((encoder_decoder, {"target": "a fruit"}), (decoder, {})):
+        model = served.ask("models")["models"][0]["id"]
+        want = served.ask("highlight", model=model, text=TEXT, **texts)
+        page.goto(f"{served.address}?panel=attention&text={TEXT}&target={texts.get('target', '')}")
+        settle(page)
+        selection = page.get_by_role("group", name="Selection")
+        for name in ("layer", "head"):
+            group = selection.get_by_role("radiogroup", name=name.capitalize())
+            assert group.locator("[aria-checked=true]").inner_text() == str(want[name])
+        assert selection.locator(".chosen .number").inner_text() == str(want["position"])
+
+
+def test_the_beam_tree_tells_sums_and_limits(decoder, page):
+    visit(page, decoder, panel="next", next_view="beams", next_length=3, text=TEXT)
+    model = decoder.ask("models")["models"][0]["id"]
+    answer = decoder.ask("beams", model=model, text=TEXT, beams=3, length=3)
+    for index, node in enumerate(answer["nodes"]):
+        drawn = page.locator(f"g[data-node='{index}']")
+        assert number(drawn.locator(".sum").text_content()) == pytest.approx(
+            node["score"], abs=6e-3
+        )
+        assert node["state"] in drawn.get_attribute("class").split()
+    assert {one["state"] for one in answer["nodes"] if one["step"] == 2} >= {"length"}
+    assert page.get_by_text("reached the length limit").count() > 1
+    page.locator("g[data-node='0']").click()
+    taken = page.locator(".picked .written").inner_text()
+    assert taken.replace("↵ ", "\n") == answer["nodes"][0]["text"]
+    page.get_by_role("button", name="中文").click()
+    expect(page.get_by_text(re.compile("· 达到长度上限")).first).to_be_visible()
+    assert not page.get_by_text(re.compile(r"· (length|eos)$")).count()
+
+
+def test_a_stack_without_a_final_norm_says_so(encoder, page):
+    visit(page, encoder, panel="walk", text=TEXT)
+    captions = page.locator(".stack .end span").all_inner_texts()
+    assert captions[1] == "Last vectors"
+
+
+def test_rows_of_cross_attention_have_names(encoder_decoder, page):
+    visit(
+        page,
+        encoder_decoder,
+        panel="walk",
+        walk_at="block",
+        stack="cross",
+        text=TEXT,
+        target="a fruit",
+    )
+    model = encoder_decoder.ask("models")["models"][0]["id"]
+    tokens = encoder_decoder.ask("read", model=model, text=TEXT, target="a fruit")["encoder"]
+    named = page.locator("[data-tour=cross] [data-names=encoder]").first.locator("span")
+    assert named.all_inner_texts() == [visible(one["text"]) for one in tokens]
+
+
+def test_rows_of_dense_matrices_have_names(decoder, page):
+    visit(page, decoder, panel="walk", walk_at="dot", text=" ".join([TEXT] * 5), token=9)
+    model = decoder.ask("models")["models"][0]["id"]
+    tokens = decoder.ask("read", model=model, text=" ".join([TEXT] * 5))["decoder"]
+    names = [visible(one["text"]) for one in tokens]
+    matrix = page.locator("figure.result")
+    assert matrix.locator(".name.row").all_inner_texts() == [names[9]]
+    matrix.get_by_role("application").focus()
+    page.keyboard.press("ArrowDown")
+    said = page.locator("figure.result [aria-live]").inner_text()
+    assert said.startswith(f"{names[10]} → ")
+
+
+def test_a_sweep_tells_its_progress_and_aligns_texts(decoder, page):
+    page.route("**/api/sweep", lambda route: held.append(route))
+    held: list[Any] = []
+    visit(page, decoder, panel="edit", text=TEXT)
+    page.get_by_label("Second text").fill("fruit flies like a large banana tree")
+    page.keyboard.press("Enter")
+    page.get_by_text("Patching one activation after the other").wait_for()
+    page.get_by_role("progressbar").wait_for()
+    assert held[0].request.headers["accept"] == "text/event-stream"
+    held[0].continue_()
+    page.unroute("**/api/sweep")
+    page.get_by_text("The texts have different lengths").wait_for()
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_back_undoes_a_step_of_the_walk_and_a_view(decoder, page):
+    visit(page, decoder, panel="walk", text=TEXT)
+    for _ in range(2):
+        page.locator(".moves").get_by_role("button", name="Next").click()
+        settle(page)
+    here = page.url
+    page.get_by_role("tab", name="Attention").click()
+    settle(page)
+    page.get_by_role("radio", name="matrix").click()
+    settle(page)
+    page.go_back()
+    settle(page)
+    assert "attention.view=matrix" not in page.url and "panel=attention" in page.url
+    page.go_back()
+    settle(page)
+    assert page.url == here
+    page.go_back()
+    settle(page)
+    assert page.url != here and "panel=walk" in page.url
+
+
+def test_the_own_row_of_a_query_is_in_sight(decoder, page):
+    text = " ".join([TEXT] * 6)
+    visit(page, decoder, panel="attention", attention_view="neuron", text=text)
+    top, height, whole = page.get_by_role("application").evaluate(
+        "sheet => [sheet.scrollTop, sheet.clientHeight, sheet.scrollHeight]"
+    )
+    assert whole > height and top == pytest.approx(whole - height, abs=12)  # it is the last one
+
+
+def test_all_tokens_of_the_steps_are_in_sight(decoder, page):
+    visit(page, decoder, panel="next", next_view="steps", text=" ".join([TEXT] * 2))
+    wide, whole, left = page.locator(".strip [role=application]").evaluate(
+        "sheet => [sheet.clientWidth, sheet.scrollWidth, sheet.scrollLeft]"
+    )
+    assert whole <= wide + 1 and left == 0
+
+
+def test_an_empty_text_is_the_start_token_or_a_word(decoder, encoder, page):
+    visit(page, decoder, panel="next", text="")
+    assert page.get_by_text("starts from its start token alone").count() == 1
+    assert page.locator("ol[aria-label='The most probable tokens'] li").count() == 10
+    page.goto(f"{encoder.address}?panel=attention&text=")
+    expect(page.locator("#panel")).to_contain_text("There is no text. Type one above")
+
+
+def test_one_model_on_two_texts(decoder, folders, page):
+    other = "fruit flies like a banana"
+    visit(page, decoder, panel="compare", text=TEXT, compare_text=other)
+    for label, text in (("This text", TEXT), ("Another text", other)):
+        side = page.get_by_role("region", name=label, exact=True)
+        model = Reference(folders["decoder"], text)
+        best = model.run()[-1].argmax().item()
+        assert model.same([side.locator("ol .name").first.inner_text()], [best])
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_the_tour_covers_nothing_that_it_speaks_of(decoder, page):
+    for width, height in ((1280, 720), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(reduced_motion="reduce")
+        page.goto(decoder.address)
+        card = page.get_by_role("dialog", name="Guided tour")
+        card.get_by_role("button", name="Take the tour").click()
+        for _ in range(6):
+            card.get_by_role("button", name="Next").click()
+            settle(page)
+            page.wait_for_function(
+                "() => document.querySelector('.frame')?.getBoundingClientRect().top + 6 >= "
+                "document.querySelector('.tour').getBoundingClientRect().bottom"
+            )
+        assert page.get_by_role("group", name="Selection").is_visible()
+        card.get_by_role("button", name="End").click()
+        page.evaluate("localStorage.clear()")
+
+
+def test_selectors_stay_and_wide_screens_are_used(decoder, page):
+    page.set_viewport_size({"width": 2300, "height": 900})
+    visit(page, decoder, panel="next", text=" ".join([TEXT] * 6))
+    assert page.locator("main").evaluate("main => main.clientWidth") > 2200
+    page.set_viewport_size({"width": 1280, "height": 720})
+    visit(page, decoder, panel="lens", text=TEXT)
+    top = page.locator(".split").first.bounding_box()["y"]
+    assert top < 420
+    page.evaluate("scrollTo(0, 400)")
+    assert page.get_by_role("tablist").bounding_box()["y"] >= 0
+    page.get_by_role("button", name="Full screen").click()
+    page.wait_for_function("document.fullscreenElement?.id === 'panel'")
+    page.evaluate("document.exitFullscreen()")
+
+
+PANELS = ["walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters"]
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_the_first_sentence_is_of_this_text(decoder, page, panel):
+    visit(page, decoder, panel=panel, text=TEXT, token=4)
+    model = decoder.ask("models")["models"][0]["id"]
+    token = visible(decoder.ask("read", model=model, text=TEXT)["decoder"][4]["text"])
+    for language in ("EN", "中文"):
+        page.get_by_role("button", name=language, exact=True).click()
+        settle(page)
+        said = page.locator("[data-finding]").inner_text()
+        assert token in said and re.search(r"\d", said)
+
+
+def test_the_list_of_models_loads_none(folders):
+    from glassformer.page import Session
+    from glassformer.page.handlers import ROUTES
+    from glassformer.page.request_args import RequestArgs
+
+    session = Session([str(folders[name]) for name in ("decoder", "encoder")])
+    assert len(ROUTES["models"](session, RequestArgs({}))["models"]) == 2
+    assert session._models.get("decoder") is None and session._models.get("encoder") is None
+    same = ROUTES["comparable"](session, RequestArgs({"model": "decoder"}))
+    assert same == {"models": ["decoder"]}
+    assert session._models.get("encoder") is None
+    session.close()
+
+
+def test_there_is_a_skeleton_before_the_first_answer(decoder, page):
+    held: list[Any] = []
+    page.route("**/api/*", lambda route: held.append(route))
+    page.goto(decoder.address)
+    page.locator("#panel .skeleton").wait_for()
+    assert "skeleton" in decoder.get("")[2].decode()
+    page.unroute("**/api/*")
+    page.locator(".stack").first.wait_for()
