@@ -108,9 +108,9 @@ def check(
     model = ours(torch.float32)
     folder = find_folder(source)
     if adapters.active(model) is None:
-        theirs = load_reference(transformers, folder, model.architecture)
+        reference = load_reference(transformers, folder, model.architecture)
     else:
-        theirs = load_adapted_reference(transformers, model)
+        reference = load_adapted_reference(transformers, model)
     same_tokens = None
     rows = None
     if model.tokenizer is not None:
@@ -119,7 +119,7 @@ def check(
         same_tokens = rows == reference_rows(transformers, where, texts)
     batch = make_batch(model, rows, seed)
     signal = make_signal(model.spec, len(batch[0]), seed)
-    logits, hidden = compare_all(model, theirs, *batch, signal)
+    logits, hidden = compare_all(model, reference, *batch, signal)
     found = CheckResult(
         reference=f"transformers {transformers.__version__}",
         logits=logits,
@@ -131,8 +131,8 @@ def check(
         return found
     with suppress(RuntimeError):  # FSMT's reference lacks float64; memory may run out
         fine = ours(torch.float64)
-        theirs_fine = copy.deepcopy(theirs).double()
-        pairs = (fine, theirs_fine), (model, theirs_fine), (fine, theirs)
+        theirs_fine = copy.deepcopy(reference).double()
+        pairs = (fine, theirs_fine), (model, theirs_fine), (fine, reference)
         both = [compare_all(*pair, *batch, signal) for pair in pairs]
         finer, here, there = (max(d for d in side if d is not None) for side in both)
         found.finer, found.rounding = finer, (here, there)
@@ -252,17 +252,17 @@ def make_signal(spec: ModelSpec, count: int, seed: int) -> Tensor | None:
 
 
 def compare_all(
-    model: Model, theirs: Any, tokens: Tensor, mask: Tensor, signal: Tensor | None
+    model: Model, reference: Any, tokens: Tensor, mask: Tensor, signal: Tensor | None
 ) -> tuple[float | None, float | None]:
     """Runs `compare` on the whole batch, or per text if the reference treats padding as text."""
     if model.spec.last_stack.memory is None:
-        return compare(model, theirs, tokens, mask, signal)
-    return _text_by_text(model, theirs, tokens, mask)
+        return compare(model, reference, tokens, mask, signal)
+    return _text_by_text(model, reference, tokens, mask)
 
 
 @torch.no_grad()
 def compare(
-    model: Model, theirs: Any, tokens: Tensor, mask: Tensor, signal: Tensor | None = None
+    model: Model, reference: Any, tokens: Tensor, mask: Tensor, signal: Tensor | None = None
 ) -> tuple[float | None, float | None]:
     """Returns the largest differences of the logits and of the last hidden states."""
     spec = model.spec
@@ -270,7 +270,7 @@ def compare(
         isinstance(block.pattern, BlockSparsePattern) for block in spec.last_stack.attention_blocks
     )
     if blocked and len(tokens) > 1:
-        return _text_by_text(model, theirs, tokens, mask)
+        return _text_by_text(model, reference, tokens, mask)
     if any(
         head.multiple_choice for head in spec.heads
     ):  # the texts become the choices of one example
@@ -282,7 +282,7 @@ def compare(
         given |= {"decoder_input_ids": target, "decoder_attention_mask": mask.long()}
         ours |= {"decoder_input_ids": target, "decoder_attention_mask": mask}
     if signal is not None:
-        for inputs, dtype in ((given, theirs.dtype), (ours, model.dtype)):
+        for inputs, dtype in ((given, reference.dtype), (ours, model.dtype)):
             inputs[input_name(spec)] = signal.to(dtype)
             del inputs["input_ids"], inputs["attention_mask"]
             if spec.decoder is None:
@@ -295,13 +295,13 @@ def compare(
         ours["global_attention_mask"] = torch.arange(tokens.shape[-1]).expand_as(tokens) < 2
         given["global_attention_mask"] = ours["global_attention_mask"].long()
     out = model(**ours)
-    if hasattr(theirs.base_model, "set_attention_type"):  # a short text may have changed it
-        theirs.base_model.set_attention_type(theirs.config.attention_type)
+    if hasattr(reference.base_model, "set_attention_type"):  # a short text may have changed it
+        reference.base_model.set_attention_type(reference.config.attention_type)
     if spec.decoder is None and signal is not None:
         mask = mask.expand(-1, out.last_hidden_state.shape[1])
-    if hasattr(theirs.config, "use_cache"):  # FSMT is causal only without a cache
+    if hasattr(reference.config, "use_cache"):  # FSMT is causal only without a cache
         given["use_cache"] = False
-    reference = theirs(**given, output_hidden_states=True)
+    reference = reference(**given, output_hidden_states=True)
     results = {REFERENCE_NAMES[k]: v for k, v in reference.items() if k in REFERENCE_NAMES}
     if "start_logits" in reference:
         results["span"] = torch.stack((reference["start_logits"], reference["end_logits"]), -1)
@@ -325,11 +325,11 @@ def compare(
 
 
 def _text_by_text(
-    model: Model, theirs: Any, tokens: Tensor, mask: Tensor
+    model: Model, reference: Any, tokens: Tensor, mask: Tensor
 ) -> tuple[float | None, float | None]:
     """Compares per text, if the reference reads padding or cuts the padded batch into blocks."""
     pairs = [
-        compare(model, theirs, row[real][None], real[real][None])
+        compare(model, reference, row[real][None], real[real][None])
         for row, real in zip(tokens, mask, strict=True)
     ]
     logits, hidden = (
@@ -353,9 +353,9 @@ REFERENCE_NAMES = {
 }
 
 
-def largest(ours: Tensor, theirs: Tensor, mask: Tensor) -> float:
+def largest(ours: Tensor, reference: Tensor, mask: Tensor) -> float:
     """Returns the largest difference at real tokens; results at padding have no meaning."""
-    difference = (ours - theirs).abs()
+    difference = (ours - reference).abs()
     if difference.shape[: mask.ndim] == mask.shape:
         difference = difference[mask]
     return float(difference.max())

@@ -182,12 +182,12 @@ def _whole_names(
         chosen += [name for name in names if name.startswith(tuple(outs))]
         return list(dict.fromkeys(chosen))
     find = matcher(model)
-    published = {name: where.theirs for group in groups for name in group if (where := find(name))}
+    published = {name: where.hf for group in groups for name in group if (where := find(name))}
     for end in settings.modules_to_save:
         found = [name for name in published if any(within(t, end) for t in published[name])]
         if not found:
             modules = {
-                their.rpartition(".")[0] for theirs in published.values() for their in theirs
+                their.rpartition(".")[0] for hf in published.values() for their in hf
             }
             raise ConfigError(f"The model has no module {end!r}; {nearest(end, modules)}")
         chosen += found

@@ -96,7 +96,7 @@ def without_start(
             f"The adapter was begun as OLoRA at {place.published}, whose weight is kept "
             "transposed, where peft computes something else; train it as LoRA or PiSSA."
         )
-    weight = place.theirs(place.linear.weight[place.start : place.stop]).float()
+    weight = place.hf(place.linear.weight[place.start : place.stop]).float()
     a, b = start(weight, len(parts["A"]), scale)
     return {
         "A": torch.cat((parts["A"].to(a), a)),

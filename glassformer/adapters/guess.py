@@ -54,8 +54,8 @@ def guessed(base: AdapterBase, adapter: Path, config: Mapping[str, Any]) -> Adap
         found = match(
             family.weight_rules(spec), f"heads.{head.name}.out.weight", family.CLASSES[architecture]
         )
-        if found is not None and found.theirs[0] in shapes and head.name in ("classify", "tag"):
-            labels = tuple(f"LABEL_{i}" for i in range(shapes[found.theirs[0]][0]))
+        if found is not None and found.hf[0] in shapes and head.name in ("classify", "tag"):
+            labels = tuple(f"LABEL_{i}" for i in range(shapes[found.hf[0]][0]))
     return AdapterBase(
         source=base.source,
         folder=base.folder,

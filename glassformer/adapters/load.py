@@ -202,7 +202,7 @@ def _load_ranks(
         adapter.parts[published] = part
         with torch.no_grad():
             part.a.copy_(parts["A"])
-            part.b.copy_(place.ours(parts["B"]))
+            part.b.copy_(place.local(parts["B"]))
             if part.e is not None:
                 part.e.copy_(parts["E"])
     gather(adapter)
@@ -277,11 +277,11 @@ def _fill(
         with torch.no_grad():
             target.copy_(found)
     find, fresh, unsaid = matcher(model), fresh_names(model), []
-    for ours, tensor in adapter.own.items():
-        where, parts = find(ours), parts_of(model, ours)
-        pieces = dict(zip(where.theirs, where.rule.op.write(tensor.detach(), parts), strict=True))
+    for local, tensor in adapter.own.items():
+        where, parts = find(local), parts_of(model, local)
+        pieces = dict(zip(where.hf, where.rule.op.write(tensor.detach(), parts), strict=True))
         given = {their: tensors.pop(their) for their in pieces if their in tensors}
-        if ours in fresh and len(given) < len(pieces):
+        if local in fresh and len(given) < len(pieces):
             lost = next(their for their in pieces if their not in given)
             raise LoadError(
                 f"Neither the model's file nor the adapter's has {lost}, which was trained; train "
@@ -291,7 +291,7 @@ def _fill(
         for also in where.also:
             tensors.pop(also, None)
         if not given:
-            unsaid.append(ours)
+            unsaid.append(local)
         for their, piece in given.items():
             if piece.shape != pieces[their].shape:
                 raise LoadError(

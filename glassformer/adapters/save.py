@@ -145,7 +145,7 @@ def _written(model: PretrainedTransformer, adapter: Adapter) -> dict[str, Tensor
         if isinstance(part, BottleneckAdapter):
             named = {f"bottleneck.{key}": tensor for key, tensor in part.named_parameters()}
         else:
-            b = adapter.places[name].theirs(part.b)
+            b = adapter.places[name].hf(part.b)
             if part.e is None:
                 named = {"lora_A.weight": part.a, "lora_B.weight": b}
             else:
@@ -183,16 +183,16 @@ def _whole_tensors(model: PretrainedTransformer, adapter: Adapter) -> dict[str, 
     """
     find, inside = matcher(model), tuple(f"{name}." for name in _whole_modules(model, adapter))
     tensors: dict[str, Tensor] = {}
-    for ours, tensor in model.named_parameters(remove_duplicate=False):
-        where = find(ours) if ADDED.isdisjoint(ours.split(".")) else None
+    for local, tensor in model.named_parameters(remove_duplicate=False):
+        where = find(local) if ADDED.isdisjoint(local.split(".")) else None
         if where is None:
             continue
-        names = [n for n in (*where.theirs, *where.also) if n.startswith(inside)]
-        if ours in adapter.own:
-            names += where.theirs
+        names = [n for n in (*where.hf, *where.also) if n.startswith(inside)]
+        if local in adapter.own:
+            names += where.hf
         if names:
-            pieces = where.rule.op.write(tensor, parts_of(model, ours))
-            known = dict(zip(where.theirs, pieces, strict=True)) | dict.fromkeys(
+            pieces = where.rule.op.write(tensor, parts_of(model, local))
+            known = dict(zip(where.hf, pieces, strict=True)) | dict.fromkeys(
                 where.also, pieces[0]
             )
             tensors |= {name: known[name] for name in names}
@@ -209,16 +209,16 @@ def _whole_modules(model: PretrainedTransformer, adapter: Adapter) -> list[str]:
     settings, layers = adapter.settings, {place.module for place in adapter.places.values()}
     biases = "all" if isinstance(settings, BitFit) else getattr(settings, "bias", "none")
 
-    def known(ours: str) -> bool:
-        module, _, leaf = ours.rpartition(".")
+    def known(local: str) -> bool:
+        module, _, leaf = local.rpartition(".")
         inside = biases == "all" or (biases == "lora_only" and module in layers)
         return leaf == "bias" and inside
 
     modules = {
         their.rpartition(".")[0]
-        for ours in adapter.own
-        if not known(ours)
-        for their in find(ours).theirs
+        for local in adapter.own
+        if not known(local)
+        for their in find(local).hf
     }
     return sorted(m for m in modules if not any(m.startswith(f"{outer}.") for outer in modules))
 

@@ -41,13 +41,13 @@ class TargetModule:
     order: Tensor
     transposed: bool
 
-    def ours(self, theirs: Tensor) -> Tensor:
+    def local(self, hf: Tensor) -> Tensor:
         """Reorders rows from the file's order to ours."""
-        return theirs[self.order.argsort()]
+        return hf[self.order.argsort()]
 
-    def theirs(self, ours: Tensor) -> Tensor:
+    def hf(self, local: Tensor) -> Tensor:
         """Reorders rows from our order to the file's."""
-        return ours[self.order.to(ours.device)]
+        return local[self.order.to(local.device)]
 
 
 def matcher(model: PretrainedTransformer) -> Any:
@@ -96,7 +96,7 @@ def find_target_modules(model: PretrainedTransformer) -> dict[str, TargetModule]
         if any(len(shape) != 2 for shape in shapes):
             continue  # in the file it is a bare tensor or a convolution, not a linear layer
         written = op.write(torch.arange(linear.out_features)[:, None], linear.parts)
-        for their, rows in zip(where.theirs, written, strict=True):
+        for their, rows in zip(where.hf, written, strict=True):
             if not their.endswith(".weight"):
                 continue
             published, start = their.removesuffix(".weight"), int(rows.min())

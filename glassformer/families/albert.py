@@ -124,14 +124,14 @@ def shared(config: ConfigReader) -> spec.StackSpec:
 
 def block_rules(index: int, inner: int) -> tuple[WeightRule, ...]:
     group, member = divmod(index, inner)
-    theirs = f"{{base}}encoder.albert_layer_groups.{group}.albert_layers.{member}."
-    ours = f"encoder.blocks.{index}."
+    hf = f"{{base}}encoder.albert_layer_groups.{group}.albert_layers.{member}."
+    local = f"encoder.blocks.{index}."
     return (
-        *projections(f"{theirs}attention.", f"{ours}attention", "query", "key", "value", "dense"),
-        WeightRule(f"{theirs}attention.LayerNorm", f"{ours}attention_norm"),
-        WeightRule(f"{theirs}ffn", f"{ours}ffn.up"),
-        WeightRule(f"{theirs}ffn_output", f"{ours}ffn.down"),
-        WeightRule(f"{theirs}full_layer_layer_norm", f"{ours}ffn_norm"),
+        *projections(f"{hf}attention.", f"{local}attention", "query", "key", "value", "dense"),
+        WeightRule(f"{hf}attention.LayerNorm", f"{local}attention_norm"),
+        WeightRule(f"{hf}ffn", f"{local}ffn.up"),
+        WeightRule(f"{hf}ffn_output", f"{local}ffn.down"),
+        WeightRule(f"{hf}full_layer_layer_norm", f"{local}ffn_norm"),
     )
 
 

@@ -122,13 +122,13 @@ def classifier(config: ConfigReader, dropout: float) -> spec.HeadSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}rnns.{i}.", "decoder.blocks.{i}.ahead."
+    hf, local = "{base}rnns.{i}.", "decoder.blocks.{i}.ahead."
     return (
         WeightRule("{base}encoder", "decoder.embed.token", also=("{base}encoder_dp.emb",)),
-        WeightRule(f"{theirs}weight_hh_l0_raw", f"{ours}weight_state"),
-        WeightRule(f"{theirs}module.weight_ih_l0", f"{ours}weight_in"),
-        WeightRule(f"{theirs}module.bias_ih_l0", f"{ours}bias_in"),
-        WeightRule(f"{theirs}module.bias_hh_l0", f"{ours}bias_state"),
+        WeightRule(f"{hf}weight_hh_l0_raw", f"{local}weight_state"),
+        WeightRule(f"{hf}module.weight_ih_l0", f"{local}weight_in"),
+        WeightRule(f"{hf}module.bias_ih_l0", f"{local}bias_in"),
+        WeightRule(f"{hf}module.bias_hh_l0", f"{local}bias_state"),
         WeightRule("1.decoder", "heads.lm.out"),
         WeightRule("1.layers.0.0", "heads.classify.norm.norm"),
         WeightRule("1.layers.0.2", "heads.classify.transform.dense", also=("1.layers.0.1",)),

@@ -115,18 +115,18 @@ def head(vocabulary: int, depth: int | None, ahead: int) -> spec.HeadSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}layers.{i}", "decoder.blocks.{i}"
+    hf, local = "{base}layers.{i}", "decoder.blocks.{i}"
     return (
         WeightRule("{base}embed_tokens", "decoder.embed.token"),
         WeightRule("{base}position_embedding", "decoder.embed.position"),
         WeightRule("{base}layer_position_embeddings.{i}", "decoder.tables.{i}"),
         *projections(
-            f"{theirs}.self_attn.", f"{ours}.attention", "q_proj", "k_proj", "v_proj", "o_proj"
+            f"{hf}.self_attn.", f"{local}.attention", "q_proj", "k_proj", "v_proj", "o_proj"
         ),
-        WeightRule(f"{theirs}.self_attn_layer_norm", f"{ours}.attention_norm"),
-        WeightRule(f"{theirs}.mlp.up_proj", f"{ours}.ffn.up"),
-        WeightRule(f"{theirs}.mlp.down_proj", f"{ours}.ffn.down"),
-        WeightRule(f"{theirs}.mlp_layer_norm", f"{ours}.ffn_norm"),
+        WeightRule(f"{hf}.self_attn_layer_norm", f"{local}.attention_norm"),
+        WeightRule(f"{hf}.mlp.up_proj", f"{local}.ffn.up"),
+        WeightRule(f"{hf}.mlp.down_proj", f"{local}.ffn.down"),
+        WeightRule(f"{hf}.mlp_layer_norm", f"{local}.ffn_norm"),
         WeightRule("lm_head", "heads.lm.out"),
         WeightRule("auxiliary_heads.{name}", "heads.{name}.out"),
     )

@@ -93,16 +93,16 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}h.{i}", "decoder.blocks.{i}"
-    attention = f"{theirs}.multi_head_attention."
+    hf, local = "{base}h.{i}", "decoder.blocks.{i}"
+    attention = f"{hf}.multi_head_attention."
     return (
         WeightRule("{base}w", "decoder.embed.token"),
         WeightRule((), "decoder.embed.position", UNWRITTEN, optional=True),
-        WeightRule(f"{theirs}.layernorm1", f"{ours}.attention_norm"),
-        *projections(attention, f"{ours}.attention", "Wq", "Wk", "Wv", "dense"),
-        WeightRule(f"{theirs}.layernorm2", f"{ours}.ffn_norm"),
-        WeightRule(f"{theirs}.ffn.0", f"{ours}.ffn.up"),
-        WeightRule(f"{theirs}.ffn.2", f"{ours}.ffn.down"),
+        WeightRule(f"{hf}.layernorm1", f"{local}.attention_norm"),
+        *projections(attention, f"{local}.attention", "Wq", "Wk", "Wv", "dense"),
+        WeightRule(f"{hf}.layernorm2", f"{local}.ffn_norm"),
+        WeightRule(f"{hf}.ffn.0", f"{local}.ffn.up"),
+        WeightRule(f"{hf}.ffn.2", f"{local}.ffn.down"),
         WeightRule("{base}layernorm", "decoder.final_norm"),
         WeightRule("lm_head", "heads.lm.out"),
         WeightRule("classifier", "heads.classify.out"),

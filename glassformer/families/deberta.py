@@ -59,12 +59,12 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}encoder.layer.{i}.attention.self", "encoder.blocks.{i}.attention"
+    hf, local = "{base}encoder.layer.{i}.attention.self", "encoder.blocks.{i}.attention"
     woven = Interleave(model.last_stack.attention_blocks[0].attention.head_dim)
     return (
-        WeightRule(f"{theirs}.in_proj.weight", f"{ours}.qkv.weight", woven),
-        WeightRule((f"{theirs}.q_bias", f"{theirs}.v_bias"), f"{ours}.qkv.bias", JOINED),
-        WeightRule(f"{theirs}.pos_proj", f"{ours}.position_key"),
-        WeightRule(f"{theirs}.pos_q_proj", f"{ours}.position_query"),
+        WeightRule(f"{hf}.in_proj.weight", f"{local}.qkv.weight", woven),
+        WeightRule((f"{hf}.q_bias", f"{hf}.v_bias"), f"{local}.qkv.bias", JOINED),
+        WeightRule(f"{hf}.pos_proj", f"{local}.position_key"),
+        WeightRule(f"{hf}.pos_q_proj", f"{local}.position_query"),
         *deberta_v2.weight_rules(model),
     )

@@ -140,22 +140,22 @@ def _layers(config: ConfigReader) -> list[str]:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}h.{i}", "decoder.blocks.{i}"
+    hf, local = "{base}h.{i}", "decoder.blocks.{i}"
     return (
         WeightRule("{base}wte", "decoder.embed.token"),
         WeightRule("{base}wpe", "decoder.embed.position"),
-        WeightRule(f"{theirs}.ln_1", f"{ours}.attention_norm"),
+        WeightRule(f"{hf}.ln_1", f"{local}.attention_norm"),
         *projections(
-            f"{theirs}.attn.attention.",
-            f"{ours}.attention",
+            f"{hf}.attn.attention.",
+            f"{local}.attention",
             "q_proj",
             "k_proj",
             "v_proj",
             "out_proj",
         ),
-        WeightRule(f"{theirs}.ln_2", f"{ours}.ffn_norm"),
-        WeightRule(f"{theirs}.mlp.c_fc", f"{ours}.ffn.up"),
-        WeightRule(f"{theirs}.mlp.c_proj", f"{ours}.ffn.down"),
+        WeightRule(f"{hf}.ln_2", f"{local}.ffn_norm"),
+        WeightRule(f"{hf}.mlp.c_fc", f"{local}.ffn.up"),
+        WeightRule(f"{hf}.mlp.c_proj", f"{local}.ffn.down"),
         WeightRule("{base}ln_f", "decoder.final_norm"),
         *gpt2.HEAD_RULES,
     )

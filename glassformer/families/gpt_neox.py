@@ -148,16 +148,16 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}layers.{i}", "decoder.blocks.{i}"
+    hf, local = "{base}layers.{i}", "decoder.blocks.{i}"
     woven = Interleave(model.last_stack.attention_blocks[0].attention.head_dim)
     return (
         WeightRule("{base}embed_in", "decoder.embed.token"),
-        WeightRule(f"{theirs}.input_layernorm", f"{ours}.attention_norm"),
-        WeightRule(f"{theirs}.attention.query_key_value", f"{ours}.attention.qkv", woven),
-        WeightRule(f"{theirs}.attention.dense", f"{ours}.attention.out"),
-        WeightRule(f"{theirs}.post_attention_layernorm", f"{ours}.ffn_norm"),
-        WeightRule(f"{theirs}.mlp.dense_h_to_4h", f"{ours}.ffn.up"),
-        WeightRule(f"{theirs}.mlp.dense_4h_to_h", f"{ours}.ffn.down"),
+        WeightRule(f"{hf}.input_layernorm", f"{local}.attention_norm"),
+        WeightRule(f"{hf}.attention.query_key_value", f"{local}.attention.qkv", woven),
+        WeightRule(f"{hf}.attention.dense", f"{local}.attention.out"),
+        WeightRule(f"{hf}.post_attention_layernorm", f"{local}.ffn_norm"),
+        WeightRule(f"{hf}.mlp.dense_h_to_4h", f"{local}.ffn.up"),
+        WeightRule(f"{hf}.mlp.dense_4h_to_h", f"{local}.ffn.down"),
         WeightRule("{base}final_layer_norm", "decoder.final_norm"),
         WeightRule("embed_out", "heads.lm.out", also=("lm_head",)),
         WeightRule("score", "heads.classify.out"),

@@ -110,15 +110,15 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}h.{i}", "decoder.blocks.{i}"
+    hf, local = "{base}h.{i}", "decoder.blocks.{i}"
     return (
         WeightRule("{base}wte", "decoder.embed.token"),
-        WeightRule(f"{theirs}.ln_1", f"{ours}.attention_norm"),
+        WeightRule(f"{hf}.ln_1", f"{local}.attention_norm"),
         *projections(
-            f"{theirs}.attn.", f"{ours}.attention", "q_proj", "k_proj", "v_proj", "out_proj"
+            f"{hf}.attn.", f"{local}.attention", "q_proj", "k_proj", "v_proj", "out_proj"
         ),
-        WeightRule(f"{theirs}.mlp.fc_in", f"{ours}.ffn.up"),
-        WeightRule(f"{theirs}.mlp.fc_out", f"{ours}.ffn.down"),
+        WeightRule(f"{hf}.mlp.fc_in", f"{local}.ffn.up"),
+        WeightRule(f"{hf}.mlp.fc_out", f"{local}.ffn.down"),
         WeightRule("{base}ln_f", "decoder.final_norm"),
         *gpt2.HEAD_RULES,
     )

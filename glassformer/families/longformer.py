@@ -92,8 +92,8 @@ def blocks(config: ConfigReader, stack: spec.StackSpec) -> tuple[spec.BlockSpec,
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs = f"{bert.LAYER}.attention.self"
-    parts = tuple(f"{theirs}.{part}_global" for part in ("query", "key", "value"))
+    hf = f"{bert.LAYER}.attention.self"
+    parts = tuple(f"{hf}.{part}_global" for part in ("query", "key", "value"))
     return (
         WeightRule(parts, f"{bert.OURS}.attention.global_qkv", JOINED),
         *roberta.weight_rules(model),

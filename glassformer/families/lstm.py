@@ -82,10 +82,10 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
         *(
             WeightRule(
-                f"{{base}}lstm.{theirs}_l{{i}}{suffix}", f"{{stack}}.blocks.{{i}}.{side}.{ours}"
+                f"{{base}}lstm.{hf}_l{{i}}{suffix}", f"{{stack}}.blocks.{{i}}.{side}.{local}"
             )
             for side, suffix in sides
-            for ours, theirs in kinds
+            for local, hf in kinds
         ),
         *baseline.RULES,
     )

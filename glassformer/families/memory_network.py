@@ -92,14 +92,14 @@ def ties(hops: int, adjacent: bool, timed: bool, answers: bool) -> Iterator[tupl
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}hops.{i}.", "encoder.blocks.{i}."
+    hf, local = "{base}hops.{i}.", "encoder.blocks.{i}."
     return (
         WeightRule("{base}question", "encoder.embed.token"),
         *(
-            WeightRule(f"{theirs}{side}_{name}", f"{ours}{side}.{table}")
+            WeightRule(f"{hf}{side}_{name}", f"{local}{side}.{table}")
             for side in ("key", "value")
             for name, table in (("words", "token"), ("times", "position"))
         ),
-        WeightRule(f"{theirs}state", f"{ours}project"),
+        WeightRule(f"{hf}state", f"{local}project"),
         WeightRule("answer", "heads.answer.out"),
     )

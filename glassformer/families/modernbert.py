@@ -186,16 +186,16 @@ def block(
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}layers.{i}", "encoder.blocks.{i}"
+    hf, local = "{base}layers.{i}", "encoder.blocks.{i}"
     return (
         WeightRule("{base}embeddings.tok_embeddings", "encoder.embed.token"),
         WeightRule("{base}embeddings.norm", "encoder.embed.norm"),
-        WeightRule(f"{theirs}.attn_norm", f"{ours}.attention_norm"),
-        WeightRule(f"{theirs}.attn.Wqkv", f"{ours}.attention.qkv"),
-        WeightRule(f"{theirs}.attn.Wo", f"{ours}.attention.out"),
-        WeightRule(f"{theirs}.mlp_norm", f"{ours}.ffn_norm"),
-        WeightRule(f"{theirs}.mlp.Wi", f"{ours}.ffn.up"),
-        WeightRule(f"{theirs}.mlp.Wo", f"{ours}.ffn.down"),
+        WeightRule(f"{hf}.attn_norm", f"{local}.attention_norm"),
+        WeightRule(f"{hf}.attn.Wqkv", f"{local}.attention.qkv"),
+        WeightRule(f"{hf}.attn.Wo", f"{local}.attention.out"),
+        WeightRule(f"{hf}.mlp_norm", f"{local}.ffn_norm"),
+        WeightRule(f"{hf}.mlp.Wi", f"{local}.ffn.up"),
+        WeightRule(f"{hf}.mlp.Wo", f"{local}.ffn.down"),
         WeightRule("{base}final_norm", "encoder.final_norm"),
         WeightRule("head.dense", "heads.{name}.transform.dense"),
         WeightRule("head.norm", "heads.{name}.transform.norm"),

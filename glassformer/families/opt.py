@@ -140,18 +140,18 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    body, ours = "{base}decoder", "decoder.blocks.{i}"
-    theirs = f"{body}.layers.{{i}}"
-    attention = f"{theirs}.self_attn."
+    body, local = "{base}decoder", "decoder.blocks.{i}"
+    hf = f"{body}.layers.{{i}}"
+    attention = f"{hf}.self_attn."
     return (
         WeightRule(f"{body}.embed_tokens", "decoder.embed.token"),
         WeightRule(f"{body}.embed_positions", "decoder.embed.position"),
         WeightRule(f"{body}.project_in", "decoder.embed.project"),
-        *projections(attention, f"{ours}.attention", "q_proj", "k_proj", "v_proj", "out_proj"),
-        WeightRule(f"{theirs}.self_attn_layer_norm", f"{ours}.attention_norm"),
-        WeightRule(f"{theirs}.fc1", f"{ours}.ffn.up"),
-        WeightRule(f"{theirs}.fc2", f"{ours}.ffn.down"),
-        WeightRule(f"{theirs}.final_layer_norm", f"{ours}.ffn_norm"),
+        *projections(attention, f"{local}.attention", "q_proj", "k_proj", "v_proj", "out_proj"),
+        WeightRule(f"{hf}.self_attn_layer_norm", f"{local}.attention_norm"),
+        WeightRule(f"{hf}.fc1", f"{local}.ffn.up"),
+        WeightRule(f"{hf}.fc2", f"{local}.ffn.down"),
+        WeightRule(f"{hf}.final_layer_norm", f"{local}.ffn_norm"),
         WeightRule(f"{body}.final_layer_norm", "decoder.final_norm"),
         WeightRule(f"{body}.project_out", "decoder.project"),
         WeightRule("lm_head", "heads.lm.out"),

@@ -116,16 +116,16 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}layers.{i}", "decoder.blocks.{i}"
-    attention = f"{theirs}.self_attn."
+    hf, local = "{base}layers.{i}", "decoder.blocks.{i}"
+    attention = f"{hf}.self_attn."
     return (
         WeightRule("{base}embed_tokens", "decoder.embed.token"),
-        WeightRule(f"{theirs}.input_layernorm", f"{ours}.attention_norm"),
-        *projections(attention, f"{ours}.attention", "q_proj", "k_proj", "v_proj", "dense"),
-        WeightRule(f"{attention}q_layernorm", f"{ours}.attention.q_norm"),
-        WeightRule(f"{attention}k_layernorm", f"{ours}.attention.k_norm"),
-        WeightRule(f"{theirs}.mlp.fc1", f"{ours}.ffn.up"),
-        WeightRule(f"{theirs}.mlp.fc2", f"{ours}.ffn.down"),
+        WeightRule(f"{hf}.input_layernorm", f"{local}.attention_norm"),
+        *projections(attention, f"{local}.attention", "q_proj", "k_proj", "v_proj", "dense"),
+        WeightRule(f"{attention}q_layernorm", f"{local}.attention.q_norm"),
+        WeightRule(f"{attention}k_layernorm", f"{local}.attention.k_norm"),
+        WeightRule(f"{hf}.mlp.fc1", f"{local}.ffn.up"),
+        WeightRule(f"{hf}.mlp.fc2", f"{local}.ffn.down"),
         WeightRule("{base}final_layernorm", "decoder.final_norm"),
         WeightRule("lm_head", "heads.lm.out"),
         WeightRule("score", "heads.classify.out"),

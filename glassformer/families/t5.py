@@ -168,15 +168,15 @@ def stack_rules(stack: str, last: int, gated: bool) -> tuple[WeightRule, ...]:
     The parts of a block are numbered: attention 0, cross-attention 1 in a decoder, then
     feed-forward.
     """
-    theirs, ours = f"{{base}}{stack}.block.{{i}}.layer.", f"{stack}.blocks.{{i}}."
-    dense, first = f"{theirs}{last}.DenseReluDense.", f"{{base}}{stack}.block.0.layer.0"
-    up = WeightRule((f"{dense}wi_0", f"{dense}wi_1"), f"{ours}ffn.up", JOINED)
+    hf, local = f"{{base}}{stack}.block.{{i}}.layer.", f"{stack}.blocks.{{i}}."
+    dense, first = f"{hf}{last}.DenseReluDense.", f"{{base}}{stack}.block.0.layer.0"
+    up = WeightRule((f"{dense}wi_0", f"{dense}wi_1"), f"{local}ffn.up", JOINED)
     return (
-        *projections(f"{theirs}0.SelfAttention.", f"{ours}attention", "q", "k", "v", "o"),
-        WeightRule(f"{theirs}0.layer_norm", f"{ours}attention_norm"),
-        up if gated else WeightRule(f"{dense}wi", f"{ours}ffn.up"),
-        WeightRule(f"{dense}wo", f"{ours}ffn.down"),
-        WeightRule(f"{theirs}{last}.layer_norm", f"{ours}ffn_norm"),
+        *projections(f"{hf}0.SelfAttention.", f"{local}attention", "q", "k", "v", "o"),
+        WeightRule(f"{hf}0.layer_norm", f"{local}attention_norm"),
+        up if gated else WeightRule(f"{dense}wi", f"{local}ffn.up"),
+        WeightRule(f"{dense}wo", f"{local}ffn.down"),
+        WeightRule(f"{hf}{last}.layer_norm", f"{local}ffn_norm"),
         WeightRule(f"{first}.SelfAttention.relative_attention_bias", f"{stack}.positions.0"),
         WeightRule(f"{{base}}{stack}.final_layer_norm", f"{stack}.final_norm"),
     )

@@ -185,17 +185,17 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     layers, position = range(len(blocks)), blocks[0].position
     assert isinstance(position, spec.RelativePositionSpec)
     biases = [
-        WeightRule(f"{LAYER}.dec_attn.{theirs}", f"decoder.positions.{{i}}.{ours}")
-        for theirs, ours in BIASES.items()
+        WeightRule(f"{LAYER}.dec_attn.{hf}", f"decoder.positions.{{i}}.{local}")
+        for hf, local in BIASES.items()
     ]
     if position.shared_biases:  # stored once; older files repeat it in every layer
         biases = [
             WeightRule(
-                f"{{base}}{theirs}",
-                f"decoder.positions.0.{ours}",
-                also=tuple(f"{{base}}layers.{i}.dec_attn.{theirs}" for i in layers),
+                f"{{base}}{hf}",
+                f"decoder.positions.0.{local}",
+                also=tuple(f"{{base}}layers.{i}.dec_attn.{hf}" for i in layers),
             )
-            for theirs, ours in BIASES.items()
+            for hf, local in BIASES.items()
         ]
     return (
         *biases,

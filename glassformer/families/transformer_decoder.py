@@ -113,11 +113,11 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}layers.{i}.self_attn.", "decoder.blocks.{i}.attention."
+    hf, local = "{base}layers.{i}.self_attn.", "decoder.blocks.{i}.attention."
     return (
         *tensor2tensor.RULES,
         *(
-            WeightRule(f"{theirs}{part}_compress", f"{ours}{part}_compress.over_tokens")
+            WeightRule(f"{hf}{part}_compress", f"{local}{part}_compress.over_tokens")
             for part in "kv"
         ),
     )

@@ -160,17 +160,17 @@ def body(config: ConfigReader) -> spec.StackSpec:
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     names = ("q_lin", "k_lin", "v_lin", "out_lin")
-    ours = "{stack}.blocks.{i}"
+    local = "{stack}.blocks.{i}"
     return (
         WeightRule("{base}embeddings", "{stack}.embed.token"),
         WeightRule("{base}position_embeddings", "{stack}.embed.position"),
         WeightRule("{base}lang_embeddings", "{stack}.embed.language"),
         WeightRule("{base}layer_norm_emb", "{stack}.embed.norm"),
-        *projections("{base}attentions.{i}.", f"{ours}.attention", *names),
-        WeightRule("{base}layer_norm1.{i}", f"{ours}.attention_norm"),
-        WeightRule("{base}ffns.{i}.lin1", f"{ours}.ffn.up"),
-        WeightRule("{base}ffns.{i}.lin2", f"{ours}.ffn.down"),
-        WeightRule("{base}layer_norm2.{i}", f"{ours}.ffn_norm"),
+        *projections("{base}attentions.{i}.", f"{local}.attention", *names),
+        WeightRule("{base}layer_norm1.{i}", f"{local}.attention_norm"),
+        WeightRule("{base}ffns.{i}.lin1", f"{local}.ffn.up"),
+        WeightRule("{base}ffns.{i}.lin2", f"{local}.ffn.down"),
+        WeightRule("{base}layer_norm2.{i}", f"{local}.ffn_norm"),
         WeightRule("pred_layer.proj", "heads.lm.out"),
         WeightRule("sequence_summary.summary", "heads.classify.out"),
         WeightRule("sequence_summary.summary", "heads.choose.transform.dense"),

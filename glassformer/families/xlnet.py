@@ -155,26 +155,26 @@ def body(config: ConfigReader) -> spec.StackSpec:
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    theirs, ours = "{base}layer.{i}", "{stack}.blocks.{i}"
-    attention = f"{theirs}.rel_attn"
+    hf, local = "{base}layer.{i}", "{stack}.blocks.{i}"
+    attention = f"{hf}.rel_attn"
     count = model.last_stack.attention_blocks[0].attention.heads
     qkv = tuple(f"{attention}.{part}" for part in "qkv")
     return (
         WeightRule("{base}word_embedding", "{stack}.embed.token"),
         WeightRule("{base}mask_emb", "{stack}.embed.ask", SINGLE),
-        WeightRule(qkv, f"{ours}.attention.qkv.weight", PerHeadQKV(count)),
-        WeightRule(f"{attention}.r", f"{ours}.attention.position_key.weight", PerHeadQKV(count)),
+        WeightRule(qkv, f"{local}.attention.qkv.weight", PerHeadQKV(count)),
+        WeightRule(f"{attention}.r", f"{local}.attention.position_key.weight", PerHeadQKV(count)),
         WeightRule(
-            f"{attention}.o", f"{ours}.attention.out.weight", PerHeadQKV(count, transposed=False)
+            f"{attention}.o", f"{local}.attention.out.weight", PerHeadQKV(count, transposed=False)
         ),
         WeightRule(f"{attention}.r_w_bias", "{stack}.positions.{i}.content"),
         WeightRule(f"{attention}.r_r_bias", "{stack}.positions.{i}.position"),
         WeightRule(f"{attention}.r_s_bias", "{stack}.positions.{i}.segment"),
         WeightRule(f"{attention}.seg_embed", "{stack}.positions.{i}.segments"),
-        WeightRule(f"{attention}.layer_norm", f"{ours}.attention_norm"),
-        WeightRule(f"{theirs}.ff.layer_1", f"{ours}.ffn.up"),
-        WeightRule(f"{theirs}.ff.layer_2", f"{ours}.ffn.down"),
-        WeightRule(f"{theirs}.ff.layer_norm", f"{ours}.ffn_norm"),
+        WeightRule(f"{attention}.layer_norm", f"{local}.attention_norm"),
+        WeightRule(f"{hf}.ff.layer_1", f"{local}.ffn.up"),
+        WeightRule(f"{hf}.ff.layer_2", f"{local}.ffn.down"),
+        WeightRule(f"{hf}.ff.layer_norm", f"{local}.ffn_norm"),
         WeightRule("lm_loss", "heads.lm.out"),
         *(
             WeightRule("sequence_summary.summary", f"heads.{name}.transform.dense")

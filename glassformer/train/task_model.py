@@ -99,10 +99,10 @@ class BaseModel:
         head = [source for source in plan.sources if source.name.startswith("heads.")]
         old = [s for s in head if s.found is not None and ".transform." not in s.name]
         new = [
-            source.expected.theirs[0] for source in head if source.found is None or source in old
+            source.expected.hf[0] for source in head if source.found is None or source in old
         ]
         extra = [name for name in plan.unused() if name not in reasons]
-        extra += [source.expected.theirs[0] for source in old]
+        extra += [source.expected.hf[0] for source in old]
         made = _prefixes(new)
         settings: dict[str, Any] = {"base": self.name, "architecture": architecture}
         settings["init_missing"] = list(made)

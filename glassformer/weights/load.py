@@ -130,10 +130,10 @@ def replace_tensors(plan: LoadPlan, request: LoadOptions) -> None:
     if not (request.init_missing and request.ignore_unexpected):
         return
     for source in plan.sources:
-        theirs = () if source.found is None else source.found.theirs
-        if theirs and all(
+        hf = () if source.found is None else source.found.hf
+        if hf and all(
             name.startswith(request.init_missing) and name.startswith(request.ignore_unexpected)
-            for name in theirs
+            for name in hf
         ):
             source.found, source.copies = None, []
 
@@ -141,8 +141,8 @@ def replace_tensors(plan: LoadPlan, request: LoadOptions) -> None:
 def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
     """Rejects weights quantized by other programs, and models that need their own code to run."""
     for key in ("quantization_config", "compression_config", "quantization"):
-        ours = key == "quantization" and config.get(key) in tuple(KINDS)
-        if config.get(key) is not None and not ours:
+        local = key == "quantization" and config.get(key) in tuple(KINDS)
+        if config.get(key) is not None and not local:
             raise UnsupportedError(
                 f"Another program has quantized these weights ({key} in config.json); get the "
                 "model's full weights and load them with quantize='int8' or 'int4'.",
@@ -220,7 +220,7 @@ def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOp
     lacking = {
         their: source.name
         for source in plan.missing()
-        for their in source.expected.theirs
+        for their in source.expected.hf
         if not their.startswith(request.init_missing)
     }
     rest = [name for name in plan.unused() if name not in reasons]
@@ -234,7 +234,7 @@ def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOp
     where = paths[0].name if len(paths) == 1 else f"the folder's {len(paths)} shards"
     by = "its metadata" if plan.files.single else "config.json"
     text = f"By {by} {where} {' and '.join(said)}"
-    if not all(ours.startswith("heads.") for ours in lacking.values()):
+    if not all(local.startswith("heads.") for local in lacking.values()):
         raise LoadError(
             f"{text}; without the whole body there is no model: get the file again, or the "
             "config.json that belongs to it.",
@@ -260,12 +260,12 @@ def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOp
 
 def check_dtypes(plan: LoadPlan, request: LoadOptions) -> None:
     """Checks that each tensor has a dtype to compute with, as stored or as requested."""
-    ours = plan.transformer.state_dict()
+    local = plan.transformer.state_dict()
     for source in plan.sources:
-        for their in () if source.found is None else source.found.theirs:
+        for their in () if source.found is None else source.found.hf:
             dtype = plan.files.dtype(their)
             stored = f"{their} is stored as {str(dtype).removeprefix('torch.')}"
-            if ours[source.name].is_floating_point() and not dtype.is_floating_point:
+            if local[source.name].is_floating_point() and not dtype.is_floating_point:
                 raise UnsupportedError(
                     f"{stored}, in codes of which config.json does not say how they are read; get "
                     "the model's full weights."
@@ -294,8 +294,8 @@ def fill(plan: LoadPlan, request: LoadOptions, report: LoadReport) -> None:
         else:
             op = source.found.rule.op
             mapped = not (casts or op.copies)
-            tensor = op.read([plan.files.read(their, mapped) for their in source.found.theirs])
-            report.read[source.name] = source.found.theirs
+            tensor = op.read([plan.files.read(their, mapped) for their in source.found.hf])
+            report.read[source.name] = source.found.hf
         if tensor.is_floating_point():
             newest = request.dtype or (tensor.dtype if source.found is not None else newest)
             tensor = tensor.to(newest)

@@ -55,7 +55,7 @@ class LoadPlan:
             for source in self.sources
             for place in (source.found, *source.copies)
             if place is not None
-            for their in place.theirs
+            for their in place.hf
         }
         return [name for name in self.files if name not in used]
 
@@ -151,7 +151,7 @@ def find_base(
         (base, their)
         for base in dict.fromkeys((own, *family.CLASSES.values(), ""))
         for found in [matched(family.weight_rules(model.spec), first, base)]
-        for their in (*found.theirs, *found.also)
+        for their in (*found.hf, *found.also)
     ]
     for base, their in places:
         if their in files:
@@ -172,11 +172,11 @@ def find_sources(
         places = [
             option
             for found in matches
-            for option in (found, *(replace(found, theirs=(also,)) for also in found.also))
+            for option in (found, *(replace(found, hf=(also,)) for also in found.also))
         ]
-        named = [place for place in places if place.theirs]  # a computed table has none
-        present = [place for place in named if all(their in files for their in place.theirs)]
-        distinct = list({place.theirs: place for place in present}.values())
+        named = [place for place in places if place.hf]  # a computed table has none
+        present = [place for place in named if all(their in files for their in place.hf)]
+        distinct = list({place.hf: place for place in present}.values())
         found = distinct[0] if distinct else None
         yield TensorSource(names[0], names[1:], matches[0], found, distinct[1:])
 
@@ -213,15 +213,15 @@ def parts_of(model: Transformer, name: str) -> tuple[int, ...]:
 
 def check_shapes(plan: LoadPlan) -> None:
     """Raises an error if a file tensor does not have the shape that config.json implies."""
-    ours: dict[str, Tensor] = plan.transformer.state_dict()
+    local: dict[str, Tensor] = plan.transformer.state_dict()
     wrong: dict[str, tuple[int, ...]] = {}  # the shape by config.json
     for source in plan.sources:
         for place in (source.found, *source.copies):
             if place is None:
                 continue
             parts = parts_of(plan.transformer, source.name)
-            shapes = place.rule.op.shapes(tuple(ours[source.name].shape), parts)
-            for their, shape in zip(place.theirs, shapes, strict=True):
+            shapes = place.rule.op.shapes(tuple(local[source.name].shape), parts)
+            for their, shape in zip(place.hf, shapes, strict=True):
                 if plan.files.shape(their) != shape:
                     wrong.setdefault(their, shape)
     for their, shape in wrong.items():
@@ -238,7 +238,7 @@ def check_copies(plan: LoadPlan) -> None:
         for copy in source.copies:
             if source.found is not None and not equal(source, copy, plan.files):
                 raise LoadError(
-                    f"{source.found.theirs[0]} and {copy.theirs[0]} differ in the file, and by "
+                    f"{source.found.hf[0]} and {copy.hf[0]} differ in the file, and by "
                     "config.json they are one; set tie_word_embeddings to false if they are not."
                 )
 
@@ -247,7 +247,7 @@ def equal(source: TensorSource, copy: WeightMatch, files: TensorFiles) -> bool:
     """Whether `copy` holds the same values as the tensor at `source.found`."""
     assert source.found is not None
     mine, other = (
-        place.rule.op.read([files.read(their, mapped=True) for their in place.theirs])
+        place.rule.op.read([files.read(their, mapped=True) for their in place.hf])
         for place in (source.found, copy)
     )
     return mine.shape == other.shape and torch.equal(mine, other)

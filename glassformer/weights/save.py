@@ -75,7 +75,7 @@ def published(model: Transformer, family: Family, architecture: str) -> dict[str
     for name, *_ in tied_names(model):
         found = matched(rules, name, base)
         written = found.rule.op.write(state[name], parts_of(model, name))
-        tensors |= dict(zip(found.theirs, written, strict=True))
+        tensors |= dict(zip(found.hf, written, strict=True))
     return tensors
 
 

@@ -55,10 +55,10 @@ def _owned(plan: LoadPlan, names: Iterable[str]) -> dict[str, str]:
             continue
         rules = plan.family.weight_rules(model.spec)
         for group in tied_names(model):
-            for ours in group:
-                found = matched(rules, ours, plan.base)
-                for theirs in (*found.theirs, *found.also):
-                    owners.setdefault(theirs, architecture)
+            for local in group:
+                found = matched(rules, local, plan.base)
+                for hf in (*found.hf, *found.also):
+                    owners.setdefault(hf, architecture)
     return {
         name: f"belongs to {owners[name]}; this class does not read it"
         for name in names

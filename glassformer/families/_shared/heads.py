@@ -78,12 +78,12 @@ def tie_head(
     return ((embedding, "heads.lm.out.weight"),) if tied else ()
 
 
-def masked_bias(theirs: str, tied: bool) -> WeightRule:
+def masked_bias(hf: str, tied: bool) -> WeightRule:
     """Returns the rule for the vocabulary bias of a masked-LM head.
 
     The file contains it twice; the two are the same tensor if the weights are tied.
     """
-    outer, inner = f"{theirs}bias", f"{theirs}decoder.bias"
+    outer, inner = f"{hf}bias", f"{hf}decoder.bias"
     if tied:
         return WeightRule(outer, "heads.lm.out.bias", also=(inner,))
     return WeightRule(inner, "heads.lm.out.bias")
@@ -148,13 +148,13 @@ def answer(config: ConfigReader, norm: NormSpec) -> HeadSpec:
     return HeadSpec(name="answer", num_outputs=1, scalar=True, beam=beam)
 
 
-def answer_rules(theirs: str) -> tuple[WeightRule, ...]:
+def answer_rules(hf: str) -> tuple[WeightRule, ...]:
     """Returns the weight rules of the `answer` head."""
     return (
-        WeightRule(f"{theirs}start_logits.dense", "heads.answer.out"),
-        WeightRule(f"{theirs}end_logits.dense_0", "heads.answer.end.dense"),
-        WeightRule(f"{theirs}end_logits.LayerNorm", "heads.answer.end.norm"),
-        WeightRule(f"{theirs}end_logits.dense_1", "heads.answer.end_out"),
-        WeightRule(f"{theirs}answer_class.dense_0", "heads.answer.possible.dense"),
-        WeightRule(f"{theirs}answer_class.dense_1", "heads.answer.possible_out"),
+        WeightRule(f"{hf}start_logits.dense", "heads.answer.out"),
+        WeightRule(f"{hf}end_logits.dense_0", "heads.answer.end.dense"),
+        WeightRule(f"{hf}end_logits.LayerNorm", "heads.answer.end.norm"),
+        WeightRule(f"{hf}end_logits.dense_1", "heads.answer.end_out"),
+        WeightRule(f"{hf}answer_class.dense_0", "heads.answer.possible.dense"),
+        WeightRule(f"{hf}answer_class.dense_1", "heads.answer.possible_out"),
     )

@@ -16,28 +16,28 @@ from glassformer.families._shared.weight_ops import Identity, Shape
 class Pointwise(Identity):
     """A matrix that the file stores as a pointwise convolution; a bias is unchanged."""
 
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
-        return [(*ours, 1, 1) if len(ours) == 2 else ours]
+    def shapes(self, local: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [(*local, 1, 1) if len(local) == 2 else local]
 
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        return theirs[0].flatten(1) if theirs[0].ndim == 4 else theirs[0]
+    def read(self, hf: list[Tensor]) -> Tensor:
+        return hf[0].flatten(1) if hf[0].ndim == 4 else hf[0]
 
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        return [ours[..., None, None] if ours.ndim == 2 else ours]
+    def write(self, local: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [local[..., None, None] if local.ndim == 2 else local]
 
 
 @dataclass(frozen=True)
 class Squeeze(Identity):
     """A vector that the file stores with two leading dimensions of size 1."""
 
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
-        return [(1, 1, *ours)]
+    def shapes(self, local: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [(1, 1, *local)]
 
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        return theirs[0][0, 0]
+    def read(self, hf: list[Tensor]) -> Tensor:
+        return hf[0][0, 0]
 
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        return [ours[None, None]]
+    def write(self, local: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [local[None, None]]
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ class PerHeadQKV(Identity):
     transposed: bool = True
     copies: ClassVar[bool] = True
 
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+    def shapes(self, local: Shape, parts: Sequence[int]) -> list[Shape]:
         if not self.transposed:
-            return [(ours[0], self.heads, ours[1] // self.heads)]
-        return [(ours[1], self.heads, rows // self.heads) for rows in parts]
+            return [(local[0], self.heads, local[1] // self.heads)]
+        return [(local[1], self.heads, rows // self.heads) for rows in parts]
 
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        flat = [tensor.flatten(1) for tensor in theirs]
+    def read(self, hf: list[Tensor]) -> Tensor:
+        flat = [tensor.flatten(1) for tensor in hf]
         return torch.cat([tensor.t() for tensor in flat]) if self.transposed else flat[0]
 
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        flat = [part.t() for part in torch.split(ours, list(parts))] if self.transposed else [ours]
+    def write(self, local: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        flat = [part.t() for part in torch.split(local, list(parts))] if self.transposed else [local]
         return [tensor.reshape(len(tensor), self.heads, -1) for tensor in flat]
 
 

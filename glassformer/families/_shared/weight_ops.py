@@ -22,42 +22,42 @@ class Identity:
 
     copies: ClassVar[bool] = False  # whether reading creates a new tensor instead of a view
 
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
-        return [ours]
+    def shapes(self, local: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [local]
 
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        return theirs[0]
+    def read(self, hf: list[Tensor]) -> Tensor:
+        return hf[0]
 
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        return [ours]
+    def write(self, local: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [local]
 
 
 @dataclass(frozen=True)
 class Transpose(Identity):
     """A weight that the file stores as [in, out]; a bias is unchanged."""
 
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
-        return [ours[::-1]]
+    def shapes(self, local: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [local[::-1]]
 
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        return theirs[0].t() if theirs[0].ndim == 2 else theirs[0]
+    def read(self, hf: list[Tensor]) -> Tensor:
+        return hf[0].t() if hf[0].ndim == 2 else hf[0]
 
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        return [ours.t() if ours.ndim == 2 else ours]
+    def write(self, local: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [local.t() if local.ndim == 2 else local]
 
 
 @dataclass(frozen=True)
 class AsRow(Identity):
     """A vector that the file stores as a matrix with one row."""
 
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
-        return [(1, *ours)]
+    def shapes(self, local: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [(1, *local)]
 
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        return theirs[0][0]
+    def read(self, hf: list[Tensor]) -> Tensor:
+        return hf[0][0]
 
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        return [ours[None]]
+    def write(self, local: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [local[None]]
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ class Concatenate(Identity):
 
     copies: ClassVar[bool] = True
 
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
-        return [(rows, *ours[1:]) for rows in parts]
+    def shapes(self, local: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [(rows, *local[1:]) for rows in parts]
 
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        return torch.cat(theirs)
+    def read(self, hf: list[Tensor]) -> Tensor:
+        return torch.cat(hf)
 
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        return list(torch.split(ours, list(parts)))
+    def write(self, local: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return list(torch.split(local, list(parts)))
 
 
 @dataclass(frozen=True)
@@ -87,23 +87,23 @@ class Interleave(Identity):
     head_dim: int
     copies: ClassVar[bool] = True
 
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        rows = theirs[0].view(-1, 3, self.head_dim, *theirs[0].shape[1:])
-        return rows.transpose(0, 1).reshape_as(theirs[0])
+    def read(self, hf: list[Tensor]) -> Tensor:
+        rows = hf[0].view(-1, 3, self.head_dim, *hf[0].shape[1:])
+        return rows.transpose(0, 1).reshape_as(hf[0])
 
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        rows = ours.view(3, -1, self.head_dim, *ours.shape[1:])
-        return [rows.transpose(0, 1).reshape_as(ours)]
+    def write(self, local: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        rows = local.view(3, -1, self.head_dim, *local.shape[1:])
+        return [rows.transpose(0, 1).reshape_as(local)]
 
 
 @dataclass(frozen=True)
 class ReadOnly(Identity):
     """A fixed table that files omit because it can be computed; its rule names no tensor."""
 
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+    def shapes(self, local: Shape, parts: Sequence[int]) -> list[Shape]:
         return []
 
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+    def write(self, local: Tensor, parts: Sequence[int]) -> list[Tensor]:
         return []
 
 

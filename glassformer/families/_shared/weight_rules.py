@@ -46,15 +46,15 @@ class WeightRule:
     """A rule for one of our modules or tensors.
 
     Attributes:
-        theirs: The published module, or several of them (for JOINED).
-        ours: Our module or tensor.
+        hf: The published module, or several of them (for JOINED).
+        local: Our module or tensor.
         op: The conversion between the two.
         also: Other names under which files store the same tensor.
         optional: A tensor missing in the file is initialized as in a new model.
     """
 
-    theirs: str | tuple[str, ...]
-    ours: str
+    hf: str | tuple[str, ...]
+    local: str
     op: Identity = SAME
     also: tuple[str, ...] = ()
     optional: bool = False
@@ -65,7 +65,7 @@ class WeightMatch:
     """A rule applied to one of our tensors, with the names of its counterparts."""
 
     rule: WeightRule
-    theirs: tuple[str, ...]
+    hf: tuple[str, ...]
     also: tuple[str, ...]
 
 
@@ -82,10 +82,10 @@ def match(rules: Sequence[WeightRule], name: str, base: str) -> WeightMatch | No
     module, _, leaf = name.rpartition(".")
     for target, suffix in ((name, ""), (module, f".{leaf}")):
         for rule in rules:
-            found = _pattern(rule.ours).fullmatch(target)
+            found = _pattern(rule.local).fullmatch(target)
             if found is not None:
                 places = {"base": base, **found.groupdict()}
-                names = (rule.theirs,) if isinstance(rule.theirs, str) else rule.theirs
+                names = (rule.hf,) if isinstance(rule.hf, str) else rule.hf
                 return WeightMatch(
                     rule,
                     tuple(their.format(**places) + suffix for their in names),
@@ -95,27 +95,27 @@ def match(rules: Sequence[WeightRule], name: str, base: str) -> WeightMatch | No
 
 
 @lru_cache(maxsize=1024)
-def _pattern(ours: str) -> re.Pattern[str]:
+def _pattern(local: str) -> re.Pattern[str]:
     places = {
         "{i}": r"(?P<i>\d+)",
         "{stack}": r"(?P<stack>encoder|decoder)",
         "{name}": r"(?P<name>.+)",
     }
-    parts = re.split(r"(\{\w+\})", ours)
+    parts = re.split(r"(\{\w+\})", local)
     return re.compile("".join(places.get(part) or re.escape(part) for part in parts))
 
 
-def projections(theirs: str, ours: str, q: str, k: str, v: str, out: str) -> tuple[WeightRule, ...]:
+def projections(hf: str, local: str, q: str, k: str, v: str, out: str) -> tuple[WeightRule, ...]:
     """Returns the rules for an attention layer with separate query, key and value in the file.
 
     Args:
-        theirs: The prefix of the published names.
-        ours: Our attention module.
+        hf: The prefix of the published names.
+        local: Our attention module.
         q: The query's name after the prefix; likewise `k`, `v` and `out`.
     """
     return (
-        WeightRule((theirs + q, theirs + k, theirs + v), f"{ours}.qkv", JOINED),
-        WeightRule(theirs + q, f"{ours}.q"),
-        WeightRule((theirs + k, theirs + v), f"{ours}.kv", JOINED),
-        WeightRule(theirs + out, f"{ours}.out"),
+        WeightRule((hf + q, hf + k, hf + v), f"{local}.qkv", JOINED),
+        WeightRule(hf + q, f"{local}.q"),
+        WeightRule((hf + k, hf + v), f"{local}.kv", JOINED),
+        WeightRule(hf + out, f"{local}.out"),
     )

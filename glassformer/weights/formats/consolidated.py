@@ -56,7 +56,7 @@ def read_params(folder: Path) -> dict[str, Any]:
     path, keys = (path, {}) if path.is_file() else (config, keys)
     params: dict[str, Any] = read_json(path)
     if keys:
-        params = {ours: params.get(theirs) for ours, theirs in keys.items()}
+        params = {local: params.get(hf) for local, hf in keys.items()}
     if not isinstance(params.get("n_heads"), int):
         raise LoadError(f"{path} gives no number of heads; get it again.")
     return params

@@ -106,9 +106,9 @@ class GgufFile(SingleFile):
         self.origins = {}
         self.shapes = {}
         for name, shape in shapes.items():
-            theirs, undo = published(name, self.config)
-            self.origins[theirs] = name, undo
-            self.shapes[theirs] = tuple(undo(torch.empty(shape, device="meta")).shape)
+            hf, undo = published(name, self.config)
+            self.origins[hf] = name, undo
+            self.shapes[hf] = tuple(undo(torch.empty(shape, device="meta")).shape)
 
     def read(self, name: str, mapped: bool) -> Tensor:
         origin, undo = self.origins[name]

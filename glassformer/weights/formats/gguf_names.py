@@ -59,11 +59,11 @@ def published(name: str, config: Mapping[str, Any]) -> tuple[str, Undo]:
     known = NAMES[config["model_type"]].get(re.sub(r"^blk\.\d+\.", "blk.{i}.", module))
     if known is None:
         return name, same
-    theirs = f"{known.format(i=number)}.{leaf}"
-    if TRANSPOSED.fullmatch(theirs):
-        return theirs, Tensor.t
+    hf = f"{known.format(i=number)}.{leaf}"
+    if TRANSPOSED.fullmatch(hf):
+        return hf, Tensor.t
     heads = TURNED.get(module.rpartition(".")[2])
-    return theirs, same if heads is None else partial(halves, heads=config[heads])
+    return hf, same if heads is None else partial(halves, heads=config[heads])
 
 
 def same(tensor: Tensor) -> Tensor:

@@ -68,7 +68,7 @@ def config_of(dims: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "model_type": "whisper",
         "architectures": ["WhisperForConditionalGeneration"],
-        **{ours: dims[theirs] for theirs, ours in DIMS.items()},
+        **{local: dims[hf] for hf, local in DIMS.items()},
         "encoder_ffn_dim": 4 * dims["n_audio_state"],
         "decoder_ffn_dim": 4 * dims["n_text_state"],
         **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), start - 1),
