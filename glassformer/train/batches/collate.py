@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.train.objectives.objective import Example
+from glassformer.train.objectives.rows import Column, Example, column_of
 
 
 def even(length: int, most: int | None = None) -> int:
@@ -52,14 +52,28 @@ def pad_rows(
             [8, 0, 0]])
     """
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
+    values = np.concatenate(arrays) if len(arrays) else np.zeros(0, np.int64)
+    return pad_column(Column(values, lengths), fill, dtype, side=side, length=length)
+
+
+def pad_column(
+    values: Column,
+    fill: float = 0,
+    dtype: torch.dtype = torch.long,
+    *,
+    side: str = "right",
+    length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Pads the rows of a column as `pad_rows` does its arrays."""
+    lengths = values.lengths
     longest = int(lengths.max(initial=0))
     slots = longest if length is None else length
     assert longest <= slots, f"{longest} do not fit {slots} slots"
     count = np.arange(slots)[None]
     real = count < lengths[:, None] if side == "right" else count >= slots - lengths[:, None]
-    rows = torch.full((len(arrays), slots), fill, dtype=dtype)
+    rows = torch.full((len(lengths), slots), fill, dtype=dtype)
     if longest:
-        rows.numpy()[real] = np.concatenate(arrays)  # a fraction of the time that torch takes
+        rows.numpy()[real] = values.values  # a fraction of the time that torch takes
     return rows, torch.from_numpy(real)
 
 
@@ -73,12 +87,12 @@ def pad(
     length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Applies `pad_rows` to one field of the examples."""
-    return pad_rows([example[field] for example in examples], fill, dtype, side=side, length=length)
+    return pad_column(column_of(examples, field), fill, dtype, side=side, length=length)
 
 
 def column(examples: Sequence[Example], field: str, dtype: torch.dtype = torch.long) -> Tensor:
     """Returns a field with exactly one number per example, such as a label, as [row]."""
-    return _tensor(np.concatenate([example[field] for example in examples]), dtype)
+    return _tensor(column_of(examples, field).values, dtype)
 
 
 def _tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:

@@ -16,7 +16,7 @@ from glassformer.metrics.classification import accuracy, f1, matthews
 from glassformer.model import Model
 from glassformer.tasks.classify import SEVERAL, SINGLE
 from glassformer.tasks.task_settings import keep
-from glassformer.train.batches.collate import pad_rows
+from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.labels import Labels, written
 from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
@@ -86,7 +86,7 @@ class ClassificationObjective(SequenceLevelObjective):
         yield {**self.texts.example(record, *text_and_pair(record)), "label": label}
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        labels, real = pad_rows([example["label"] for example in examples])
+        labels, real = pad(examples, "label")
         if self.several:
             flags = torch.zeros(len(examples), len(self.labels) + 1)
             labels = flags.scatter(1, labels.where(real, len(self.labels)), 1.0)[:, :-1]

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from glassformer.data.record import Record
@@ -133,8 +134,8 @@ class Continuation(SequenceLevelObjective):
         if self.prefix_lm:
             inputs["prefix_length"] = prefix
         targets = tokens.masked_fill(~mask, IGNORED)
-        for row, before in zip(targets, prefix.tolist(), strict=True):
-            row[:before] = IGNORED
+        places = torch.arange(targets.shape[1])
+        targets = targets.masked_fill(places < prefix[:, None], IGNORED)
         found = target_positions(targets[:, 1:], few=slots is not None)
         return TrainingBatch(inputs, found, {self.head: count(found)}, int(mask[:, 1:].sum()))
 

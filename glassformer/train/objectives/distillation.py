@@ -22,8 +22,10 @@ from glassformer.loading import load
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import by_rows, exact, head_of, output
 from glassformer.train.losses import soft_targets
+from glassformer.train.objectives.draws import Draws
 from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
+from glassformer.train.objectives.rows import Rows
 from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import IGNORED
 
@@ -111,11 +113,8 @@ class Distillation(SequenceLevelObjective):
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         self.task.lookahead_tokenize(records)
 
-    def draws(self, example: Example) -> bool:
-        return self.task.draws(example)
-
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        return self.task.vary(example, rng)
+    def vary(self, rows: Rows, draws: Draws) -> Rows:
+        return self.task.vary(rows, draws)
 
     def advance(self, progress: float) -> None:
         self.task.advance(progress)

@@ -11,11 +11,13 @@ from torch import Tensor, nn
 from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
-from glassformer.train.batches.collate import pad
+from glassformer.train.batches.collate import even, pad
 from glassformer.train.fused_cross_entropy import token_loss
+from glassformer.train.objectives.draws import Draws
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Column, Rows, column_of
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     TextFrame,
@@ -44,6 +46,7 @@ class MaskedLM(Objective):
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     batching = "pack"
+    inputs: tuple[str, ...] = ()  # fields that the network reads beside the tokens
 
     def __init__(
         self, model: Model, *, max_length: int | None = None, masks: Masks = MASKS
@@ -63,15 +66,22 @@ class MaskedLM(Objective):
     def prepare(self, record: Record) -> Iterable[Example]:
         return self.frame.pieces(column(record, "text"), self.length)
 
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        shown, targets = self.masking(example["tokens"], rng, example.get("documents"))
-        return {**example, "tokens": shown, "targets": targets}
+    def vary(self, rows: Rows, draws: Draws) -> Rows:
+        tokens = rows.columns["tokens"]
+        shown, targets = self.masking(tokens, draws, rows.columns.get("documents"))
+        own = {"tokens": shown, "targets": targets}
+        return rows | {name: Column(values, tokens.lengths) for name, values in own.items()}
+
+    def slots(self, examples: Sequence[Example]) -> int:
+        """Returns the row length: the longest text's, or on a GPU the next of a few lengths."""
+        longest = int(column_of(examples, "tokens").lengths.max(initial=0))
+        return even(longest, self.length) if self.few_shapes else longest
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        targets = target_positions(pad(examples, "targets", IGNORED)[0])
-        return TrainingBatch(
-            read_inputs(examples), targets, {"lm": count(targets)}, count_tokens(examples)
-        )
+        slots = self.slots(examples)
+        targets = target_positions(pad(examples, "targets", IGNORED, length=slots)[0])
+        inputs = read_inputs(examples, *self.inputs, slots=slots)
+        return TrainingBatch(inputs, targets, {"lm": count(targets)}, count_tokens(examples))
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         targets = batch.targets

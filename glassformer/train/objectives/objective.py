@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
+from glassformer.train.objectives.draws import Draws
+from glassformer.train.objectives.rows import Example, Rows
 from glassformer.train.objectives.usage_example import UsageExample
-
-Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
 
 
 @dataclass
@@ -69,17 +69,17 @@ class Objective(nn.Module, ABC):
     def prepare(self, record: Record) -> Iterable[Example]:
         """Converts a record to examples of token ids; called once, before training."""
 
-    def draws(self, example: Example) -> bool:
-        """Returns whether `vary` changes the example; if not, it is used as it is stored."""
-        return type(self).vary is not Objective.vary
+    def vary(self, rows: Rows, draws: Draws) -> Rows:
+        """Makes the random choices for rows (masks, noise, orders), each time they are read.
 
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        """Makes the random choices for an example (masks, noise, orders), each time it is read."""
-        return example
+        What is chosen for a row must depend on that row and its draws alone, because the processes
+        of a run share the rows of a batch.
+        """
+        return rows
 
     @abstractmethod
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        """Combines examples into a padded batch."""
+        """Combines examples, in training `Rows`, into a padded batch."""
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
         """Like `collate`, for batches with few shapes (data.max_batch_shapes).

@@ -16,6 +16,7 @@ from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.batches.collate import even, pad
 from glassformer.train.fused_cross_entropy import exact, features, head_loss, head_of, head_output
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.rows import column_of
 from glassformer.train.objectives.text_inputs import column, length_of, tokenizer_of
 
 TEXT: dict[str, type[np.generic]] = {
@@ -94,7 +95,7 @@ class TextEncoder:
 
     def slots(self, examples: Sequence[Example], few: bool) -> int:
         """Returns the row length: the longest text's, or with `few` the next of a few lengths."""
-        longest = max(len(example["tokens"]) for example in examples)
+        longest = int(column_of(examples, "tokens").lengths.max())
         return even(longest, self.length) if few else longest
 
     def inputs(self, examples: Sequence[Example], slots: int | None = None) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ import torch
 from glassformer.errors import GlassformerError
 from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.objective import Objective, TrainingBatch
+from glassformer.train.objectives.rows import Column
 
 END = 1
 
@@ -36,8 +37,9 @@ class Letters(Objective):
         if "%" in record["text"]:
             os._exit(9)  # as the kernel ends a process that takes too much memory
 
-    def vary(self, example, rng):
-        return {**example, "noise": rng.integers(0, 1000, len(example["tokens"]))}
+    def vary(self, rows, draws):
+        lengths = rows.columns["tokens"].lengths
+        return rows | {"noise": Column(draws.below("noise", 1000, lengths), lengths)}
 
     def collate(self, examples):
         return self.collate_to(examples, {"tokens": None})

@@ -91,7 +91,7 @@ def test_segments_are_the_texts_own_and_half_of_them_are_turned(name):
     turned, lengths, total = 0, [], 0
     for number, example in enumerate(stored(objective)):
         for seed in range(60):
-            row = objective.vary(example, np.random.default_rng([seed, number]))
+            row = material.vary(objective, example, seed, number)
             tokens, segments = row["tokens"].tolist(), row["segments"]
             assert len(tokens) <= 60
             middle = int(segments.sum())
@@ -117,7 +117,7 @@ def test_another_row_of_the_same_document_is_no_other_document():
     objective = make_objective("next-sentence", made, {"max_length": 40})
     first, second, *_ = objective.prepare({"sentences": DOCUMENTS[0]})
     pair = {**first, **{f"other.0.{field}": value for field, value in second.items()}}
-    assert not any(objective.vary(pair, np.random.default_rng(s))["turned"][0] for s in range(20))
+    assert not any(material.vary(objective, pair, s)["turned"][0] for s in range(20))
 
 
 def test_what_is_too_long_gives_way_on_both_sides():
