@@ -123,7 +123,7 @@ class StreamRows(RowSource):
         row = self._slices(starts, lengths)
         edges = self.store.document_starts if self.numbered else np.zeros(0, np.int64)
         if self.numbered:
-            documents = _documents(edges, starts, lengths, self.store.size)
+            documents = document_numbers(edges, starts, lengths, self.store.size)
             row |= {"documents": Column(documents, lengths)}
         if self.before:
             if self.numbered:  # not beyond the start of the document
@@ -276,7 +276,7 @@ def packed(lengths: Numbers, capacity: int) -> list[list[int]]:
     return rows
 
 
-def _documents(edges: Numbers, starts: Numbers, lengths: Numbers, size: int) -> Numbers:
+def document_numbers(edges: Numbers, starts: Numbers, lengths: Numbers, size: int) -> Numbers:
     """Numbers the documents of windows of the ring, from 0 in each window.
 
     `edges` is where documents begin; the first token of the ring begins one, too.

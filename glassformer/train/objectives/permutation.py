@@ -114,7 +114,8 @@ class PermutationLM(Objective):
         order[ordered] = ranks
         own = Column(order, tokens.lengths)
         at = Column(tokens.places, tokens.lengths).where(predicted)
-        return rows | {"order": own, "at": at, "targets": tokens.where(predicted)}
+        drawn = {"tokens": tokens, "order": own, "at": at, "targets": tokens.where(predicted)}
+        return Rows({"before": rows.columns["before"], **drawn} if self.before else drawn)
 
     def choose(self, counts: Lengths, draws: Draws) -> Flags:
         """Returns a mask of the words to predict, joined; each window of words has one span.

@@ -10,6 +10,7 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.train.batches.collate import pad
+from glassformer.train.batches.packing import document_numbers
 from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.rows import Column
 
@@ -52,3 +53,14 @@ class Letters(Objective):
 
     def forward(self, model, batch):
         raise NotImplementedError
+
+
+def stream(store, start, end):
+    """A slice of the stream of all examples."""
+    return store.slices(np.array([start]), np.array([end - start]))[0]
+
+
+def numbers(store, start, end):
+    """The document number of each of its tokens."""
+    window = np.array([start]), np.array([end - start])
+    return document_numbers(store.document_starts, *window, store.size)

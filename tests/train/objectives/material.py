@@ -80,13 +80,18 @@ def model(preset: str, tokenizer: Tokenizer, architecture: str | None = None, **
 
 
 def varied(objective: Objective, stored: Sequence[Example], step: int = 0) -> list[Example]:
-    draws = Draws.of(7, step, rows=np.arange(len(stored)))
-    return list(objective.vary(Rows.of(stored), draws))
+    own = Draws.of(7, step, rows=np.arange(len(stored)))
+    return list(objective.vary(Rows.of(stored), own))
+
+
+def draws(*seed: int) -> Draws:
+    """Of one row."""
+    return Draws.of(*seed, rows=np.array([0]))
 
 
 def vary(objective: Objective, example: Example, *seed: int) -> Example:
     """One example as a batch of its own."""
-    return objective.vary(Rows.of([example]), Draws.of(*seed, rows=np.array([0])))[0]
+    return objective.vary(Rows.of([example]), draws(*seed))[0]
 
 
 def loss_of(objective: Objective, sums: dict[str, torch.Tensor], counts: dict[str, float]):

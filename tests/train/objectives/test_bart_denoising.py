@@ -11,6 +11,7 @@ import pytest
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.bart_denoising import placed_spans
+from glassformer.train.objectives.rows import Column
 from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
 
 BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
@@ -57,11 +58,15 @@ def test_the_gradient_and_that_the_loss_falls(family):
     assert last < 0.9 * first
 
 
+def row_of(tokens):
+    return Column(np.array(tokens), np.array([len(tokens)]))
+
+
 def spoiled(objective, stored, times: int = 40):
     """What was made of the text between its frame."""
-    for example in stored:
+    for number, example in enumerate(stored):
         for seed in range(times):
-            row = material.vary(objective, example, seed)
+            row = material.vary(objective, example, seed, number)
             source, target = row["source"], row["tokens"]
             assert (target == example["tokens"]).all()
             assert source[0] == target[0] and source[-1] == target[-1]
@@ -131,17 +136,17 @@ def test_infilling(whole_words):
         assert is_subsequence(kept, target)
         hidden.append(1 - len(kept) / len(target))
         if whole_words:
-            starts = objective.vocabulary.starts(np.array(target))
+            starts = objective.vocabulary.starts(row_of(target))
             words = Counter(tuple(word) for word in np.split(target, np.flatnonzero(starts)[1:]))
             after = np.split(
-                source, np.flatnonzero(objective.vocabulary.starts(np.array(source)))[1:]
+                source, np.flatnonzero(objective.vocabulary.starts(row_of(source)))[1:]
             )
             assert not Counter(tuple(w) for w in after if mask not in w) - words
     assert np.mean(hidden) == pytest.approx(0.3, abs=0.03)
 
 
 def test_spans_of_a_poisson_laid_out_anyhow():
-    drawn = [placed_spans(300, 0.3, 3.0, np.random.default_rng(s)) for s in range(300)]
+    drawn = [placed_spans(np.array([300]), 0.3, 3.0, material.draws(s))[:2] for s in range(300)]
     sizes = np.concatenate([sizes[:-1] for _, sizes in drawn])  # the last is cut
     assert sizes.mean() == pytest.approx(3.0, abs=0.1)
     assert sizes.var() == pytest.approx(3.0, abs=0.25)

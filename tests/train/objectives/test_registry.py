@@ -15,7 +15,7 @@ import torch
 from glassformer.data import DataSettings
 from glassformer.errors import GlassformerError
 from glassformer.train.batches import make_loader, prepare
-from glassformer.train.batches.tokenize_workers import packed
+from glassformer.train.batches.worker_process import without_weights
 from glassformer.train.objectives import make_objective, objective_names
 from glassformer.train.objectives.registry import options_of
 
@@ -75,7 +75,9 @@ def together(objective, model, batches) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", NAMES)
 def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
     model, objective = make(name)
-    assert name in objective_names() and len(packed(objective)) < 2**20  # for other processes
+    assert (
+        name in objective_names() and len(without_weights(objective)) < 2**20
+    )  # for other processes
     objective.double().eval()
     loader = loader_of(name, objective, tmp_path)
     (one,) = loader.batches(step=5)
