@@ -102,17 +102,14 @@ class TrainingLoop:
         not lie in memory that a replay overwrites.
         """
         settings, worker, objective = self.settings, self.worker, self.module.objective
+        module: Callable[[TrainingBatch], Sums] = self.wrapped_module
+        if settings.compile:
+            module = Compiled(
+                self.wrapped_module, objective, frugal=settings.gradient_checkpointing
+            )
+        plain = ForwardBackward(module, self.precision, worker)
         alone = worker.world_size == 1 and worker.device.type == "cuda"
         recorded = alone and settings.gradient_accumulation_steps == 1
-        if settings.compile:
-            compiled = Compiled(
-                self.wrapped_module,
-                objective,
-                frugal=settings.gradient_checkpointing,
-                recorded=recorded,
-            )
-            return ForwardBackward(compiled, self.precision, worker)
-        plain = ForwardBackward(self.wrapped_module, self.precision, worker)
         if recorded and not settings.gradual_unfreezing_steps and recordable(self.model):
             return Recorded(plain, objective, self.parameters)
         return plain

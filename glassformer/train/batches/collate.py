@@ -105,12 +105,12 @@ def _tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(array).to(dtype)
 
 
-def runs_of(inputs: Mapping[str, Tensor], even: int = 64) -> dict[str, Tensor]:
+def runs_of(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Returns as `cu_seqlens` where texts and padding begin in the flattened batch.
 
     GPU kernels read it in place of masks. The end of the last run is repeated up to the number that
-    rows of one text with padding may have, or, if there are more runs, up to a multiple of `even`:
-    so there are few different shapes. Parts of a mixture have their own, "part/cu_seqlens".
+    rows of one text with padding may have, or a multiple of it, so that there are few different
+    shapes. Parts of a mixture have their own, "part/cu_seqlens".
     """
     found: dict[str, Tensor] = {}
     for name, tokens in inputs.items():
@@ -121,19 +121,16 @@ def runs_of(inputs: Mapping[str, Tensor], even: int = 64) -> dict[str, Tensor]:
             )
             shapes = [x.shape for x in (mask, documents) if x is not None]
             if {*shapes} == {tokens.shape}:
-                found[f"{part}cu_seqlens"] = _runs(tokens.shape, mask, documents, even)
+                found[f"{part}cu_seqlens"] = _runs(tokens.shape, mask, documents)
     return found
 
 
-def _runs(shape: torch.Size, mask: Tensor | None, documents: Tensor | None, even: int) -> Tensor:
-    whose = torch.zeros(shape, dtype=torch.long) if documents is None else documents
+def _runs(shape: torch.Size, mask: Tensor | None, documents: Tensor | None) -> Tensor:
+    whose = np.zeros(shape, np.int64) if documents is None else documents.numpy()
     if mask is not None:
-        whose = whose.masked_fill(~mask, -1)
-    begins = torch.ones(shape, dtype=torch.bool)
+        whose = np.where(mask.numpy(), whose, -1)
+    begins = np.ones(shape, dtype=bool)
     begins[..., 1:] = whose[..., 1:] != whose[..., :-1]
-    starts = begins.flatten().nonzero()[:, 0]
-    spare = 2 * shape[:-1].numel() - len(starts)
-    total = starts.new_full(
-        (1 + (spare if spare >= 0 else (-len(starts) - 1) % even),), begins.numel()
-    )
-    return torch.cat((starts, total)).int()
+    starts = np.flatnonzero(begins)
+    spare = 1 + -len(starts) % (2 * shape[:-1].numel())
+    return torch.from_numpy(np.append(starts, np.full(spare, begins.size)).astype(np.int32))

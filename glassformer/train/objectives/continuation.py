@@ -17,9 +17,10 @@ from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.batches import collate
-from glassformer.train.batches.collate import pad
+from glassformer.train.batches.collate import even, pad
 from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import column_of
 from glassformer.train.objectives.sequence_level import (
     Answer,
     SequenceLevelObjective,
@@ -121,7 +122,10 @@ class Continuation(SequenceLevelObjective):
             }
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        return self._batch(examples, None)
+        if not self.few_shapes:
+            return self._batch(examples, None)
+        longest = int(column_of(examples, "tokens").lengths.max())
+        return self._batch(examples, even(longest, self.length))
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
         return self._batch(examples, min(slots["tokens"], self.length))

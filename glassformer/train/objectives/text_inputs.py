@@ -179,13 +179,13 @@ def target_positions(targets: Tensor, few: bool = False) -> dict[str, Tensor]:
     """Returns the targets and their indices in the flattened batch.
 
     The vocabulary is scored only at these positions. The list is padded with ignored targets to a
-    multiple of a 32nd of the batch, so that a compiled step sees few different shapes; with `few`,
-    to a power of two. It never gets longer than the batch.
+    multiple of a 32nd of the batch, with `few` of an eighth, so that a compiled step sees few
+    different shapes. It never gets longer than the batch.
     """
     flat = targets.flatten().numpy()
     at = np.flatnonzero(flat != IGNORED)
-    step = 2 ** len(at).bit_length() if few else targets.numel() // 32
-    spare = min(-len(at) % max(LEAST, step), len(flat) - len(at))
+    step = max(LEAST, len(flat) // (8 if few else 32))
+    spare = min(-len(at) % step, len(flat) - len(at))
     return {
         "at": torch.from_numpy(np.concatenate((at, np.zeros(spare, at.dtype)))),
         "tokens": torch.from_numpy(np.concatenate((flat[at], np.full(spare, IGNORED)))),

@@ -47,7 +47,7 @@ def test_runs_begin_where_rows_texts_and_padding_do():
     documents = torch.tensor([[0, 0, 1, 1], [0, -1, -1, -1], [-1, -1, 0, 1]])
 
     def found(length: int, **given: torch.Tensor) -> list[int]:
-        runs = runs_of({"input_ids": tokens, **given}, even=8)["cu_seqlens"]
+        runs = runs_of({"input_ids": tokens, **given})["cu_seqlens"]
         assert runs.dtype == torch.int32 and len(runs) == length
         return runs.unique().tolist()
 

@@ -51,12 +51,12 @@ def test_what_was_prepared_is_what_is_read(text, tmp_path):
         assert example["tokens"].tolist() == [*map(ord, lines[number]), END]
         example["tokens"][0] = 7  # the objective's own to change
         assert store[number]["tokens"][0] != 7
-    stream = [id for line in lines for id in (*map(ord, line), END)]
-    assert store.size == len(stream) == store.lengths().sum()
-    assert stream(store, 500, 2500)["tokens"].tolist() == stream[500:2500]
-    numbers = np.repeat(np.arange(len(lines)), [len(line) + 1 for line in lines])
+    every = [id for line in lines for id in (*map(ord, line), END)]
+    assert store.size == len(every) == store.lengths().sum()
+    assert stream(store, 500, 2500)["tokens"].tolist() == every[500:2500]
+    documents = np.repeat(np.arange(len(lines)), [len(line) + 1 for line in lines])
     for start, end in ((0, 10), (500, 2500), (store.size - 300, store.size)):
-        expected = numbers[start:end] - numbers[start]
+        expected = documents[start:end] - documents[start]
         assert numbers(store, start, end).tolist() == expected.tolist()
 
 
