@@ -1,14 +1,15 @@
 """Training data: how many tokens per second are made, and whether they hold a GPU back.
 
     python bench/feed.py                           # on a CPU: the batches alone, made by one thread
-    python bench/feed.py --before ../older         # and those of another checkout of this repository
+    python bench/feed.py --before ../older         # and those of another checkout
     python bench/feed.py --device cuda [NAME ...]  # whole training steps, compiled
 
 Every objective has a small model (8 layers of 256) and made-up data of its own. With `--device
 cuda`, `training` is the rate of training steps on new batches and `repeated` the rate on one batch
 that lies on the GPU; a ratio of 1 means that the GPU never waits for data. `--text` and `--pairs`
-(a table of two columns) add an encoder and a translation model on real text. The results are
-written to bench/feed.json, or to the file that `--out` names.
+(a table of two columns) add an encoder and a translation model on real text; `large` measures when
+the first batch of 500 MB of it is there. The results are written to bench/feed.json, or to the file
+that `--out` names.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ MODELS: dict[str, tuple[str, str | None, str, dict[str, Any]]] = {
 Record = dict[str, Any]
 DOCUMENTS = ("causal-lm", "masked-lm", "next-sentence", "sentence-order", "replaced-token",
              "span-corruption", "denoising", "permutation-lm", "distillation")  # fmt: skip
-REAL = ("encoder", "translation")
+REAL = ("encoder", "translation", "large")
+LARGE = 500_000_000  # bytes of text that "large" prepares
 OPTIONS: dict[str, Record] = {
     "sequence-to-sequence": {"max_source_length": LENGTH, "max_target_length": LENGTH},
     "continuation": {"max_length": LENGTH},
@@ -153,7 +155,7 @@ def prepare(name: str, folder: Path, given: argparse.Namespace) -> Record:
     """Writes the data and the model of an objective, if they are not there; returns the recipe."""
     out = folder / name
     text, table = out / "train.txt", out / "train.jsonl"
-    if not (out / "ready").exists():
+    if not (out / "ready").exists() and name != "large":
         out.mkdir(parents=True, exist_ok=True)
         write = Writer(0)
         if name in DOCUMENTS:
@@ -172,6 +174,7 @@ def prepare(name: str, folder: Path, given: argparse.Namespace) -> Record:
             (out / "pairs.tsv").write_text("".join(columns), "utf-8")
         make_model(name, samples, out / "model")
         (out / "ready").touch()
+    model: Record = {"base": str(out / "model")}
     data: Record = {"train": str(table), "sequence_length": LENGTH}
     if name in DOCUMENTS:
         data |= {"train": str(text), "document_boundary": "blank-line"}
@@ -179,6 +182,14 @@ def prepare(name: str, folder: Path, given: argparse.Namespace) -> Record:
     batch = {"batch_size": ROWS}
     if name == "encoder":
         data |= {"train": given.text, "document_boundary": "blank-line"}
+        objective = {"name": "masked-lm"}
+    elif name == "large":
+        model = prepare("encoder", folder, given)["model"]
+        repeated, size = out / "large.txt", Path(given.text).stat().st_size
+        out.mkdir(parents=True, exist_ok=True)
+        if not repeated.exists():
+            repeated.write_bytes(Path(given.text).read_bytes() * -(-LARGE // size))
+        data |= {"train": str(repeated), "document_boundary": "blank-line"}
         objective = {"name": "masked-lm"}
     elif name == "translation":
         data = {"train": str(out / "pairs.tsv"), "format": "tsv", "quoting": False}
@@ -193,7 +204,7 @@ def prepare(name: str, folder: Path, given: argparse.Namespace) -> Record:
     elif name == "distillation":
         objective["teacher"] = str(out / "model")
     return {
-        "model": {"base": str(out / "model")},
+        "model": model,
         "data": data | {"cache": str(out / "cache")},
         "objective": objective,
         "train": {"max_steps": 100_000, "learning_rate": 1e-4, **batch},
@@ -206,7 +217,7 @@ def make_model(name: str, samples: list[str], out: Path) -> None:
     preset, architecture, kind, sizes = MODELS[known.get(name, name)]
     tokenizer = make_tokenizer(kind, samples, 20_000 if name in REAL else 8_000)
     special = tokenizer.special
-    ids = {"vocab_size": tokenizer.size, "pad_token_id": special["pad"]}
+    ids = {"vocab_size": (tokenizer.size + 127) // 64 * 64, "pad_token_id": special["pad"]}
     if kind in ("bart", "t5"):
         ids |= {"eos_token_id": special["eos"], "bos_token_id": special.get("bos")}
         ids["decoder_start_token_id"] = special["eos" if kind == "bart" else "pad"]
@@ -314,7 +325,9 @@ def train_rates(loop: Any, given: argparse.Namespace) -> Record:
         row["repeated"] = round(rate(step, given.seconds, torch.cuda.synchronize))
     row["ratio"] = round(row["training"] / row["repeated"], 3)
     row["GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
-    row["compiled graphs"] = torch._dynamo.utils.counters["stats"].get("unique_graphs", 0)
+    from torch._dynamo.utils import counters
+
+    row["compiled graphs"] = counters["stats"].get("unique_graphs", 0)
     return row
 
 
@@ -371,14 +384,18 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes that get warm at once")
     parser.add_argument("--folder", default="/tmp/glassformer-feed")
     parser.add_argument("--eager", dest="compile", action="store_false", help="do not compile")
+    parser.add_argument("--list", action="store_true", help="print the names of all objectives")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--out", default=str(Path(__file__).with_suffix(".json")))
     given = parser.parse_args()
     Path(given.folder).mkdir(parents=True, exist_ok=True)
+    if given.list:
+        print(*MODELS)
+        return
     if given.one:
         print(json.dumps(measure(given.names[0], given)), flush=True)
         return
-    real = [name for name, file in zip(REAL, (given.text, given.pairs), strict=True) if file]
+    real = [name for name, file in zip(REAL, (given.text, given.pairs), strict=False) if file]
     names = given.names or [*real, *MODELS]
     rows = [compare(name, given) for name in names if name in REAL]  # these undisturbed
     with ThreadPoolExecutor(given.jobs) as pool:
