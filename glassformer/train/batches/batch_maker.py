@@ -11,8 +11,8 @@ from glassformer.errors import ConfigError
 from glassformer.train.batches.collate import runs_of
 from glassformer.train.batches.packing import RowSource
 from glassformer.train.batches.sampler import Even, Numbers, Order
-from glassformer.train.objectives.draws import Draws
 from glassformer.train.objectives.objective import Objective, TrainingBatch
+from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import Rows
 
 Source = Callable[[Numbers], Rows]
@@ -48,7 +48,7 @@ class BatchMaker:
             places = self.order.batch(batch)
             slots = np.arange(len(places))[share(len(places), rank, world)]
             epochs, numbers = np.array(places)[slots].T
-            draws = Draws.of(self.seed, step, rows=before + slots)
+            draws = RowRandom.of(self.seed, step, rows=before + slots)
 
             def source(numbers: Numbers, epochs: Numbers = epochs) -> Rows:
                 return self.rows.rows(epochs, numbers)
@@ -65,11 +65,11 @@ class BatchMaker:
         """Yields everything once, in a fixed order and with fixed random choices."""
         for batch in self.order.sweep(self.rows.all, world):
             numbers = batch[share(len(batch), rank, world)]
-            draws = Draws.of(self.seed, rows=numbers)
+            draws = RowRandom.of(self.seed, rows=numbers)
             varied = self._varied(self.rows.fixed, self.rows.all, numbers, draws)
             yield self._whole(self.objective.collate(varied))
 
-    def _varied(self, source: Source, count: int, numbers: Numbers, draws: Draws) -> Rows:
+    def _varied(self, source: Source, count: int, numbers: Numbers, draws: RowRandom) -> Rows:
         """Returns rows after the objective's random choices.
 
         The rows also have the fields of the random other rows that the objective needs.

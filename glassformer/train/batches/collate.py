@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.train.objectives.rows import Column, Example, column_of
+from glassformer.train.objectives.rows import Example, RaggedColumn, column_of
 
 
 def even(length: int, most: int | None = None) -> int:
@@ -53,11 +53,11 @@ def pad_rows(
     """
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
     values = np.concatenate(arrays) if len(arrays) else np.zeros(0, np.int64)
-    return pad_column(Column(values, lengths), fill, dtype, side=side, length=length)
+    return pad_column(RaggedColumn(values, lengths), fill, dtype, side=side, length=length)
 
 
 def pad_column(
-    values: Column,
+    values: RaggedColumn,
     fill: float = 0,
     dtype: torch.dtype = torch.long,
     *,

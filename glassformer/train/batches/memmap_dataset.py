@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from glassformer.errors import DataError, LoadError
 from glassformer.train.batches.sampler import Numbers
-from glassformer.train.objectives.rows import Column, Example, Rows, sliced
+from glassformer.train.objectives.rows import Example, RaggedColumn, Rows, sliced
 
 HEADER = "header.json"
 Fields = Mapping[str, type[np.generic]]
@@ -68,7 +68,7 @@ class MemmapDataset:
 
     def rows(self, numbers: Numbers) -> Rows:
         """Returns the examples with these numbers."""
-        columns: dict[str, Column] = {}
+        columns: dict[str, RaggedColumn] = {}
         for name, values in self._values.items():
             starts = self._offsets[name][numbers]
             columns[name] = sliced(values, starts, self._offsets[name][numbers + 1] - starts)

@@ -11,7 +11,7 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError
 from glassformer.train.batches.memmap_dataset import MemmapDataset
 from glassformer.train.batches.sampler import Numbers, Shuffle
-from glassformer.train.objectives.rows import Column, Rows, counted, sliced, sums
+from glassformer.train.objectives.rows import RaggedColumn, Rows, counted, sliced, sums
 
 USUAL, SPREAD, SHORTEST = 0.95, 5.0, 5  # windows of varying length, as in AWD-LSTM
 POOL = 4096
@@ -124,7 +124,7 @@ class StreamRows(RowSource):
         edges = self.store.document_starts if self.numbered else np.zeros(0, np.int64)
         if self.numbered:
             documents = document_numbers(edges, starts, lengths, self.store.size)
-            row |= {"documents": Column(documents, lengths)}
+            row |= {"documents": RaggedColumn(documents, lengths)}
         if self.before:
             if self.numbered:  # not beyond the start of the document
                 last = np.searchsorted(edges, starts, side="right") - 1
@@ -142,7 +142,9 @@ class StreamRows(RowSource):
             return self.store.slices(starts, lengths)
         twice = np.stack((starts, np.zeros_like(starts)), axis=1).flatten()
         parts = self.store.slices(twice, np.stack((inside, lengths - inside), axis=1).flatten())
-        return Rows({name: Column(part.values, lengths) for name, part in parts.columns.items()})
+        return Rows(
+            {name: RaggedColumn(part.values, lengths) for name, part in parts.columns.items()}
+        )
 
 
 class VaryingRows(StreamRows):
@@ -233,9 +235,9 @@ class PackedRows(RowSource):
         starts, ends = self.starts[members.values], self.ends[members.values]
         parts = self.store.slices(starts, ends - starts)
         lengths = sums(ends - starts, members.lengths)
-        found = {name: Column(part.values, lengths) for name, part in parts.columns.items()}
+        found = {name: RaggedColumn(part.values, lengths) for name, part in parts.columns.items()}
         documents = np.repeat(members.places, ends - starts)
-        return Rows(found | {"documents": Column(documents, lengths)})
+        return Rows(found | {"documents": RaggedColumn(documents, lengths)})
 
 
 @lru_cache(maxsize=16)

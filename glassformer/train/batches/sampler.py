@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError
-from glassformer.train.objectives.draws import mixed
+from glassformer.train.objectives.row_random import mixed
 
 Numbers = NDArray[np.int64]
 Place = tuple[int, int]

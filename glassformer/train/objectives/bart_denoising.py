@@ -14,10 +14,18 @@ from glassformer.data.record import Record
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
-from glassformer.train.objectives.draws import Draws
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.rows import Column, Lengths, Rows, framed, joined, sliced, sums
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import (
+    Lengths,
+    RaggedColumn,
+    Rows,
+    framed,
+    joined,
+    sliced,
+    sums,
+)
 from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
 from glassformer.train.objectives.text_inputs import (
     TextFrame,
@@ -94,9 +102,9 @@ class Denoising(Objective):
         text = " ".join(record["sentences"]) if "sentences" in record else column(record, "text")
         return self.frame.pieces(text, self.length)
 
-    def vary(self, rows: Rows, draws: Draws) -> Rows:
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
         values, lengths = rows.columns["tokens"]
-        target = Column(values.astype(np.int64), lengths)
+        target = RaggedColumn(values.astype(np.int64), lengths)
         before, behind = self.frame.before, self.frame.behind
         places, left = target.places, len(behind)
         inside = (places >= len(before)) & (places < np.repeat(lengths - left, lengths))
@@ -104,7 +112,7 @@ class Denoising(Objective):
         start = self.start.column(target, self.frame.tokenizer.language)
         return Rows({"source": source, "tokens": target, "start": start})
 
-    def spoiled(self, text: Column, draws: Draws) -> Column:
+    def spoiled(self, text: RaggedColumn, draws: RowRandom) -> RaggedColumn:
         if self.permute:
             text = self.permuted(text, draws)
         if self.rotate:
@@ -112,17 +120,19 @@ class Denoising(Objective):
             shift = np.where(turned, draws.below("first", text.lengths), 0)
             places = text.places + np.repeat(shift, text.lengths)
             places = places % np.repeat(text.lengths, text.lengths)
-            text = Column(text.values[np.repeat(text.starts, text.lengths) + places], text.lengths)
+            text = RaggedColumn(
+                text.values[np.repeat(text.starts, text.lengths) + places], text.lengths
+            )
         if self.delete:
             text = text.where(draws.uniform("delete", text.lengths) >= self.delete)
         if self.infill:
             text = self.infilled(text, draws)
         if self.mask:
             masked = draws.uniform("mask", text.lengths) < self.mask
-            text = Column(np.where(masked, self.mask_token, text.values), text.lengths)
+            text = RaggedColumn(np.where(masked, self.mask_token, text.values), text.lengths)
         return text
 
-    def permuted(self, text: Column, draws: Draws) -> Column:
+    def permuted(self, text: RaggedColumn, draws: RowRandom) -> RaggedColumn:
         """Shuffles the sentences of some texts."""
         stops = self.vocabulary.stops[text.values]
         begins = np.ones(len(stops), dtype=bool)
@@ -131,7 +141,7 @@ class Denoising(Objective):
         counts = sums(begins, text.lengths)
         first = np.flatnonzero(begins)
         sizes = np.diff(np.append(first, len(stops)))
-        sentences = Column(np.arange(len(first)), counts)
+        sentences = RaggedColumn(np.arange(len(first)), counts)
         shuffled = draws.uniform("permute") < self.permute
         scores = np.where(
             np.repeat(shuffled, counts),
@@ -139,9 +149,9 @@ class Denoising(Objective):
             sentences.places / np.repeat(np.maximum(counts, 1), counts),
         )
         order = np.argsort(sentences.rows + scores, kind="stable")
-        return Column(sliced(text.values, first[order], sizes[order]).values, text.lengths)
+        return RaggedColumn(sliced(text.values, first[order], sizes[order]).values, text.lengths)
 
-    def infilled(self, text: Column, draws: Draws) -> Column:
+    def infilled(self, text: RaggedColumn, draws: RowRandom) -> RaggedColumn:
         """Replaces spans of words, or of tokens, by one mask each."""
         starts = np.ones(len(text.values), dtype=bool)
         if self.whole_words:
@@ -151,8 +161,8 @@ class Denoising(Objective):
         # where words begin in the joined texts, and for each row its end
         bounds = joined(
             [
-                Column(np.flatnonzero(starts), items),
-                Column(np.cumsum(text.lengths), np.ones_like(items)),
+                RaggedColumn(np.flatnonzero(starts), items),
+                RaggedColumn(np.cumsum(text.lengths), np.ones_like(items)),
             ]
         )
         row = np.repeat(bounds.starts, counts)
@@ -162,7 +172,7 @@ class Denoising(Objective):
         kept = covered.cumsum()[:-1] == 0
         before = np.concatenate(([0], kept.cumsum()))[begin]  # number kept before each span
         values = np.insert(text.values[kept], before, self.mask_token)
-        return Column(values, sums(kept, text.lengths) + counts)
+        return RaggedColumn(values, sums(kept, text.lengths) + counts)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         return rewriting(examples)
@@ -172,7 +182,7 @@ class Denoising(Objective):
 
 
 def placed_spans(
-    items: Lengths, share: float, mean: float, draws: Draws
+    items: Lengths, share: float, mean: float, draws: RowRandom
 ) -> tuple[Lengths, Lengths, Lengths]:
     """Returns the first items and the sizes of the spans of all rows, and their number per row.
 
@@ -196,7 +206,7 @@ def placed_spans(
     # Items between spans and spans are placed in a random order.
     slots = (items - goals + counts)[:, None]
     placed = draws.chosen("places", np.arange(int(slots.max(initial=0))) < slots, counts)
-    before = np.nonzero(placed)[1] - Column(np.zeros(int(counts.sum())), counts).places
+    before = np.nonzero(placed)[1] - RaggedColumn(np.zeros(int(counts.sum())), counts).places
     return before + earlier[used], sizes[used], counts
 
 

@@ -22,9 +22,9 @@ from glassformer.loading import load
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import by_rows, exact, head_of, output
 from glassformer.train.losses import soft_targets
-from glassformer.train.objectives.draws import Draws
 from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
+from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import Rows
 from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import IGNORED
@@ -113,7 +113,11 @@ class Distillation(SequenceLevelObjective):
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         self.task.lookahead_tokenize(records)
 
-    def vary(self, rows: Rows, draws: Draws) -> Rows:
+    @property
+    def makes_choices(self) -> bool:
+        return self.task.makes_choices
+
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
         return self.task.vary(rows, draws)
 
     def advance(self, progress: float) -> None:

@@ -13,11 +13,11 @@ from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 from glassformer.train.batches.collate import even, pad
 from glassformer.train.fused_cross_entropy import token_loss
-from glassformer.train.objectives.draws import Draws
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.rows import Column, Rows, column_of
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import RaggedColumn, Rows, column_of
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     TextFrame,
@@ -66,11 +66,11 @@ class MaskedLM(Objective):
     def prepare(self, record: Record) -> Iterable[Example]:
         return self.frame.pieces(column(record, "text"), self.length)
 
-    def vary(self, rows: Rows, draws: Draws) -> Rows:
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
         tokens = rows.columns["tokens"]
         shown, targets = self.masking(tokens, draws, rows.columns.get("documents"))
         own = {"tokens": shown, "targets": targets}
-        return rows | {name: Column(values, tokens.lengths) for name, values in own.items()}
+        return rows | {name: RaggedColumn(values, tokens.lengths) for name, values in own.items()}
 
     def slots(self, examples: Sequence[Example]) -> int:
         """Returns the row length: the longest text's, or on a GPU the next of a few lengths."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.text import Tokenizer
-from glassformer.train.objectives.draws import Draws
-from glassformer.train.objectives.rows import Column, filled, matrix, sums
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import RaggedColumn, filled, matrix, sums
 from glassformer.train.objectives.text_inputs import IGNORED, Ids
 from glassformer.train.objectives.whole_words import Flags, Vocabulary
 
@@ -60,14 +60,14 @@ class Masking:
         self.masks = masks
 
     def __call__(
-        self, tokens: Column, draws: Draws, documents: Column | None = None
+        self, tokens: RaggedColumn, draws: RowRandom, documents: RaggedColumn | None = None
     ) -> tuple[Ids, Ids]:
         """Returns the joined masked tokens, and the targets (IGNORED where there is none)."""
         masks, lengths = self.masks, tokens.lengths
         if masks.num_static_masks:
             draws = fixed(tokens, draws.below("static", masks.num_static_masks))
         values = tokens.values.astype(np.int64)
-        chosen = self.choose(Column(values, lengths), draws, documents)
+        chosen = self.choose(RaggedColumn(values, lengths), draws, documents)
         own = sums(chosen, lengths)
         fate = draws.uniform("fate", own)
         among = self.vocabulary.ordinary
@@ -84,7 +84,9 @@ class Masking:
         )
         return shown, np.where(chosen, values, IGNORED)
 
-    def choose(self, tokens: Column, draws: Draws, documents: Column | None) -> Flags:
+    def choose(
+        self, tokens: RaggedColumn, draws: RowRandom, documents: RaggedColumn | None
+    ) -> Flags:
         """Returns a mask of the tokens to predict.
 
         The fractional part of their number is rounded at random, so that the rate holds on average.
@@ -97,12 +99,17 @@ class Masking:
         counts = np.minimum(np.maximum(wanted, 1), limits)
         if self.masks.whole_word_mask:
             return self.choose_words(tokens, free, counts, draws, documents)
-        chosen = draws.chosen("masks", matrix(Column(free, tokens.lengths), False), counts)
+        chosen = draws.chosen("masks", matrix(RaggedColumn(free, tokens.lengths), False), counts)
         flat: Flags = chosen[filled(tokens.lengths, chosen.shape[1])]
         return flat
 
     def choose_words(
-        self, tokens: Column, free: Flags, counts: Ids, draws: Draws, documents: Column | None
+        self,
+        tokens: RaggedColumn,
+        free: Flags,
+        counts: Ids,
+        draws: RowRandom,
+        documents: RaggedColumn | None,
     ) -> Flags:
         """Returns a mask of whole words with at most `counts` tokens in a row.
 
@@ -112,9 +119,9 @@ class Masking:
         word = np.cumsum(starts) - 1  # over all rows
         sizes = np.bincount(word, free, minlength=int(starts.sum())).astype(np.int64)
         words = sums(starts, tokens.lengths)
-        scores = matrix(Column(draws.uniform("words", words), words), 2.0)
+        scores = matrix(RaggedColumn(draws.uniform("words", words), words), 2.0)
         order = np.argsort(scores, axis=1, kind="stable")
-        ordered = np.take_along_axis(matrix(Column(sizes, words), 0), order, axis=1)
+        ordered = np.take_along_axis(matrix(RaggedColumn(sizes, words), 0), order, axis=1)
         taken = np.zeros_like(order, dtype=bool)
         left = counts.copy()
         for turn in range(order.shape[1]):
@@ -129,8 +136,8 @@ class Masking:
         return found
 
 
-def fixed(tokens: Column, numbers: Ids) -> Draws:
+def fixed(tokens: RaggedColumn, numbers: Ids) -> RowRandom:
     """Returns draws that depend only on the tokens of each row and a number."""
     data, ends = tokens.values.astype(np.int64), np.cumsum(tokens.lengths)
     hashes = [crc32(row.tobytes()) for row in np.split(data, ends[:-1])]
-    return Draws.of(0, rows=np.array(hashes, np.int64) * 2**16 + numbers)
+    return RowRandom.of(0, rows=np.array(hashes, np.int64) * 2**16 + numbers)

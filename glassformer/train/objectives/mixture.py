@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
-from glassformer.train.objectives.draws import Draws
 from glassformer.train.objectives.mixture_parts import part_names
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
-from glassformer.train.objectives.rows import Column, Rows
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import RaggedColumn, Rows
 from glassformer.train.objectives.sequence_level import SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import length_of
 
@@ -127,8 +127,8 @@ class Mixture(SequenceLevelObjective):
         shares = (self.rates[:, None] * sets / np.maximum(1, sets.sum(1, keepdims=True))).sum(0)
         return [(np.flatnonzero(kind.flatten() == i), float(s)) for i, s in enumerate(shares)]
 
-    def vary(self, rows: Rows, draws: Draws) -> Rows:
-        """Draws the part of each row, and the random choices of all parts that it could serve.
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
+        """RowRandom the part of each row, and the random choices of all parts that it could serve.
 
         They are all needed for the case that a part gets no row.
         """
@@ -136,7 +136,7 @@ class Mixture(SequenceLevelObjective):
         choices = draws.uniform("part")
         parts = np.array([self._ends(tuple(own)) for own in there.T.tolist()])  # [row, part]
         chosen = (choices[:, None] >= parts).sum(1)
-        varied = {"part": Column(chosen, np.ones_like(chosen))}
+        varied = {"part": RaggedColumn(chosen, np.ones_like(chosen))}
         by_part = _by_part(rows.columns)
         for index, name in enumerate(self.names):
             mine = np.flatnonzero(there[index])
@@ -240,11 +240,11 @@ class Mixture(SequenceLevelObjective):
         return found
 
 
-def _spread(column: Column, rows: NDArray[np.int64], count: int) -> Column:
+def _spread(column: RaggedColumn, rows: NDArray[np.int64], count: int) -> RaggedColumn:
     """Returns a column of `count` rows, of which only these have values."""
     lengths = np.zeros(count, np.int64)
     lengths[rows] = column.lengths
-    return Column(column.values, lengths)
+    return RaggedColumn(column.values, lengths)
 
 
 def _of_part(batch: TrainingBatch, name: str) -> TrainingBatch:

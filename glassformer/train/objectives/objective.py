@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
-from glassformer.train.objectives.draws import Draws
+from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import Example, Rows
 from glassformer.train.objectives.usage_example import UsageExample
 
@@ -69,13 +69,18 @@ class Objective(nn.Module, ABC):
     def prepare(self, record: Record) -> Iterable[Example]:
         """Converts a record to examples of token ids; called once, before training."""
 
-    def vary(self, rows: Rows, draws: Draws) -> Rows:
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
         """Makes the random choices for rows (masks, noise, orders), each time they are read.
 
         What is chosen for a row must depend on that row and its draws alone, because the processes
         of a run share the rows of a batch.
         """
         return rows
+
+    @property
+    def makes_choices(self) -> bool:
+        """Whether `vary` changes rows."""
+        return type(self).vary is not Objective.vary
 
     @abstractmethod
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:

@@ -20,12 +20,12 @@ from glassformer.model import Model
 from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.causal import remembered
-from glassformer.train.objectives.draws import Draws
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import (
-    Column,
     Lengths,
+    RaggedColumn,
     Rows,
     column_of,
     filled,
@@ -98,7 +98,7 @@ class PermutationLM(Objective):
     def prepare(self, record: Record) -> Iterable[Example]:
         return self.frame.pieces(column(record, "text"), self.length)
 
-    def vary(self, rows: Rows, draws: Draws) -> Rows:
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
         tokens = rows.columns["tokens"]
         starts = self.vocabulary.starts(tokens)
         special = self.vocabulary.special[tokens.values]
@@ -108,16 +108,16 @@ class PermutationLM(Objective):
         predicted = ~special & np.append(chosen, False)[word]
         ordered = predicted | special
         counts = sums(ordered, tokens.lengths)
-        scores = matrix(Column(draws.uniform("order", counts), counts), 2.0)
+        scores = matrix(RaggedColumn(draws.uniform("order", counts), counts), 2.0)
         ranks = scores.argsort(1).argsort(1)[filled(counts, scores.shape[1])]
         order = np.full(len(ordered), -1)
         order[ordered] = ranks
-        own = Column(order, tokens.lengths)
-        at = Column(tokens.places, tokens.lengths).where(predicted)
+        own = RaggedColumn(order, tokens.lengths)
+        at = RaggedColumn(tokens.places, tokens.lengths).where(predicted)
         drawn = {"tokens": tokens, "order": own, "at": at, "targets": tokens.where(predicted)}
         return Rows({"before": rows.columns["before"], **drawn} if self.before else drawn)
 
-    def choose(self, counts: Lengths, draws: Draws) -> Flags:
+    def choose(self, counts: Lengths, draws: RowRandom) -> Flags:
         """Returns a mask of the words to predict, joined; each window of words has one span.
 
         `counts` is the number of words of each row.

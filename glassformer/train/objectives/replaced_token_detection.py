@@ -31,12 +31,12 @@ from glassformer.train.fused_cross_entropy import (
     output,
     rows_at_once,
 )
-from glassformer.train.objectives.draws import Draws
 from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import Masks
 from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.rows import Column, Rows
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import RaggedColumn, Rows
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     require_head,
@@ -88,9 +88,9 @@ class ReplacedToken(MaskedLM):
     def companions(self) -> Mapping[str, Model]:
         return self._companions
 
-    def vary(self, rows: Rows, draws: Draws) -> Rows:
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
         text = rows.columns["tokens"]
-        noise = Column(draws.uniform("noise", text.lengths), text.lengths)
+        noise = RaggedColumn(draws.uniform("noise", text.lengths), text.lengths)
         return super().vary(rows, draws) | {"text": text, "noise": noise}
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:

@@ -12,7 +12,7 @@ Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
 Lengths = NDArray[np.int64]
 
 
-class Column(NamedTuple):
+class RaggedColumn(NamedTuple):
     """One field of all rows: the joined values, and the number of values of each row."""
 
     values: NDArray[Any]
@@ -32,12 +32,12 @@ class Column(NamedTuple):
         """The row of each value."""
         return np.repeat(np.arange(len(self.lengths)), self.lengths)
 
-    def take(self, rows: NDArray[Any]) -> Column:
+    def take(self, rows: NDArray[Any]) -> RaggedColumn:
         return sliced(self.values, self.starts[rows], self.lengths[rows])
 
-    def where(self, kept: NDArray[np.bool_]) -> Column:
+    def where(self, kept: NDArray[np.bool_]) -> RaggedColumn:
         """Returns the values for which a mask is True."""
-        return Column(self.values[kept], sums(kept, self.lengths))
+        return RaggedColumn(self.values[kept], sums(kept, self.lengths))
 
 
 class Rows(Sequence[Example]):
@@ -47,7 +47,7 @@ class Rows(Sequence[Example]):
     `columns`. Nothing changes a column in place.
     """
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    def __init__(self, columns: Mapping[str, RaggedColumn]) -> None:
         self.columns = dict(columns)
         self._starts = {name: column.starts for name, column in self.columns.items()}
 
@@ -80,24 +80,24 @@ class Rows(Sequence[Example]):
         """Returns the rows with these indices."""
         return Rows({name: column.take(rows) for name, column in self.columns.items()})
 
-    def __or__(self, columns: Mapping[str, Column]) -> Rows:
+    def __or__(self, columns: Mapping[str, RaggedColumn]) -> Rows:
         return Rows(self.columns | dict(columns))
 
 
-def column_of(examples: Sequence[Example], name: str) -> Column:
+def column_of(examples: Sequence[Example], name: str) -> RaggedColumn:
     """Returns one field of examples as a column; an example that lacks it has an empty row."""
     if isinstance(examples, Rows) and name in examples.columns:
         return examples.columns[name]
     arrays = [np.asarray(example[name]) for example in examples if name in example]
     lengths = [len(example[name]) if name in example else 0 for example in examples]
     values = np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
-    return Column(values, np.array(lengths, np.int64))
+    return RaggedColumn(values, np.array(lengths, np.int64))
 
 
-def sliced(values: NDArray[Any], starts: Lengths, lengths: Lengths) -> Column:
+def sliced(values: NDArray[Any], starts: Lengths, lengths: Lengths) -> RaggedColumn:
     """Returns the slices of an array that start at `starts` as the rows of a column."""
     shift = starts - (np.cumsum(lengths) - lengths)
-    return Column(values[np.repeat(shift, lengths) + np.arange(int(lengths.sum()))], lengths)
+    return RaggedColumn(values[np.repeat(shift, lengths) + np.arange(int(lengths.sum()))], lengths)
 
 
 def sums(values: NDArray[Any], lengths: Lengths) -> Lengths:
@@ -116,7 +116,7 @@ def counted(flags: NDArray[np.bool_], lengths: Lengths) -> Lengths:
     return found
 
 
-def matrix(column: Column, fill: Any, slots: int | None = None) -> NDArray[Any]:
+def matrix(column: RaggedColumn, fill: Any, slots: int | None = None) -> NDArray[Any]:
     """Returns the values as [row, slot], padded at the end."""
     if slots is None:
         slots = int(column.lengths.max(initial=0))
@@ -131,7 +131,7 @@ def filled(lengths: Lengths, slots: int) -> NDArray[np.bool_]:
     return found
 
 
-def framed(column: Column, before: Iterable[int], behind: Iterable[int]) -> Column:
+def framed(column: RaggedColumn, before: Iterable[int], behind: Iterable[int]) -> RaggedColumn:
     """Adds the same values before and behind each row."""
     front, back = np.array([*before], np.int64), np.array([*behind], np.int64)
     lengths = column.lengths + len(front) + len(back)
@@ -145,14 +145,14 @@ def framed(column: Column, before: Iterable[int], behind: Iterable[int]) -> Colu
         values[ends - len(back) + number] = value
         inside[ends - len(back) + number] = False
     values[inside] = column.values
-    return Column(values, lengths)
+    return RaggedColumn(values, lengths)
 
 
-def joined(parts: Sequence[Column]) -> Column:
+def joined(parts: Sequence[RaggedColumn]) -> RaggedColumn:
     """Joins, row by row, the values of several columns with equally many rows."""
     lengths = np.stack([part.lengths for part in parts], axis=1)  # [row, part]
     starts = np.stack([part.starts for part in parts], axis=1)
     offsets = np.cumsum([0, *(len(part.values) for part in parts[:-1])])
     values = np.concatenate([part.values for part in parts])
     found = sliced(values, (starts + offsets).flatten(), lengths.flatten())
-    return Column(found.values, lengths.sum(1))
+    return RaggedColumn(found.values, lengths.sum(1))

@@ -21,12 +21,12 @@ from glassformer.text import Tokenizer
 from glassformer.text.encoding import shares
 from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import head_loss, head_of
-from glassformer.train.objectives.draws import Draws, Flags
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.row_random import Flags, RowRandom
 from glassformer.train.objectives.rows import (
-    Column,
+    RaggedColumn,
     Rows,
     column_of,
     framed,
@@ -113,7 +113,7 @@ class SegmentPairs(Objective):
         if len(run) > 1:
             yield _stored(run, document)
 
-    def vary(self, rows: Rows, draws: Draws) -> Rows:
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
         tokens = rows.columns["tokens"]
         cuts = sentence_start(rows, "", 1, draws.child("cut"))
         first = Segments(tokens.values, tokens.starts, cuts)
@@ -125,16 +125,16 @@ class SegmentPairs(Objective):
         row, segments = self.framed(*shortened(first, second, capacities, draws))
         shown, targets = self.masking(row, draws)
         own = {"tokens": shown, "targets": targets, "segments": segments}
-        columns = {name: Column(values, row.lengths) for name, values in own.items()}
-        return Rows(columns | {"turned": Column(turned, np.ones_like(row.lengths))})
+        columns = {name: RaggedColumn(values, row.lengths) for name, values in own.items()}
+        return Rows(columns | {"turned": RaggedColumn(turned, np.ones_like(row.lengths))})
 
     def paired(
-        self, rows: Rows, first: Segments, second: Segments, draws: Draws
+        self, rows: Rows, first: Segments, second: Segments, draws: RowRandom
     ) -> tuple[Segments, Segments, Flags]:
         """Returns the two segments of each row, and whether they differ from the text."""
         raise NotImplementedError
 
-    def framed(self, first: Column, second: Column) -> tuple[Column, Ids]:
+    def framed(self, first: RaggedColumn, second: RaggedColumn) -> tuple[RaggedColumn, Ids]:
         """Adds special tokens as the tokenizer does, and returns the segment of every token.
 
         Those between belong to the first segment.
@@ -181,7 +181,7 @@ class NextSentence(SegmentPairs):
     others = 1
 
     def paired(
-        self, rows: Rows, first: Segments, second: Segments, draws: Draws
+        self, rows: Rows, first: Segments, second: Segments, draws: RowRandom
     ) -> tuple[Segments, Segments, Flags]:
         elsewhere = rows.columns["other.0.tokens"]
         starts = sentence_start(rows, "other.0.", 0, draws.child("elsewhere"))
@@ -200,7 +200,7 @@ class SentenceOrder(SegmentPairs):
     pipeline_tag = "fill-mask"
 
     def paired(
-        self, rows: Rows, first: Segments, second: Segments, draws: Draws
+        self, rows: Rows, first: Segments, second: Segments, draws: RowRandom
     ) -> tuple[Segments, Segments, Flags]:
         turned = draws.uniform("turned") >= 0.5
         sides = ((first, second), (second, first))
@@ -215,11 +215,11 @@ class SentenceOrder(SegmentPairs):
         return swapped[0], swapped[1], turned
 
 
-def sentence_start(rows: Rows, prefix: str, least: int, draws: Draws) -> Ids:
+def sentence_start(rows: Rows, prefix: str, least: int, draws: RowRandom) -> Ids:
     """Returns where a random sentence of each row begins; `least` is the first one that may be."""
     flags, lengths = rows.columns[f"{prefix}starts"]
     counts = sums(flags, lengths)
-    places = Column(Column(np.arange(len(flags)), lengths).places[flags], counts)
+    places = RaggedColumn(RaggedColumn(np.arange(len(flags)), lengths).places[flags], counts)
     chosen = least + draws.below("sentence", counts - least)
     return places.values[places.starts + chosen]
 
@@ -243,8 +243,8 @@ def around_pair(tokenizer: Tokenizer) -> tuple[list[int], list[int], list[int]]:
 
 
 def shortened(
-    first: Segments, second: Segments, capacities: Ids, draws: Draws
-) -> tuple[Column, Column]:
+    first: Segments, second: Segments, capacities: Ids, draws: RowRandom
+) -> tuple[RaggedColumn, RaggedColumn]:
     """Shortens the longer segment of each row, at its beginning or its end at random."""
     sizes = np.stack((first.lengths, second.lengths))
     over = sizes.sum(0) > capacities

@@ -12,7 +12,7 @@ from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.objective import Example, TrainingBatch
-from glassformer.train.objectives.rows import Column
+from glassformer.train.objectives.rows import RaggedColumn
 from glassformer.train.objectives.text_inputs import IGNORED, Ids
 
 
@@ -44,14 +44,14 @@ class Start:
             )
         return np.array([self.usual])
 
-    def column(self, targets: Column, language: int | None) -> Column:
+    def column(self, targets: RaggedColumn, language: int | None) -> RaggedColumn:
         """Returns the start token of each target, all in this language."""
         last = targets.values[np.cumsum(targets.lengths) - 1]
         found = last == language
         if self.usual is None and not found.all():
             self.of(last[~found], language)  # the error
         starts = np.where(found, last, self.usual or 0)
-        return Column(starts.astype(np.int64), np.ones_like(targets.lengths))
+        return RaggedColumn(starts.astype(np.int64), np.ones_like(targets.lengths))
 
 
 def end_of(tokenizer: Tokenizer) -> int:

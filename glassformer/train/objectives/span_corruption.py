@@ -18,10 +18,10 @@ from glassformer.data.record import Record
 from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
-from glassformer.train.objectives.draws import Draws
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.rows import Column, Lengths, Rows, counted, framed
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import Lengths, RaggedColumn, Rows, counted, framed
 from glassformer.train.objectives.seq2seq_inputs import Start, end_of, rewriting
 from glassformer.train.objectives.text_inputs import (
     TextFrame,
@@ -89,12 +89,12 @@ class SpanCorruption(Objective):
             tokens.append(self.end)
         yield {"tokens": np.array(tokens, dtype=np.int32)}
 
-    def vary(self, rows: Rows, draws: Draws) -> Rows:
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
         values, lengths = rows.columns["tokens"]
         kept = np.ones(len(values), dtype=bool)
         last = np.cumsum(lengths) - 1
         kept[last] = values[last] != self.end
-        tokens = Column(values.astype(np.int64), lengths).where(kept)
+        tokens = RaggedColumn(values.astype(np.int64), lengths).where(kept)
         noise = noise_mask(tokens.lengths, self.density, self.mean, draws)
         source, target = (
             framed(marked(tokens, gone, self.sentinels), (), [self.end]) for gone in (noise, ~noise)
@@ -149,7 +149,7 @@ def row_length(length: int, density: float, mean: float) -> int:
     return row
 
 
-def noise_mask(lengths: Lengths, density: float, mean: float, draws: Draws) -> Flags:
+def noise_mask(lengths: Lengths, density: float, mean: float, draws: RowRandom) -> Flags:
     """Returns a mask that is True at removed tokens of the joined rows.
 
     Text and noise alternate, text first, and both are cut uniformly at random. A row of one token
@@ -166,7 +166,7 @@ def noise_mask(lengths: Lengths, density: float, mean: float, draws: Draws) -> F
     return noise
 
 
-def cut(items: Lengths, parts: Lengths, draws: Draws) -> Lengths:
+def cut(items: Lengths, parts: Lengths, draws: RowRandom) -> Lengths:
     """Returns random sizes of the parts of each row, [row, part], none of them empty."""
     slots = np.arange(max(1, int(items.max(initial=1))))
     ends = draws.chosen("cuts", (slots > 0) & (slots < items[:, None]), parts - 1)
@@ -176,7 +176,7 @@ def cut(items: Lengths, parts: Lengths, draws: Draws) -> Lengths:
     return sizes.reshape(-1, most)
 
 
-def marked(tokens: Column, gone: Flags, sentinels: NDArray[np.int64]) -> Column:
+def marked(tokens: RaggedColumn, gone: Flags, sentinels: NDArray[np.int64]) -> RaggedColumn:
     """Replaces every removed span of each row by a different sentinel."""
     first = gone.copy()
     first[1:] &= ~gone[:-1]
@@ -184,4 +184,4 @@ def marked(tokens: Column, gone: Flags, sentinels: NDArray[np.int64]) -> Column:
     first[begins] = gone[begins]
     numbers = counted(first, tokens.lengths) - 1
     shown = np.where(first, sentinels[np.where(first, numbers, 0)], tokens.values)
-    return Column(shown, tokens.lengths).where(~gone | first)
+    return RaggedColumn(shown, tokens.lengths).where(~gone | first)

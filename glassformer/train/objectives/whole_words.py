@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.text import Tokenizer
-from glassformer.train.objectives.rows import Column
+from glassformer.train.objectives.rows import RaggedColumn
 from glassformer.train.objectives.text_inputs import Ids
 
 Flags = NDArray[np.bool_]
@@ -57,7 +57,7 @@ class Vocabulary:
         self.begins, self.ends = begins | alone, ends | alone
         self.stops = flags(lambda token: token.removesuffix(CLOSES).endswith(STOPS))
 
-    def starts(self, tokens: Column, documents: Column | None = None) -> Flags:
+    def starts(self, tokens: RaggedColumn, documents: RaggedColumn | None = None) -> Flags:
         """Returns a mask that is True where a word begins."""
         values = tokens.values
         found: Flags = self.begins[values]

@@ -12,7 +12,7 @@ from glassformer.errors import GlassformerError
 from glassformer.train.batches.collate import pad
 from glassformer.train.batches.packing import document_numbers
 from glassformer.train.objectives.objective import Objective, TrainingBatch
-from glassformer.train.objectives.rows import Column
+from glassformer.train.objectives.rows import RaggedColumn
 
 END = 1
 
@@ -40,7 +40,7 @@ class Letters(Objective):
 
     def vary(self, rows, draws):
         lengths = rows.columns["tokens"].lengths
-        return rows | {"noise": Column(draws.below("noise", 1000, lengths), lengths)}
+        return rows | {"noise": RaggedColumn(draws.below("noise", 1000, lengths), lengths)}
 
     def collate(self, examples):
         return self.collate_to(examples, {"tokens": None})

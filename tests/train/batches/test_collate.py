@@ -53,8 +53,8 @@ def test_runs_begin_where_rows_texts_and_padding_do():
 
     assert found(7, attention_mask=mask) == [0, 4, 5, 8, 10, 12]
     assert found(7, attention_mask=torch.ones_like(mask)) == [0, 4, 8, 12]
-    assert found(8, document_ids=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
-    assert found(8, attention_mask=mask, document_ids=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
+    assert found(13, document_ids=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
+    assert found(13, attention_mask=mask, document_ids=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
     assert runs_of({"input_ids": tokens}) == {}
     assert (
         runs_of({"input_ids": tokens[0], "attention_mask": mask}) == {}

@@ -9,7 +9,7 @@ import torch
 from glassformer.data import DataSettings
 from glassformer.errors import GlassformerError
 from glassformer.train.batches import make_loader, prepare
-from glassformer.train.objectives.draws import Draws
+from glassformer.train.objectives.row_random import RowRandom
 from tests.train.batches.letters import Letters
 
 SETTINGS = {
@@ -129,7 +129,7 @@ def test_what_is_drawn_is_drawn_anew(store):
     assert first.keys() == second.keys() and len(first) == 100
     assert all(first[tokens] != second[tokens] for tokens in first)
     lengths = np.array([3])
-    expected = Draws.of(3, 1, rows=np.array([5])).below("noise", 1000, lengths)
+    expected = RowRandom.of(3, 1, rows=np.array([5])).below("noise", 1000, lengths)
     _, noise = rows_of(each.batches(1))[5]
     assert noise[:3] == tuple(expected.tolist())
 

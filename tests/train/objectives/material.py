@@ -12,7 +12,7 @@ import glassformer as gf
 from glassformer.model import Model
 from glassformer.text import Tokenizer, train
 from glassformer.train.objectives import Example, Objective, TrainingBatch
-from glassformer.train.objectives.draws import Draws
+from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import Rows
 
 SENTENCES = [
@@ -80,13 +80,13 @@ def model(preset: str, tokenizer: Tokenizer, architecture: str | None = None, **
 
 
 def varied(objective: Objective, stored: Sequence[Example], step: int = 0) -> list[Example]:
-    own = Draws.of(7, step, rows=np.arange(len(stored)))
+    own = RowRandom.of(7, step, rows=np.arange(len(stored)))
     return list(objective.vary(Rows.of(stored), own))
 
 
-def draws(*seed: int) -> Draws:
+def draws(*seed: int) -> RowRandom:
     """Of one row."""
-    return Draws.of(*seed, rows=np.array([0]))
+    return RowRandom.of(*seed, rows=np.array([0]))
 
 
 def vary(objective: Objective, example: Example, *seed: int) -> Example:

@@ -11,7 +11,7 @@ import pytest
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.bart_denoising import placed_spans
-from glassformer.train.objectives.rows import Column
+from glassformer.train.objectives.rows import RaggedColumn
 from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
 
 BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
@@ -59,7 +59,7 @@ def test_the_gradient_and_that_the_loss_falls(family):
 
 
 def row_of(tokens):
-    return Column(np.array(tokens), np.array([len(tokens)]))
+    return RaggedColumn(np.array(tokens), np.array([len(tokens)]))
 
 
 def spoiled(objective, stored, times: int = 40):

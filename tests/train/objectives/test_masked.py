@@ -10,7 +10,7 @@ import torch
 from glassformer.errors import GlassformerError
 from glassformer.text import train
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.rows import Column
+from glassformer.train.objectives.rows import RaggedColumn
 from glassformer.train.objectives.whole_words import Vocabulary
 
 BERT = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 300,
@@ -36,7 +36,7 @@ KINDS = {
 
 
 def row_of(tokens):
-    return Column(tokens, np.array([len(tokens)]))
+    return RaggedColumn(tokens, np.array([len(tokens)]))
 
 
 def stored(objective, text=material.TEXT):

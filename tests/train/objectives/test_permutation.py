@@ -14,7 +14,7 @@ from glassformer import spec
 from glassformer.core import Permutation
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.rows import Column
+from glassformer.train.objectives.rows import RaggedColumn
 
 XLNET = {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48, "vocab_size": 300,
          "mem_len": 12, "reuse_len": 3}  # fmt: skip
@@ -125,7 +125,7 @@ def test_a_sixth_is_asked_for_in_spans_of_whole_words():
     objective = make_objective("permutation-lm", model, {"max_length": 200})
     example = {"tokens": np.concatenate([e["tokens"][:-2] for e in stored(objective)] * 4)}
     starts = objective.vocabulary.starts(
-        Column(example["tokens"], np.array([len(example["tokens"])]))
+        RaggedColumn(example["tokens"], np.array([len(example["tokens"])]))
     )
     word = np.cumsum(starts) - 1
     shares, sizes = [], []

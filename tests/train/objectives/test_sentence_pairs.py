@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.rows import Column
+from glassformer.train.objectives.rows import RaggedColumn
 from glassformer.train.objectives.sentence_pairs import Segments, around_pair, shortened
 
 BERT = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 300,
@@ -141,7 +141,7 @@ def test_pairs_are_framed_as_the_tokenizer_does():
     ids = [tokenizer.encode(text, special=False).ids for text in (a, b)]
     assert [*before, *ids[0], *between, *ids[1], *behind] == tokenizer.encode(a, b).ids
     objective = make_objective("sentence-order", model("bert"), {})
-    sides = [Column(np.array(side), np.array([len(side)])) for side in ids]
+    sides = [RaggedColumn(np.array(side), np.array([len(side)])) for side in ids]
     tokens, segments = objective.framed(*sides)
     assert tokens.values.tolist() == tokenizer.encode(a, b).ids
     assert segments.tolist() == tokenizer.encode(a, b).segments

@@ -22,31 +22,32 @@ Flags = NDArray[np.bool_]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Draws:
+class RowRandom:
     """Random numbers for the rows of a batch, by the key of each row."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
 
     @classmethod
-    def of(cls, *seed: int, rows: Lengths) -> Draws:
+    def of(cls, *seed: int, rows: Lengths) -> RowRandom:
         """Returns those of numbered rows; `seed` are non-negative integers, such as the step."""
         return cls(mixed(_base(seed) + rows.astype(np.uint64) * GOLDEN))
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def take(self, rows: NDArray[np.int64]) -> Draws:
+    def take(self, rows: NDArray[np.int64]) -> RowRandom:
         """Returns those of some of the rows."""
-        return Draws(self.keys[rows])
+        return RowRandom(self.keys[rows])
 
-    def child(self, name: str) -> Draws:
+    def child(self, name: str) -> RowRandom:
         """Returns independent draws of the same rows."""
-        return Draws(mixed(self.keys ^ _hash(name)))
+        return RowRandom(mixed(self.keys ^ _hash(name)))
 
     def uniform(self, name: str, lengths: Lengths | None = None) -> Fractions:
         """Returns numbers in [0, 1): one per row, or `lengths` of each row, joined."""
-        return (self._bits(name, lengths) >> np.uint64(11)) * 2.0**-53
+        found: Fractions = (self._bits(name, lengths) >> np.uint64(11)).astype(np.float64)
+        return found * 2.0**-53
 
     def grid(self, name: str, columns: int) -> Fractions:
         """Returns numbers in [0, 1) as [row, column]."""
