@@ -149,8 +149,8 @@ class Checkpointer:
             )
         if loop.state.random_choices != RANDOM_CHOICES and loop.module.objective.makes_choices:
             raise DataError(
-                f"{run.folder} was begun by an older version, which masked the same text in another "
-                "way; go on with that version, or --restart begins anew."
+                f"{run.folder} was begun by an older version, which masked texts in another way; "
+                "go on with that version, or --restart begins anew."
             )
         loop.state.random_choices = RANDOM_CHOICES
         loop.precision.restore(loop.state.scaler)
