@@ -46,7 +46,10 @@ class BatchFeed:
         self._coming: dict[Request, Future[list[TrainingBatch]]] = {}
 
     def batches(self, request: Request) -> list[TrainingBatch]:
-        """Returns the batches of a step; those that nobody has begun are made here at once."""
+        """Returns the batches of a step.
+
+        Processes start slowly, so what none of them has begun is made here.
+        """
         self._start()
         step, rank, world = request
         found = self._coming.pop(request, None)
@@ -54,6 +57,8 @@ class BatchFeed:
         for late in self._coming.keys() - set(wanted):
             self._coming.pop(late).cancel()
         assert self._threads is not None
+        if found is None and not self._processes:
+            found = self._threads.submit(self._made, request)
         for each in wanted:
             if each not in self._coming:
                 self._coming[each] = self._threads.submit(self._made, each)

@@ -82,7 +82,7 @@ class BatchMaker:
 
     def _whole(self, batch: TrainingBatch) -> TrainingBatch:
         if self.for_gpu:
-            batch.inputs |= runs_of(batch.inputs)
+            batch.inputs |= runs_of(batch.inputs, self.rows.usual_runs)
         return batch
 
 

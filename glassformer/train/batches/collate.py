@@ -13,20 +13,6 @@ from torch import Tensor
 from glassformer.train.objectives.rows import Example, RaggedColumn, column_of
 
 
-def even(length: int, most: int | None = None) -> int:
-    """Rounds a length up, so that there are few different lengths.
-
-    The result is a multiple of 8 or more; beyond 32 it is at most a quarter longer. `most` limits
-    it.
-
-    >>> [even(length) for length in (3, 41, 64, 65, 130)]
-    [8, 48, 64, 80, 160]
-    """
-    step = max(8, 1 << max(0, (length - 1).bit_length() - 3))
-    rounded = -(-length // step) * step
-    return max(length, rounded if most is None else min(rounded, most))
-
-
 def pad_rows(
     arrays: Sequence[NDArray[Any]],
     fill: float = 0,
@@ -105,12 +91,12 @@ def _tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(array).to(dtype)
 
 
-def runs_of(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def runs_of(inputs: Mapping[str, Tensor], usual: int = 2) -> dict[str, Tensor]:
     """Returns as `cu_seqlens` where texts and padding begin in the flattened batch.
 
-    GPU kernels read it in place of masks. The end of the last run is repeated up to the number that
-    rows of one text with padding may have, or a multiple of it, so that there are few different
-    shapes. Parts of a mixture have their own, "part/cu_seqlens".
+    GPU kernels read it in place of masks. The end of the last run is repeated up to `usual` runs
+    per row, or a multiple, so that there are few different shapes. Parts of a mixture have their
+    own, "part/cu_seqlens".
     """
     found: dict[str, Tensor] = {}
     for name, tokens in inputs.items():
@@ -121,16 +107,16 @@ def runs_of(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
             )
             shapes = [x.shape for x in (mask, documents) if x is not None]
             if {*shapes} == {tokens.shape}:
-                found[f"{part}cu_seqlens"] = _runs(tokens.shape, mask, documents)
+                found[f"{part}cu_seqlens"] = _runs(tokens.shape, mask, documents, usual)
     return found
 
 
-def _runs(shape: torch.Size, mask: Tensor | None, documents: Tensor | None) -> Tensor:
+def _runs(shape: torch.Size, mask: Tensor | None, documents: Tensor | None, usual: int) -> Tensor:
     whose = np.zeros(shape, np.int64) if documents is None else documents.numpy()
     if mask is not None:
         whose = np.where(mask.numpy(), whose, -1)
     begins = np.ones(shape, dtype=bool)
     begins[..., 1:] = whose[..., 1:] != whose[..., :-1]
     starts = np.flatnonzero(begins)
-    spare = 1 + -len(starts) % (2 * shape[:-1].numel())
+    spare = 1 + -len(starts) % (usual * shape[:-1].numel())
     return torch.from_numpy(np.append(starts, np.full(spare, begins.size)).astype(np.int32))

@@ -25,6 +25,7 @@ from glassformer.train.batches.packing import (
 )
 from glassformer.train.batches.sampler import Bucketed, Even, InTurn, Order, Shuffled
 from glassformer.train.objectives.objective import Objective, TrainingBatch
+from glassformer.train.objectives.row_lengths import row_lengths
 
 
 class Loader:
@@ -193,6 +194,9 @@ def make_loader(
         order = Shared(kinds, batch, seed)
     else:
         order = Shuffled(rows.count, batch, seed)
+    if for_gpu and batching == "pad":
+        lengths = {name: store.lengths_of(name) for name in objective.fields}
+        objective.set_row_lengths(row_lengths(lengths, batch))
     maker = BatchMaker(rows, order, objective, seed, accumulate, for_gpu)
     return Loader(maker, ahead=ahead, workers=workers)
 

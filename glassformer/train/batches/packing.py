@@ -25,11 +25,13 @@ class RowSource(ABC):
         count: Number of rows in an epoch.
         all: Number of rows in one pass over everything, as in an evaluation.
         tokens: Number of tokens in an epoch.
+        usual_runs: Number of texts with padding per row that hardly any batch exceeds on average.
     """
 
     count: int
     all: int
     tokens: int
+    usual_runs: int = 2
 
     @abstractmethod
     def rows(self, epochs: Numbers, numbers: Numbers) -> Rows:
@@ -90,6 +92,9 @@ class StreamRows(RowSource):
         self.count = total // self.length
         self.all = -(-(total - beyond) // self.length)
         self.tokens = self.count * self.length
+        if self.numbered:
+            windows = store.document_starts // self.length
+            self.usual_runs = _usual(1 + np.bincount(windows, minlength=self.all))
 
     def rows(self, epochs: Numbers, numbers: Numbers) -> Rows:
         shifts = np.zeros_like(numbers)
@@ -228,6 +233,7 @@ class PackedRows(RowSource):
         self.firsts = np.cumsum([0, *sizes])  # index of each row's first member
         self.count = self.all = len(sizes)
         self.tokens = int(lengths.sum()) - beyond * int((windows - 1).sum())
+        self.usual_runs = _usual(np.array(sizes))
 
     def rows(self, epochs: Numbers, numbers: Numbers) -> Rows:
         firsts = self.firsts[numbers]
@@ -238,6 +244,11 @@ class PackedRows(RowSource):
         found = {name: RaggedColumn(part.values, lengths) for name, part in parts.columns.items()}
         documents = np.repeat(members.places, ends - starts)
         return Rows(found | {"documents": RaggedColumn(documents, lengths)})
+
+
+def _usual(documents: Numbers) -> int:
+    """Returns a number of runs per row that batches of 16 random rows or more hardly exceed."""
+    return int(np.ceil(1 + documents.mean() + 4 * documents.std() / 4))
 
 
 @lru_cache(maxsize=16)

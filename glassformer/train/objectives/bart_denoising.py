@@ -16,11 +16,13 @@ from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.row_lengths import even
 from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import (
     Lengths,
     RaggedColumn,
     Rows,
+    column_of,
     framed,
     joined,
     sliced,
@@ -175,7 +177,12 @@ class Denoising(Objective):
         return RaggedColumn(values, sums(kept, text.lengths) + counts)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        return rewriting(examples)
+        if not self.few_shapes:
+            return rewriting(examples)
+        longest = {n: int(column_of(examples, n).lengths.max()) for n in ("source", "tokens")}
+        target = self.padded_length(longest["tokens"], self.length)
+        source = target if longest["source"] <= target else even(longest["source"])
+        return rewriting(examples, slots={"source": source, "tokens": target})
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         return {"lm": token_loss(model, batch.inputs, batch.targets["tokens"])}

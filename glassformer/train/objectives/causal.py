@@ -112,10 +112,10 @@ class CausalLM(Objective):
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         rows, mask = pad(examples, "tokens", IGNORED)
         inputs = {"input_ids": rows[:, :-1].clamp(min=0)}
-        if not bool(mask.all()):
+        if not bool(mask.all()):  # at the end of an evaluation
             inputs["attention_mask"] = mask[:, :-1]
         documents = None
-        if self.separates and several_documents(examples):
+        if self.separates and several_documents(examples, self.few_shapes):
             documents, _ = pad(examples, "documents", -1)
             inputs["document_ids"] = documents[:, :-1]
         if self.before and column_of(examples, "before").lengths.any():

@@ -93,7 +93,7 @@ class ClassificationObjective(SequenceLevelObjective):
         else:
             labels = labels[:, 0]
         counts = {self.head: float(len(examples))}
-        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        inputs = self.texts.inputs(examples, self.slots(examples, self.texts.length))
         return TrainingBatch(inputs, {"label": labels}, counts, count_tokens(examples))
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

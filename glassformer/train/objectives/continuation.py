@@ -17,10 +17,9 @@ from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.batches import collate
-from glassformer.train.batches.collate import even, pad
+from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.rows import column_of
 from glassformer.train.objectives.sequence_level import (
     Answer,
     SequenceLevelObjective,
@@ -122,10 +121,7 @@ class Continuation(SequenceLevelObjective):
             }
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        if not self.few_shapes:
-            return self._batch(examples, None)
-        longest = int(column_of(examples, "tokens").lengths.max())
-        return self._batch(examples, even(longest, self.length))
+        return self._batch(examples, self.slots(examples, self.length))
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
         return self._batch(examples, min(slots["tokens"], self.length))
@@ -140,7 +136,7 @@ class Continuation(SequenceLevelObjective):
         targets = tokens.masked_fill(~mask, IGNORED)
         places = torch.arange(targets.shape[1])
         targets = targets.masked_fill(places < prefix[:, None], IGNORED)
-        found = target_positions(targets[:, 1:], few=slots is not None)
+        found = target_positions(targets[:, 1:], few=self.few_shapes)
         return TrainingBatch(inputs, found, {self.head: count(found)}, int(mask[:, 1:].sum()))
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

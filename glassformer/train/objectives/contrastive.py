@@ -89,7 +89,8 @@ class Contrastive(SequenceLevelObjective):
         found = [*wanted, *against]
         targets = {"same": _same(anchors, wanted, found), "back": _same(wanted, anchors, anchors)}
         counts = {PART: float(len(examples))}
-        inputs = self.texts.inputs([*anchors, *found])
+        texts = [*anchors, *found]
+        inputs = self.texts.inputs(texts, self.slots(texts, self.texts.length))
         return TrainingBatch(inputs, targets, counts, count_tokens(examples))
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

@@ -113,6 +113,9 @@ class Distillation(SequenceLevelObjective):
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         self.task.lookahead_tokenize(records)
 
+    def set_row_lengths(self, lengths: Mapping[str, tuple[int, ...]]) -> None:
+        self.task.set_row_lengths(lengths)
+
     @property
     def makes_choices(self) -> bool:
         return self.task.makes_choices

@@ -158,7 +158,7 @@ class ExtractiveQA(SequenceLevelObjective):
         }
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        inputs = self.texts.inputs(examples, self.slots(examples, self.texts.length))
         targets = {"span": pad(examples, "span")[0]}
         counts = {self.head: float(len(examples))}
         return TrainingBatch(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
-from glassformer.train.batches.collate import even, pad
+from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
@@ -75,12 +75,13 @@ class MaskedLM(Objective):
     def slots(self, examples: Sequence[Example]) -> int:
         """Returns the row length: the longest text's, or on a GPU the next of a few lengths."""
         longest = int(column_of(examples, "tokens").lengths.max(initial=0))
-        return even(longest, self.length) if self.few_shapes else longest
+        return self.padded_length(longest, self.length)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         slots = self.slots(examples)
-        targets = target_positions(pad(examples, "targets", IGNORED, length=slots)[0])
-        inputs = read_inputs(examples, *self.inputs, slots=slots)
+        most = len(examples) * self.masking.most(slots) if self.few_shapes else None
+        targets = target_positions(pad(examples, "targets", IGNORED, length=slots)[0], most=most)
+        inputs = read_inputs(examples, *self.inputs, slots=slots, every=self.few_shapes)
         return TrainingBatch(inputs, targets, {"lm": count(targets)}, count_tokens(examples))
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

@@ -84,6 +84,11 @@ class Masking:
         )
         return shown, np.where(chosen, values, IGNORED)
 
+    def most(self, length: int) -> int:
+        """Returns the largest number of predicted tokens of a row of this length."""
+        most = max(1, int(self.masks.mlm_probability * length + 1))
+        return min(most, self.masks.max_predictions or most)
+
     def choose(
         self, tokens: RaggedColumn, draws: RowRandom, documents: RaggedColumn | None
     ) -> Flags:

@@ -111,6 +111,10 @@ class Mixture(SequenceLevelObjective):
                 if len(piece["tokens"]) > part.beyond:
                     yield piece
 
+    def set_row_lengths(self, lengths: Mapping[str, tuple[int, ...]]) -> None:
+        for name, own in _by_part(lengths).items():
+            self.parts[name].set_row_lengths(own)
+
     def kinds(
         self, lengths: Callable[[str], NDArray[np.int64]]
     ) -> list[tuple[NDArray[np.int64], float]]:

@@ -82,7 +82,9 @@ class MultipleChoice(SequenceLevelObjective):
             rivals += own + own[:1] * (most - len(own))
         inputs = {
             key: value.view(len(examples), most, -1)
-            for key, value in self.texts.inputs(rivals).items()
+            for key, value in self.texts.inputs(
+                rivals, self.slots(rivals, self.texts.length)
+            ).items()
         }
         counts = torch.tensor([len(example["lengths"]) for example in examples])
         targets = {

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
+from glassformer.train.objectives.row_lengths import even
 from glassformer.train.objectives.row_random import RowRandom
-from glassformer.train.objectives.rows import Example, Rows
+from glassformer.train.objectives.rows import Example, Rows, column_of
 from glassformer.train.objectives.usage_example import UsageExample
 
 
@@ -59,7 +60,8 @@ class Objective(nn.Module, ABC):
     batching: str = "pad"  # how examples become rows, unless data.batching is given
     before: int = 0  # number of tokens before a row that are added to it as "before"
     beyond: int = 0  # number of tokens that a row has beyond those the network reads, as targets
-    few_shapes: bool = False  # whether to pad rows to one of a few lengths, for CUDA graphs
+    few_shapes: bool = False  # whether batches should have few shapes, for CUDA graphs
+    row_lengths: Mapping[str, tuple[int, ...]] = {}  # what rows are then padded to, by field
     others: int = 0  # number of random other rows that are added, with their fields as "other.0.x"
 
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
@@ -68,6 +70,30 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def prepare(self, record: Record) -> Iterable[Example]:
         """Converts a record to examples of token ids; called once, before training."""
+
+    def set_row_lengths(self, lengths: Mapping[str, tuple[int, ...]]) -> None:
+        """Sets `row_lengths`; objectives that contain others pass it on."""
+        self.row_lengths = lengths
+
+    def padded_length(self, longest: int, most: int | None = None, field: str = "tokens") -> int:
+        """Returns the row length of a batch whose longest row has so many values in a field."""
+        if not self.few_shapes:
+            return longest
+        fitting = (length for length in self.row_lengths.get(field, ()) if length >= longest)
+        return next(fitting, even(longest, most))
+
+    def padded_lengths(
+        self, examples: Sequence[Example], limits: Mapping[str, int]
+    ) -> dict[str, int]:
+        """Returns the row lengths of several fields, all of which are usual, or none."""
+        longest = {name: int(column_of(examples, name).lengths.max()) for name in limits}
+        sizes = {name: self.row_lengths.get(name, ()) for name in limits}
+        rare = any(own and longest[name] > own[0] for name, own in sizes.items())
+        found = {}
+        for name, most in limits.items():
+            least = sizes[name][-1] if rare and sizes[name] else longest[name]
+            found[name] = self.padded_length(max(least, longest[name]), most, name)
+        return found
 
     def vary(self, rows: Rows, draws: RowRandom) -> Rows:
         """Makes the random choices for rows (masks, noise, orders), each time they are read.

@@ -139,12 +139,17 @@ class PermutationLM(Objective):
         return found
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        inputs = read_inputs(examples)
+        longest = int(column_of(examples, "tokens").lengths.max())
+        slots = self.padded_length(longest, self.length)
+        inputs = read_inputs(examples, slots=slots, every=self.few_shapes)
         if self.segmented:  # so that the segment scores are trained, too
             inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
-        inputs["order"], _ = pad(examples, "order", -1)
-        inputs["at"], _ = pad(examples, "at")
-        targets, real = pad(examples, "targets", IGNORED)
+        inputs["order"], _ = pad(examples, "order", -1, length=slots)
+        predicted = int(column_of(examples, "at").lengths.max())
+        if self.few_shapes:
+            predicted = min(-(-predicted // (step := max(1, slots // 4))) * step, slots)
+        inputs["at"], _ = pad(examples, "at", length=predicted)
+        targets, real = pad(examples, "targets", IGNORED, length=predicted)
         if self.before and column_of(examples, "before").lengths.any():
             inputs["before"], inputs["before_mask"] = pad(examples, "before", side="left")
         counts = {"lm": float(real.sum())}

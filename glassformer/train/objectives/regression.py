@@ -81,7 +81,7 @@ class Regression(SequenceLevelObjective):
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         value, _ = pad(examples, "value", dtype=torch.float32)
         counts = {self.head: float(len(examples))}
-        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        inputs = self.texts.inputs(examples, self.slots(examples, self.texts.length))
         return TrainingBatch(inputs, {"value": value}, counts, count_tokens(examples))
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

@@ -24,6 +24,7 @@ from glassformer.train.fused_cross_entropy import head_loss, head_of
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
 from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.row_lengths import even
 from glassformer.train.objectives.row_random import Flags, RowRandom
 from glassformer.train.objectives.rows import (
     RaggedColumn,
@@ -145,12 +146,16 @@ class SegmentPairs(Objective):
         return joined([head, tail]), np.repeat(np.arange(len(sizes)) % 2, sizes)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        targets = target_positions(pad(examples, "targets", IGNORED)[0])
+        longest = int(column_of(examples, "tokens").lengths.max())
+        slots = even(longest, self.length) if self.few_shapes else longest
+        most = len(examples) * self.masking.most(slots) if self.few_shapes else None
+        targets = target_positions(pad(examples, "targets", IGNORED, length=slots)[0], most=most)
         turned = column_of(examples, "turned").values
         targets["turned"] = torch.from_numpy(turned.astype(np.int64))
         counts = {"lm": count(targets), self.head: float(len(examples))}
+        segments = ["segments"] if self.segmented else []
         return TrainingBatch(
-            read_inputs(examples, *(["segments"] if self.segmented else [])),
+            read_inputs(examples, *segments, slots=slots, every=self.few_shapes),
             targets,
             {part: counts[part] for part in self.weights},
             count_tokens(examples),

@@ -22,11 +22,9 @@ from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
 from glassformer.text.prefetch import PrefetchEncoder
-from glassformer.train.batches.collate import even
 from glassformer.train.losses import smoothed_entropy
 from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.rows import column_of
 from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
 from glassformer.train.objectives.sequence_level import (
     Answer,
@@ -157,9 +155,8 @@ class SequenceToSequence(SequenceLevelObjective):
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         if not self.few_shapes:
             return self._asking(rewriting(examples, self.head))
-        fields = ("source", "tokens")
-        longest = {name: int(column_of(examples, name).lengths.max()) for name in fields}
-        return self.collate_to(examples, {name: even(size) for name, size in longest.items()})
+        limits = {"source": self.source_length, "tokens": self.target_length}
+        return self.collate_to(examples, self.padded_lengths(examples, limits))
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
         longest = {"source": self.source_length, "tokens": self.target_length}

@@ -73,7 +73,10 @@ class SpanCorruption(Objective):
         max_length = length_of(model, max_length)
         self.beyond = row_length(max_length, noise_density, mean_noise_span_length) - max_length
         self.sentinels = sentinels_of(self.frame)
-        _, spans = noise_sizes(max_length + self.beyond, noise_density, mean_noise_span_length)
+        row = max_length + self.beyond
+        noise, spans = noise_sizes(row, noise_density, mean_noise_span_length)
+        # The last span may end before the end of the row, whose text has a sentinel in the target.
+        self.sides = {"source": max_length, "tokens": noise + spans + 2}
         if spans > len(self.sentinels):
             raise ConfigError(
                 f"Rows of {max_length} tokens have {spans} spans, and the tokenizer "
@@ -103,7 +106,7 @@ class SpanCorruption(Objective):
         return Rows({"source": source, "tokens": target, "start": start})
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        return rewriting(examples)
+        return rewriting(examples, slots=self.sides if self.few_shapes else None)
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         return {"lm": token_loss(model, batch.inputs, batch.targets["tokens"])}

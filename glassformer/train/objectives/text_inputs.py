@@ -145,28 +145,30 @@ INPUTS = {
 
 
 def read_inputs(
-    examples: Sequence[Example], *fields: str, slots: int | None = None
+    examples: Sequence[Example], *fields: str, slots: int | None = None, every: bool = False
 ) -> dict[str, Tensor]:
     """Returns the inputs of an encoder.
 
     These are the tokens, other fields of the same length, a mask if there is padding, and document
     numbers if several documents share a row. `slots` is the length of rows; by default that of the
-    longest.
+    longest. With `every`, the mask and the numbers are given even if they say nothing.
     """
     tokens, mask = pad(examples, "tokens", length=slots)
     inputs = {"input_ids": tokens}
-    if not bool(mask.all()):
+    if every or not bool(mask.all()):
         inputs["attention_mask"] = mask
     for field in fields:
         inputs[INPUTS[field]], _ = pad(examples, field, length=slots)
-    if several_documents(examples):
+    if several_documents(examples, every):
         inputs["document_ids"], _ = pad(examples, "documents", -1, length=slots)
     return inputs
 
 
-def several_documents(examples: Sequence[Example]) -> bool:
-    """Returns whether some row holds more than one document."""
+def several_documents(examples: Sequence[Example], may: bool = False) -> bool:
+    """Returns whether some row holds more than one document, or with `may` could hold them."""
     documents = column_of(examples, "documents")
+    if may:
+        return len(documents.values) > 0
     changes = documents.values[1:] != documents.values[:-1]
     return bool((changes & (documents.rows[1:] == documents.rows[:-1])).any())
 
@@ -175,17 +177,21 @@ def count_tokens(examples: Sequence[Example]) -> int:
     return int(column_of(examples, "tokens").lengths.sum())
 
 
-def target_positions(targets: Tensor, few: bool = False) -> dict[str, Tensor]:
+def target_positions(
+    targets: Tensor, few: bool = False, most: int | None = None
+) -> dict[str, Tensor]:
     """Returns the targets and their indices in the flattened batch.
 
     The vocabulary is scored only at these positions. The list is padded with ignored targets to a
-    multiple of a 32nd of the batch, with `few` of an eighth, so that a compiled step sees few
-    different shapes. It never gets longer than the batch.
+    multiple of a 32nd of the batch, with `few` of a quarter, so that a compiled step sees few
+    different shapes. It never gets longer than the batch. With `most`, which no batch exceeds, it
+    always has that length.
     """
     flat = targets.flatten().numpy()
     at = np.flatnonzero(flat != IGNORED)
-    step = max(LEAST, len(flat) // (8 if few else 32))
-    spare = min(-len(at) % step, len(flat) - len(at))
+    step = max(LEAST, len(flat) // (4 if few else 32))
+    spare = -len(at) % step if most is None else -(-most // LEAST) * LEAST - len(at)
+    spare = min(spare, len(flat) - len(at))
     return {
         "at": torch.from_numpy(np.concatenate((at, np.zeros(spare, at.dtype)))),
         "tokens": torch.from_numpy(np.concatenate((flat[at], np.full(spare, IGNORED)))),

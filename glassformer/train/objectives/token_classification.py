@@ -106,7 +106,7 @@ class Tagging(SequenceLevelObjective):
             yield {"tokens": tokens, "segments": np.zeros_like(tokens, np.uint8), "tags": own}
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        slots = self.texts.slots(examples, self.few_shapes)
+        slots = self.slots(examples, self.texts.length)
         tags, _ = pad(examples, "tags", IGNORED, length=slots)
         counts = {self.head: float(tags.ne(IGNORED).sum())}
         inputs = self.texts.inputs(examples, slots)

@@ -23,9 +23,10 @@ class Letters(Objective):
     fields: ClassVar = {"tokens": np.uint16, "places": np.uint32}
     weights: ClassVar = {"all": 1.0}
 
-    def __init__(self, batching="concatenate", beyond=0, before=0, others=0):
+    def __init__(self, batching="concatenate", beyond=0, before=0, others=0, fails_at=None):
         super().__init__()
         self.batching, self.beyond, self.before, self.others = batching, beyond, before, others
+        self.fails_at = fails_at  # the number of a row that cannot be collated
         self.own = torch.nn.Linear(3, 3)  # weights, which workers must do without
 
     def prepare(self, record):
@@ -47,6 +48,11 @@ class Letters(Objective):
 
     def collate_to(self, examples, slots):
         tokens, mask = pad(examples, "tokens", length=slots["tokens"])
+        if self.fails_at is not None and any(
+            f"{chr(END)}{self.fails_at} " in "".join(map(chr, [END, *example["tokens"]]))
+            for example in examples
+        ):
+            raise GlassformerError(f"the row {self.fails_at} is odd.")
         noise, _ = pad(examples, "noise", length=slots["tokens"])
         inputs = {"input_ids": tokens, "attention_mask": mask, "noise": noise}
         return TrainingBatch(inputs, {}, {"all": float(mask.sum())}, int(mask.sum()))

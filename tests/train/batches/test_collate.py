@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.train.batches.collate import column, even, pad, pad_rows, runs_of
+from glassformer.train.batches.collate import column, pad, pad_rows, runs_of
+from glassformer.train.objectives.row_lengths import even
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.int64])
