@@ -40,18 +40,21 @@ class Compiled:
     cannot trace the wrapper below for layers that share results in a pass. On a CPU, tanh (in GELU)
     is computed from exponentials, in a third of the time.
 
-    A second batch shape is compiled for all further ones. Each part of a mixture is compiled
+    With `few_shapes` each batch shape is compiled by itself, which gives the fastest kernels;
+    otherwise a second shape is compiled for all further ones. Each part of a mixture is compiled
     separately, so that there is one graph per part rather than one for each set of parts that a
     batch may have rows of.
     """
 
-    def __init__(self, wrapped_module: nn.Module, objective: Objective, *, frugal: bool) -> None:
+    def __init__(
+        self, wrapped_module: nn.Module, objective: Objective, *, frugal: bool, few_shapes: bool
+    ) -> None:
         self.wrapped_module, self._frugal = wrapped_module, frugal
         self._run: Callable[[TrainingBatch], Any] = wrapped_module
         if isinstance(objective, Mixture):
             objective.learning = {k: _compiled(part) for k, part in objective.parts.items()}
         else:
-            self._run = _compiled(wrapped_module)
+            self._run = _compiled(wrapped_module, dynamic=False if few_shapes else None)
 
     def __call__(self, batch: TrainingBatch) -> Any:
         frugal = functorch.patch(activation_memory_budget=BUDGET) if self._frugal else nullcontext()
@@ -59,8 +62,8 @@ class Compiled:
             return self._run(batch)
 
 
-def _compiled(part: nn.Module) -> Callable[..., Any]:
-    return torch.compile(part, options={"cpp.use_decompose_tanh": True})
+def _compiled(part: nn.Module, dynamic: bool | None = None) -> Callable[..., Any]:
+    return torch.compile(part, dynamic=dynamic, options={"cpp.use_decompose_tanh": True})
 
 
 def recompute_layers(module: nn.Module) -> None:

@@ -105,7 +105,10 @@ class TrainingLoop:
         module: Callable[[TrainingBatch], Sums] = self.wrapped_module
         if settings.compile:
             module = Compiled(
-                self.wrapped_module, objective, frugal=settings.gradient_checkpointing
+                self.wrapped_module,
+                objective,
+                frugal=settings.gradient_checkpointing,
+                few_shapes=worker.device.type == "cuda" and self.data.has_few_shapes,
             )
         plain = ForwardBackward(module, self.precision, worker)
         alone = worker.world_size == 1 and worker.device.type == "cuda"

@@ -141,6 +141,7 @@ class Plain(Objective):
 class OneBatch:
     """The same rows in every step, with the same masks."""
 
+    has_few_shapes = True
     held_out_splits, tokens_per_epoch, steps_per_epoch = frozenset(), 1, 1.0
 
     def __init__(

@@ -25,7 +25,7 @@ from glassformer.train.batches.packing import (
 )
 from glassformer.train.batches.sampler import Bucketed, Even, InTurn, Order, Shuffled
 from glassformer.train.objectives.objective import Objective, TrainingBatch
-from glassformer.train.objectives.row_lengths import row_lengths
+from glassformer.train.objectives.row_lengths import mean_lengths, row_lengths
 
 
 class Loader:
@@ -54,6 +54,13 @@ class Loader:
         if not isinstance(rows, VaryingRows):
             return None
         return rows.length * rows.batch * self.maker.accumulate
+
+    @property
+    def has_few_shapes(self) -> bool:
+        """Whether batches for a GPU have about as many rows and lengths each time."""
+        order = self.maker.order
+        varying = isinstance(order, Bucketed) and not isinstance(order, Even)
+        return not varying and not isinstance(self.maker.rows, VaryingRows)
 
     def epochs(self, steps: int) -> float:
         """Returns the number of epochs in so many steps."""
@@ -116,6 +123,11 @@ class DataModule:
     @property
     def steps_per_epoch(self) -> float:
         return self._train.steps_per_epoch
+
+    @property
+    def has_few_shapes(self) -> bool:
+        """Whether the batches of a GPU have few different shapes."""
+        return self._train.has_few_shapes
 
     @property
     def held_out_splits(self) -> Set[str]:
@@ -196,7 +208,7 @@ def make_loader(
         order = Shuffled(rows.count, batch, seed)
     if for_gpu and batching == "pad":
         lengths = {name: store.lengths_of(name) for name in objective.fields}
-        objective.set_row_lengths(row_lengths(lengths, batch))
+        objective.set_row_lengths(row_lengths(lengths, batch), mean_lengths(lengths, batch))
     maker = BatchMaker(rows, order, objective, seed, accumulate, for_gpu)
     return Loader(maker, ahead=ahead, workers=workers)
 

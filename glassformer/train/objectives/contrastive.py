@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,6 +80,11 @@ class Contrastive(SequenceLevelObjective):
             **{key: np.concatenate([text[key] for text in texts]) for key in TEXT},
             "lengths": np.array([len(text["tokens"]) for text in texts], dtype=np.int32),
         }
+
+    def set_row_lengths(
+        self, lengths: Mapping[str, tuple[int, ...]], means: Mapping[str, float]
+    ) -> None:
+        """Sets nothing, because a stored field holds several texts."""
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         """Returns a batch of [text, slot]: the texts, then their positives, then all negatives."""

@@ -113,8 +113,10 @@ class Distillation(SequenceLevelObjective):
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         self.task.lookahead_tokenize(records)
 
-    def set_row_lengths(self, lengths: Mapping[str, tuple[int, ...]]) -> None:
-        self.task.set_row_lengths(lengths)
+    def set_row_lengths(
+        self, lengths: Mapping[str, tuple[int, ...]], means: Mapping[str, float]
+    ) -> None:
+        self.task.set_row_lengths(lengths, means)
 
     @property
     def makes_choices(self) -> bool:

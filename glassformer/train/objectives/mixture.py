@@ -111,9 +111,12 @@ class Mixture(SequenceLevelObjective):
                 if len(piece["tokens"]) > part.beyond:
                     yield piece
 
-    def set_row_lengths(self, lengths: Mapping[str, tuple[int, ...]]) -> None:
-        for name, own in _by_part(lengths).items():
-            self.parts[name].set_row_lengths(own)
+    def set_row_lengths(
+        self, lengths: Mapping[str, tuple[int, ...]], means: Mapping[str, float]
+    ) -> None:
+        own, average = _by_part(lengths), _by_part(means)
+        for name in self.names:
+            self.parts[name].set_row_lengths(own[name], average[name])
 
     def kinds(
         self, lengths: Callable[[str], NDArray[np.int64]]

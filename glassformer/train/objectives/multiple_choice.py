@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -66,6 +66,11 @@ class MultipleChoice(SequenceLevelObjective):
             "label": np.array([right], dtype=np.int32),
         }
 
+    def set_row_lengths(
+        self, lengths: Mapping[str, tuple[int, ...]], means: Mapping[str, float]
+    ) -> None:
+        """Sets nothing, because a stored field holds all choices of an example."""
+
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         """Returns a batch of [example, choice, slot].
 
@@ -80,12 +85,8 @@ class MultipleChoice(SequenceLevelObjective):
                 for parts in zip(*(np.split(example[key], ends) for key in TEXT), strict=True)
             ]
             rivals += own + own[:1] * (most - len(own))
-        inputs = {
-            key: value.view(len(examples), most, -1)
-            for key, value in self.texts.inputs(
-                rivals, self.slots(rivals, self.texts.length)
-            ).items()
-        }
+        read = self.texts.inputs(rivals, self.slots(rivals, self.texts.length))
+        inputs = {key: value.view(len(examples), most, -1) for key, value in read.items()}
         counts = torch.tensor([len(example["lengths"]) for example in examples])
         targets = {
             "label": collate.column(examples, "label"),

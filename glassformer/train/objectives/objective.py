@@ -62,6 +62,7 @@ class Objective(nn.Module, ABC):
     beyond: int = 0  # number of tokens that a row has beyond those the network reads, as targets
     few_shapes: bool = False  # whether batches should have few shapes, for CUDA graphs
     row_lengths: Mapping[str, tuple[int, ...]] = {}  # what rows are then padded to, by field
+    mean_lengths: Mapping[str, float] = {}  # what hardly any batch exceeds on average, by field
     others: int = 0  # number of random other rows that are added, with their fields as "other.0.x"
 
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
@@ -71,9 +72,11 @@ class Objective(nn.Module, ABC):
     def prepare(self, record: Record) -> Iterable[Example]:
         """Converts a record to examples of token ids; called once, before training."""
 
-    def set_row_lengths(self, lengths: Mapping[str, tuple[int, ...]]) -> None:
-        """Sets `row_lengths`; objectives that contain others pass it on."""
-        self.row_lengths = lengths
+    def set_row_lengths(
+        self, lengths: Mapping[str, tuple[int, ...]], means: Mapping[str, float]
+    ) -> None:
+        """Sets `row_lengths` and `mean_lengths`; objectives that contain others pass them on."""
+        self.row_lengths, self.mean_lengths = lengths, means
 
     def padded_length(self, longest: int, most: int | None = None, field: str = "tokens") -> int:
         """Returns the row length of a batch whose longest row has so many values in a field."""

@@ -147,7 +147,7 @@ class PermutationLM(Objective):
         inputs["order"], _ = pad(examples, "order", -1, length=slots)
         predicted = int(column_of(examples, "at").lengths.max())
         if self.few_shapes:
-            predicted = min(-(-predicted // (step := max(1, slots // 4))) * step, slots)
+            predicted = slots // 2 if predicted <= slots // 2 else slots
         inputs["at"], _ = pad(examples, "at", length=predicted)
         targets, real = pad(examples, "targets", IGNORED, length=predicted)
         if self.before and column_of(examples, "before").lengths.any():

@@ -168,7 +168,11 @@ class SequenceToSequence(SequenceLevelObjective):
 
         Targets differ in length, so most positions of a batch may be padding.
         """
-        return replace(batch, targets=target_positions(batch.targets["tokens"], few))
+        targets = batch.targets["tokens"]
+        usual = int(len(targets) * self.mean_lengths.get("tokens", 0))
+        fits = few and batch.counts[self.head] <= usual
+        found = target_positions(targets, few, most=usual if fits else None)
+        return replace(batch, targets=found)
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         loss = sequence_loss(model, batch, self.smoothing, self.head)

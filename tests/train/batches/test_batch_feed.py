@@ -50,9 +50,9 @@ def test_processes_change_nothing(store):
 
 
 def test_an_error_in_a_process_is_said_when_its_step_comes(store):
-    made = loader(store, Letters(fails_at=30), ahead=1, workers=1)
+    made = loader(store, Letters(fails_at=50), ahead=1, workers=1)
     made.batches(0)
-    with pytest.raises(GlassformerError, match="the row 30 is odd"):
+    with pytest.raises(GlassformerError, match="the row 50 is odd"):
         for step in range(1, 20):
             made.batches(step)
     made.close()

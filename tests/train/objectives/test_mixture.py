@@ -305,7 +305,7 @@ def test_compiled_there_is_a_graph_for_every_part_and_not_for_every_set_of_them(
 
     sets = [batch(0, 0, 0, 0), batch(1, 1, 1, 1), batch(0, 0, 1, 1), batch(0, 1, 1, 1)]
     expected = [plain(one) for one in sets]
-    run = Compiled(plain, objective, frugal=False)
+    run = Compiled(plain, objective, frugal=False, few_shapes=False)
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     for one in sets:
