@@ -8,7 +8,7 @@ import torch
 from glassformer.data import DataSettings
 from glassformer.errors import GlassformerError
 from glassformer.train.batches import make_loader, prepare
-from tests.train.batches.letters import Letters
+from tests.train.batches.letters import END, Letters
 
 SETTINGS = DataSettings(batching="pack", sequence_length=80)
 
@@ -50,9 +50,12 @@ def test_processes_change_nothing(store):
 
 
 def test_an_error_in_a_process_is_said_when_its_step_comes(store):
-    made = loader(store, Letters(fails_at=50), ahead=1, workers=1)
+    first = [batch.inputs["input_ids"].flatten() for batch in loader(store, Letters()).batches(0)]
+    text = "".join(map(chr, torch.cat([torch.tensor([END]), *first]).tolist()))
+    later = next(number for number in range(100) if f"{chr(END)}{number} " not in text)
+    made = loader(store, Letters(fails_at=later), ahead=1, workers=1)
     made.batches(0)
-    with pytest.raises(GlassformerError, match="the row 50 is odd"):
+    with pytest.raises(GlassformerError, match=f"the row {later} is odd"):
         for step in range(1, 20):
             made.batches(step)
     made.close()

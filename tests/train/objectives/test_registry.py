@@ -11,6 +11,7 @@ import material
 import numpy as np
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
 from glassformer.data import DataSettings
 from glassformer.errors import GlassformerError
@@ -18,6 +19,7 @@ from glassformer.train.batches import make_loader, prepare
 from glassformer.train.batches.worker_process import without_weights
 from glassformer.train.objectives import make_objective, objective_names
 from glassformer.train.objectives.registry import options_of
+from glassformer.train.step import TrainingModule
 
 NAMES = ["causal-lm", "masked-lm", "next-sentence", "sentence-order", "replaced-token",
          "translation-lm", "span-corruption", "denoising", "permutation-lm"]  # fmt: skip
@@ -64,7 +66,8 @@ def loader_of(name: str, objective, folder: Path, **more):
         train=tuple(map(str, files)), sequence_length=40, num_workers=1, **own, **more
     )
     store = prepare(settings, "train", objective, folder / "cache", about={})
-    return make_loader(settings, store, objective, context=64, seed=3, batch=4, ahead=0)
+    for_gpu = {"for_gpu": objective.few_shapes, "batch": 16 if objective.few_shapes else 4}
+    return make_loader(settings, store, objective, context=64, seed=3, ahead=0, **for_gpu)
 
 
 def together(objective, model, batches) -> dict[str, torch.Tensor]:
@@ -98,6 +101,31 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
         max(v.shape[1] for k, v in one.inputs.items() if k in ("input_ids", "decoder_input_ids"))
         <= 40
     )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_batches_for_a_gpu_have_few_shapes(name, tmp_path):
+    _, objective = make(name)
+    objective.few_shapes = True
+    loader = loader_of(name, objective, tmp_path)
+    shapes = {
+        tuple((key, *tensor.shape) for key, tensor in (batch.inputs | batch.targets).items())
+        for step in range(60)
+        for batch in loader.batches(step)
+    }
+    assert len(shapes) <= 2
+
+
+def test_a_compiled_step_is_compiled_once_per_shape(tmp_path):
+    model, objective = make("span-corruption")
+    objective.few_shapes = True
+    loader = loader_of("span-corruption", objective, tmp_path)
+    torch._dynamo.reset()
+    before = counters["stats"]["unique_graphs"]
+    run = torch.compile(TrainingModule(model.float(), objective), backend="eager", dynamic=False)
+    for step in range(12):
+        run(loader.batches(step)[0])
+    assert counters["stats"]["unique_graphs"] - before == 1
 
 
 @pytest.mark.parametrize("name", ["causal-lm", "permutation-lm"])
