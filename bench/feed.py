@@ -397,13 +397,23 @@ def main() -> None:
         return
     real = [name for name, file in zip(REAL, (given.text, given.pairs), strict=False) if file]
     names = given.names or [*real, *MODELS]
-    rows = [compare(name, given) for name in names if name in REAL]  # these undisturbed
-    with ThreadPoolExecutor(given.jobs) as pool:
-        rows += pool.map(lambda name: compare(name, given), [n for n in names if n not in REAL])
     gpu = {"gpu": torch.cuda.get_device_name()} if given.device == "cuda" else {}
     machine = {"cores": os.cpu_count(), "torch": torch.__version__, **gpu}
-    written = json.dumps({"machine": machine, "results": rows}, indent=1)
-    Path(given.out).write_text(written + "\n", "utf-8")
+    rows: list[Record] = []
+
+    def note(row: Record) -> None:  # after each, because a run may be ended early
+        rows.append(row)
+        rows.sort(key=lambda row: names.index(row["objective"]))
+        written = json.dumps({"machine": machine, "results": rows}, indent=1)
+        Path(given.out).write_text(written + "\n", "utf-8")
+
+    for name in names:
+        if name in REAL:  # these undisturbed by others
+            note(compare(name, given))
+    others = [name for name in names if name not in REAL]
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for row in pool.map(lambda name: compare(name, given), others):
+            note(row)
 
 
 if __name__ == "__main__":
