@@ -11,7 +11,8 @@ from glassformer.data.record import Record, RecordError, path_and_line
 from glassformer.errors import DataError, GlassformerError
 from glassformer.train.batches.memmap_dataset import ExampleBlock, block_of
 from glassformer.train.batches.worker_process import WorkerProcess
-from glassformer.train.objectives.objective import Example, Objective
+from glassformer.train.objectives.objective import Objective
+from glassformer.train.objectives.rows import Example
 
 
 def prepared(

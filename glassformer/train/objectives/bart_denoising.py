@@ -14,11 +14,12 @@ from glassformer.data.record import Record
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.row_lengths import even
 from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import (
+    Example,
     Lengths,
     RaggedColumn,
     Rows,

@@ -17,9 +17,9 @@ from glassformer.model import Model
 from glassformer.spec import HeadSpec, ModelSpec, RecurrentSpec
 from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import exact, head_loss, head_of
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.rows import column_of
+from glassformer.train.objectives.rows import Example, column_of
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     TextFrame,

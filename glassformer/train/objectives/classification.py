@@ -18,8 +18,9 @@ from glassformer.tasks.classify import SEVERAL, SINGLE
 from glassformer.tasks.task_settings import keep
 from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.labels import Labels, written
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import (
     TEXT,
     Answer,

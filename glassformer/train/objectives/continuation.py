@@ -18,8 +18,9 @@ from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.batches import collate
 from glassformer.train.batches.collate import pad
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import (
     Answer,
     SequenceLevelObjective,

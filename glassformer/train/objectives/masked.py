@@ -14,10 +14,10 @@ from glassformer.model import Model
 from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.row_random import RowRandom
-from glassformer.train.objectives.rows import RaggedColumn, Rows, column_of
+from glassformer.train.objectives.rows import Example, RaggedColumn, Rows, column_of
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     TextFrame,

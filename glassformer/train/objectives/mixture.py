@@ -14,10 +14,10 @@ from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.train.objectives.mixture_parts import part_names
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
 from glassformer.train.objectives.row_random import RowRandom
-from glassformer.train.objectives.rows import RaggedColumn, Rows
+from glassformer.train.objectives.rows import Example, RaggedColumn, Rows
 from glassformer.train.objectives.sequence_level import SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import length_of
 

@@ -15,8 +15,9 @@ from glassformer.errors import DataError
 from glassformer.metrics.classification import accuracy
 from glassformer.model import Model
 from glassformer.train.batches import collate
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import (
     LOW,
     TEXT,

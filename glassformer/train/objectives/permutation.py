@@ -20,10 +20,11 @@ from glassformer.model import Model
 from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.causal import remembered
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import (
+    Example,
     Lengths,
     RaggedColumn,
     Rows,

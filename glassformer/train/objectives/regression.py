@@ -15,8 +15,9 @@ from glassformer.errors import DataError, UnsupportedError
 from glassformer.metrics.regression import mean_squared_error, pearson, spearman
 from glassformer.model import Model
 from glassformer.train.batches.collate import pad
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import (
     TEXT,
     Answer,

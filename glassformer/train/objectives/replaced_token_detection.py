@@ -33,10 +33,10 @@ from glassformer.train.fused_cross_entropy import (
 )
 from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import Masks
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.row_random import RowRandom
-from glassformer.train.objectives.rows import RaggedColumn, Rows
+from glassformer.train.objectives.rows import Example, RaggedColumn, Rows
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     require_head,

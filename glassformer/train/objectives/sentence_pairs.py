@@ -22,11 +22,12 @@ from glassformer.text.encoding import shares
 from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import head_loss, head_of
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.row_lengths import even
 from glassformer.train.objectives.row_random import Flags, RowRandom
 from glassformer.train.objectives.rows import (
+    Example,
     RaggedColumn,
     Rows,
     column_of,

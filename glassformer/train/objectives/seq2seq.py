@@ -23,8 +23,9 @@ from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.losses import smoothed_entropy
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
 from glassformer.train.objectives.sequence_level import (
     Answer,

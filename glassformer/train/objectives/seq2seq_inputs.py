@@ -11,8 +11,8 @@ from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.train.batches.collate import pad
-from glassformer.train.objectives.objective import Example, TrainingBatch
-from glassformer.train.objectives.rows import RaggedColumn
+from glassformer.train.objectives.objective import TrainingBatch
+from glassformer.train.objectives.rows import Example, RaggedColumn
 from glassformer.train.objectives.text_inputs import IGNORED, Ids
 
 

@@ -15,8 +15,8 @@ from glassformer.model import Model
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import exact, features, head_loss, head_of, head_output
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
-from glassformer.train.objectives.rows import column_of
+from glassformer.train.objectives.objective import Objective, TrainingBatch
+from glassformer.train.objectives.rows import Example, column_of
 from glassformer.train.objectives.text_inputs import column, length_of, tokenizer_of
 
 TEXT: dict[str, type[np.generic]] = {

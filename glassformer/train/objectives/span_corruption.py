@@ -18,10 +18,10 @@ from glassformer.data.record import Record
 from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.row_random import RowRandom
-from glassformer.train.objectives.rows import Lengths, RaggedColumn, Rows, counted, framed
+from glassformer.train.objectives.rows import Example, Lengths, RaggedColumn, Rows, counted, framed
 from glassformer.train.objectives.seq2seq_inputs import Start, end_of, rewriting
 from glassformer.train.objectives.text_inputs import (
     TextFrame,

@@ -16,8 +16,8 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import MASKS, Masks
-from glassformer.train.objectives.objective import Example
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.text_inputs import (
     column,
 )
