@@ -150,7 +150,7 @@ def _read(pipe: IO[bytes]) -> list[TrainingBatch] | Exception:
 def _fill(pipe: IO[bytes], tensor: Tensor) -> None:
     if not tensor.numel():
         return
-    data = memoryview(tensor.view(-1).numpy()).cast("B")
+    data = tensor.view(-1).numpy().data.cast("B")
     done = 0
     while done < len(data):
         count: int = pipe.readinto(data[done:])  # type: ignore[attr-defined]  # of BufferedReader

@@ -227,7 +227,8 @@ def sentence_start(rows: Rows, prefix: str, least: int, draws: RowRandom) -> Ids
     counts = sums(flags, lengths)
     places = RaggedColumn(RaggedColumn(np.arange(len(flags)), lengths).places[flags], counts)
     chosen = least + draws.below("sentence", counts - least)
-    return places.values[places.starts + chosen]
+    found: Ids = places.values[places.starts + chosen]
+    return found
 
 
 def _stored(run: list[list[int]], document: int) -> Example:
@@ -255,7 +256,8 @@ def shortened(
     sizes = np.stack((first.lengths, second.lengths))
     over = sizes.sum(0) > capacities
     for row in np.flatnonzero(over).tolist():
-        sizes[:, row] = shares(*sizes[:, row].tolist(), int(capacities[row]))
+        one, other = sizes[:, row].tolist()
+        sizes[:, row] = shares(one, other, int(capacities[row]))
     segments = []
     for name, segment, kept in zip(("first", "second"), (first, second), sizes, strict=True):
         gone = segment.lengths - kept
