@@ -118,8 +118,8 @@ def load(
     """
     checkpoints = has_checkpoints_alone(Path(source))
     folder = Path(source) if checkpoints else find_folder(source, download)
-    told = AdapterDescription(base=None) if adapter is None else describe_adapter(adapter)
-    dtype = dtype or told.dtype
+    description = AdapterDescription(base=None) if adapter is None else describe_adapter(adapter)
+    dtype = dtype or description.dtype
     base = AdapterBase(
         source=lasting_name(source, folder),
         folder=os.path.abspath(folder),
@@ -128,11 +128,11 @@ def load(
         ignore_unexpected=_listed(ignore_unexpected),
         labels=None if labels is None else tuple(labels),
     )
-    base = _checked(base, told, adapter)
+    base = _checked(base, description, adapter)
     if not (checkpoints or holds_adapter(folder)):
-        if told.base is not None:
-            base = base.or_else(told.base)
-        if adapter is not None and told.config is None:
+        if description.base is not None:
+            base = base.or_else(description.base)
+        if adapter is not None and description.config is None:
             base = base.or_else(guessed(base, published(Path(adapter)), read_config(folder)))
         model = _load_whole(folder, base, device, dtype, seed)
     elif not base.as_it_is:
@@ -153,8 +153,8 @@ def load(
         model.quantize(quantize)
     if adapter is None:
         return model
-    if told.config is not None and told.architecture != model.architecture:
-        model = _with_more_heads(model, told)
+    if description.config is not None and description.architecture != model.architecture:
+        model = _with_more_heads(model, description)
     if quantize is not None and model.load_report.made:
         raise UnsupportedError(
             f"The adapter {adapter} holds weights that its base lacks; load it without quantize, "
@@ -165,15 +165,15 @@ def load(
 
 
 def _checked(
-    base: AdapterBase, told: AdapterDescription, adapter: str | Path | None
+    base: AdapterBase, description: AdapterDescription, adapter: str | Path | None
 ) -> AdapterBase:
     """Returns the base with the fingerprint that its adapter knows.
 
     Raises an error if the source is the one that the adapter was trained on, and its weights have
     changed since. Another source is the caller's choice.
     """
-    known = None if told.base is None else told.base.fingerprint
-    if known is None or not {base.source, base.folder} & {*told.places}:
+    known = None if description.base is None else description.base.fingerprint
+    if known is None or not {base.source, base.folder} & {*description.places}:
         return base
     if base.current_fingerprint != known:
         raise LoadError(
@@ -277,12 +277,12 @@ def extended(model: Model, described: ModelSpec, seed: int = 0) -> Model:
     return made
 
 
-def _with_more_heads(model: Model, told: AdapterDescription) -> Model:
+def _with_more_heads(model: Model, description: AdapterDescription) -> Model:
     """Adds the heads that the base had when the adapter was trained."""
-    assert told.config is not None and told.architecture is not None
-    if told.config.get("model_type") not in native.MODEL_TYPES:
+    assert description.config is not None and description.architecture is not None
+    if description.config.get("model_type") not in native.MODEL_TYPES:
         return model
-    return extended(model, spec_from_config(told.config, told.architecture))
+    return extended(model, spec_from_config(description.config, description.architecture))
 
 
 @torch.inference_mode(False)  # inference tensors cannot be trained or watched for changes
@@ -331,9 +331,9 @@ def describe(
 ) -> tuple[Mapping[str, Any], str, ModelSpec]:
     """Returns the config, class name and spec of a folder or preset, without loading weights."""
     name = str(source)
-    told = None if adapter is None else describe_adapter(adapter).config
-    if told is not None:
-        config = dict(told)
+    description = None if adapter is None else describe_adapter(adapter).config
+    if description is not None:
+        config = dict(description)
     elif not (Path(source).exists() or is_named(name) or "/" in name):
         config = find_preset(name)
     else:
@@ -348,8 +348,8 @@ def describe(
 def _config_of(folder: Path) -> dict[str, Any]:
     if not holds_adapter(folder):
         return read_config(folder)
-    told = read_description(folder).config
-    return _config_of(find_folder(find_base(folder))) if told is None else dict(told)
+    description = read_description(folder).config
+    return _config_of(find_folder(find_base(folder))) if description is None else dict(description)
 
 
 def open_index(

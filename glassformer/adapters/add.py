@@ -186,9 +186,7 @@ def _whole_names(
     for end in settings.modules_to_save:
         found = [name for name in published if any(within(t, end) for t in published[name])]
         if not found:
-            modules = {
-                their.rpartition(".")[0] for hf in published.values() for their in hf
-            }
+            modules = {their.rpartition(".")[0] for hf in published.values() for their in hf}
             raise ConfigError(f"The model has no module {end!r}; {nearest(end, modules)}")
         chosen += found
     return list(dict.fromkeys(chosen))

@@ -192,9 +192,7 @@ def _whole_tensors(model: PretrainedTransformer, adapter: Adapter) -> dict[str, 
             names += where.hf
         if names:
             pieces = where.rule.op.write(tensor, parts_of(model, local))
-            known = dict(zip(where.hf, pieces, strict=True)) | dict.fromkeys(
-                where.also, pieces[0]
-            )
+            known = dict(zip(where.hf, pieces, strict=True)) | dict.fromkeys(where.also, pieces[0])
             tensors |= {name: known[name] for name in names}
     return tensors
 

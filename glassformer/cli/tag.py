@@ -97,7 +97,7 @@ def tag(
     from glassformer.metrics.ner import entities, report
     from glassformer.tasks.tag import Tagger
 
-    inputs = options.read(options.form, TextColumn(options.field, usual=("words", "text")))
+    inputs = options.read(options.form, TextColumn(options.field, defaults=("words", "text")))
     loaded = options.load().pack()
     tagger = Tagger(loaded, split=split, max_length=max_length, stride=stride, head=head)
 

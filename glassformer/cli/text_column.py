@@ -31,13 +31,13 @@ class TextColumn:
     Args:
         name: Name of the column. None selects one of `usual`, or the only one that can contain
             text.
-        usual: Names that the command reads by default.
+        defaults: Names that the command reads by default.
         taken: Columns with another use.
         learned: The column that the model was trained on.
     """
 
     name: str | None = "text"
-    usual: tuple[str, ...] = ("text",)
+    defaults: tuple[str, ...] = ("text",)
     taken: tuple[str | None, ...] = ()
     learned: str | None = None
 
@@ -54,13 +54,13 @@ class TextColumn:
                 yield record
                 continue
             found = found or self._find(record, path)
-            known = found in (self.name, *self.usual)
+            known = found in (self.name, *self.defaults)
             yield record if known else TableRow(record, record[found])
 
     def _find(self, record: Record, path: Path) -> str:
         if self.learned in record:
             return str(self.learned)
-        for name in self.usual:
+        for name in self.defaults:
             if name in record:
                 return name
         possible = [

@@ -94,7 +94,7 @@ def train(
         bar.end()
     if is_main_process():  # other ranks may get here before the main one has written the results
         console.print(run_summary(run), soft_wrap=True, markup=False, highlight=False)
-        if options.judged(what):
+        if options.shows_metrics(what):
             show_metrics(run, what, console)
 
 

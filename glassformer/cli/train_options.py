@@ -107,7 +107,7 @@ class TaskRunOptions:
         extend = self.epochs is not None or self.max_steps is not None
         return recipe, self._settings(what, rest), extend
 
-    def judged(self, what: str) -> bool:
+    def shows_metrics(self, what: str) -> bool:
         """Whether the metrics are shown at the end: of tasks, and of their runs."""
         return kind_of(what) != "recipe"
 

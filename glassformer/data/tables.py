@@ -75,16 +75,16 @@ def _table(
             yield {**dict(zip(names, row, strict=True)), "where": where}
 
 
-def find_delimiter(first: str, usual: str) -> str:
+def find_delimiter(first: str, default: str) -> str:
     """Returns the delimiter of a table by its first line.
 
-    It is the usual one if the line has that or none of the others, and the most frequent of the
+    It is the default if the line contains it or none of the others, and the most frequent of the
     others elsewhere.
     """
     bare = QUOTED.sub("", first)
     counts = {one: bare.count(one) for one in DELIMITERS}
     found = max(DELIMITERS, key=lambda one: counts[one])
-    return usual if counts[usual] or not counts[found] else found
+    return default if counts[default] or not counts[found] else found
 
 
 def _plain(

@@ -18,6 +18,8 @@ from glassformer.tasks.batching import batched, device_of
 from glassformer.tasks.heads import purpose, require_head
 from glassformer.tasks.model_protocol import require_tokenizer
 from glassformer.train.objectives.masking import Masking, Masks
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import RaggedColumn
 from glassformer.train.objectives.text_inputs import IGNORED, Ids, TextFrame, length_of, read_inputs
 
 HIDDEN = Masks(
@@ -68,7 +70,7 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
             )
         self.model, self.frame, self.length = model, TextFrame(tokenizer), length_of(model, None)
         self.masking = Masking(tokenizer, HIDDEN)
-        self.rng = np.random.default_rng(0)  # not used: a static mask needs no random numbers
+        self.draws = RowRandom.of(0, rows=np.array([0]))  # a static mask depends on the text alone
 
     def records(self, record: Record) -> Iterable[Record]:
         text = record.get("text")
@@ -83,8 +85,9 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
         if not isinstance(field(record, "text"), str):
             raise DataError("the text must be a text")
         tokens: Ids = record["tokens"]
-        shown, wanted = self.masking(tokens, self.rng)
-        return MaskedPiece(shown, wanted, np.cumsum(self.masking.vocabulary.starts(tokens)))
+        row = RaggedColumn(tokens, np.array([len(tokens)]))
+        shown, wanted = self.masking(row, self.draws)
+        return MaskedPiece(shown, wanted, np.cumsum(self.masking.vocabulary.starts(row)))
 
     def answers(self, inputs: Iterable[MaskedPiece]) -> Iterator[Hits | GlassformerError]:
         for pool in batched(inputs):

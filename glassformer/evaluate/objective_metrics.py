@@ -13,7 +13,8 @@ from glassformer.evaluate.evaluator import Evaluator
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap
 from glassformer.model import Model
 from glassformer.tasks.batching import batched, device_of
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
 
 SIDE_BY_SIDE = 16  # records per batch; the records of a pool are first sorted by length

@@ -114,9 +114,7 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
         WeightRule("{base}wte", "decoder.embed.token"),
         WeightRule(f"{hf}.ln_1", f"{local}.attention_norm"),
-        *projections(
-            f"{hf}.attn.", f"{local}.attention", "q_proj", "k_proj", "v_proj", "out_proj"
-        ),
+        *projections(f"{hf}.attn.", f"{local}.attention", "q_proj", "k_proj", "v_proj", "out_proj"),
         WeightRule(f"{hf}.mlp.fc_in", f"{local}.ffn.up"),
         WeightRule(f"{hf}.mlp.fc_out", f"{local}.ffn.down"),
         WeightRule("{base}ln_f", "decoder.final_norm"),

@@ -60,7 +60,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("Longformer")
     model = roberta.spec_from_config(config, f"Roberta{kind}")
     assert model.encoder is not None
-    usual: dict[str, Literal["first", "question", "answers"]] = {
+    global_tokens: dict[str, Literal["first", "question", "answers"]] = {
         "ForSequenceClassification": "first",
         "ForQuestionAnswering": "question",
         "ForMultipleChoice": "answers",
@@ -69,7 +69,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         model,
         encoder=replace(model.encoder, blocks=blocks(config, model.encoder)),
         tokens=replace(model.tokens, separator=config.id("sep_token_id", 2)),
-        global_tokens=usual.get(kind, "none"),
+        global_tokens=global_tokens.get(kind, "none"),
     )
 
 

@@ -102,18 +102,20 @@ class Rewriter:
         saved = {k: v for k, v in self.generator.saved.items() if k in KINDS and v is not None}
         explicit: dict[str, Any] = {**saved, **task, **given}
         sampled = samples(given)
-        usual: dict[str, Any] = {"do_sample": False} if sampled is None else {}
+        defaults: dict[str, Any] = {"do_sample": False} if sampled is None else {}
         if "num_beams" not in explicit and not (sampled or given.get("penalty_alpha")):
-            usual["num_beams"] = BEAMS
+            defaults["num_beams"] = BEAMS
         self.limited = bool(LENGTHS & set(explicit))  # a length limit is set explicitly
         if not self.limited:
-            usual["max_new_tokens"] = self.new_tokens
+            defaults["max_new_tokens"] = self.new_tokens
         if "batch_size" not in explicit:
-            beams = {**usual, **explicit}.get("num_beams", 1)
+            beams = {**defaults, **explicit}.get("num_beams", 1)
             gpu = device_of(self.model).type != "cpu"
             few = self.alone and not gpu
-            usual["batch_size"] = max(ROWS, beams) if few else (GPU_TEXTS if gpu else TEXTS) * beams
-        return {**usual, **task, **given}
+            defaults["batch_size"] = (
+                max(ROWS, beams) if few else (GPU_TEXTS if gpu else TEXTS) * beams
+            )
+        return {**defaults, **task, **given}
 
     def _separator(self, separator: str | None) -> Ids:
         if separator is not None:

@@ -29,7 +29,7 @@ class PrefetchEncoder:
         """
         wanted = list(dict.fromkeys(text for text in texts if _is_text(text)))
         try:
-            self._encoded = self.tokenizer.unfolding(wanted, special=special)
+            self._encoded = self.tokenizer.lazy_encodings(wanted, special=special)
         except GlassformerError:
             wanted = []
         self._places = {(text, special): place for place, text in enumerate(wanted)}

@@ -334,7 +334,7 @@ class Tokenizer:
         """
         return self._encode(list(texts), True, max_length, self.truncation_side)
 
-    def unfolding(self, texts: list[Text], *, special: bool = True) -> Sequence[TextEncoding]:
+    def lazy_encodings(self, texts: list[Text], *, special: bool = True) -> Sequence[TextEncoding]:
         """Encodes texts without truncation; each `TextEncoding` is built when it is accessed.
 
         All texts are tokenized immediately.
@@ -452,7 +452,7 @@ class Tokenizer:
         check_choice("truncate", truncate)
         if max_length is not None and max_length < 0:
             raise ConfigError(f"max_length must be 0 or more, not {max_length}.")
-        encoded = self.unfolding(texts, special=special)
+        encoded = self.lazy_encodings(texts, special=special)
         if max_length is None:
             return list(encoded)
         return [one.truncated(max_length, truncate) for one in encoded]

@@ -25,10 +25,6 @@ BUDGET = 0.1
 """Fraction of the activations that a compiled step may keep; the rest is recomputed."""
 
 
-SHAPES = 16
-"""Maximum number of batch shapes; if there are more, none is recorded, to save memory."""
-
-
 KERNELS = [SDPBackend.CUDNN_ATTENTION, *SOUND]
 """Attention kernels, the fastest first.
 
@@ -41,45 +37,33 @@ class Compiled:
     """A compiled training module.
 
     With `frugal`, the compiler itself chooses what to recompute: it sees the whole step, and it
-    cannot trace the wrapper below for layers that share results in a pass. With `recorded`, all GPU
-    kernels are launched as one CUDA graph from the third step on, so that a small step does not
-    wait for Python. On a CPU, tanh (in GELU) is computed from exponentials, in a third of the time.
+    cannot trace the wrapper below for layers that share results in a pass. On a CPU, tanh (in GELU)
+    is computed from exponentials, in a third of the time.
 
-    Each part of a mixture is compiled separately, so that there is one graph per part rather than
-    one for each set of parts that a batch may have rows of.
+    With `few_shapes` each batch shape is compiled by itself, which gives the fastest kernels;
+    otherwise a second shape is compiled for all further ones. Each part of a mixture is compiled
+    separately, so that there is one graph per part rather than one for each set of parts that a
+    batch may have rows of.
     """
 
     def __init__(
-        self, wrapped_module: nn.Module, objective: Objective, *, frugal: bool, recorded: bool
+        self, wrapped_module: nn.Module, objective: Objective, *, frugal: bool, few_shapes: bool
     ) -> None:
         self.wrapped_module, self._frugal = wrapped_module, frugal
         self._run: Callable[[TrainingBatch], Any] = wrapped_module
-        self._recorded = torch.compile(wrapped_module, options={"triton.cudagraphs": True})
-        self._seen: set[tuple[torch.Size, ...]] | None = None
         if isinstance(objective, Mixture):
             objective.learning = {k: _compiled(part) for k, part in objective.parts.items()}
         else:
-            self._run = _compiled(wrapped_module)
-            self._seen = set() if recorded else None
+            self._run = _compiled(wrapped_module, dynamic=False if few_shapes else None)
 
     def __call__(self, batch: TrainingBatch) -> Any:
         frugal = functorch.patch(activation_memory_budget=BUDGET) if self._frugal else nullcontext()
         with frugal, sdpa_kernel(KERNELS, set_priority=True):
-            return self._recorded(batch) if self._records(batch) else self._run(batch)
-
-    def _records(self, batch: TrainingBatch) -> bool:
-        if self._seen is None:
-            return False
-        self._seen.add(tuple(x.shape for x in (*batch.inputs.values(), *batch.targets.values())))
-        if len(self._seen) > SHAPES:
-            self._seen = None
-            return False
-        torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-        return True
+            return self._run(batch)
 
 
-def _compiled(part: nn.Module) -> Callable[..., Any]:
-    return torch.compile(part, options={"cpp.use_decompose_tanh": True})
+def _compiled(part: nn.Module, dynamic: bool | None = None) -> Callable[..., Any]:
+    return torch.compile(part, dynamic=dynamic, options={"cpp.use_decompose_tanh": True})
 
 
 def recompute_layers(module: nn.Module) -> None:

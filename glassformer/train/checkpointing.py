@@ -34,7 +34,7 @@ from glassformer.train.distributed import Worker
 from glassformer.train.manifest import Manifest
 from glassformer.train.optimizers import state_tensors
 from glassformer.train.tensor_parallel import ShardPlan
-from glassformer.train.train_state import TrainState
+from glassformer.train.train_state import RANDOM_CHOICES, TrainState
 from glassformer.train.weight_averaging import WeightAverage
 
 if TYPE_CHECKING:
@@ -159,6 +159,12 @@ class Checkpointer:
                 f"and has {loop.data.tokens_per_epoch:,} now; put it back, or --restart begins "
                 "anew."
             )
+        if loop.state.random_choices != RANDOM_CHOICES and loop.module.objective.makes_choices:
+            raise DataError(
+                f"{run.folder} was begun by an older version, which masked texts in another way; "
+                "go on with that version, or --restart begins anew."
+            )
+        loop.state.random_choices = RANDOM_CHOICES
         loop.precision.restore(loop.state.scaler)
         run.cut(loop.state.step)
         if loop.worker.is_main:  # removing the older one may have been interrupted

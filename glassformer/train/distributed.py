@@ -19,7 +19,6 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from glassformer.errors import ConfigError, DeviceError, GlassformerError
 from glassformer.loading import as_device
-from glassformer.train.batches.collate import runs_of
 from glassformer.train.objectives import TrainingBatch
 from glassformer.train.recipe import ScaleSettings
 
@@ -135,13 +134,12 @@ class Worker:
         """
         if self.device.type == "cpu":
             return batch
-        read = batch.inputs | runs_of(batch.inputs)
         inputs, targets = (
             {
                 k: tensor.pin_memory().to(self.device, non_blocking=True)
                 for k, tensor in part.items()
             }
-            for part in (read, batch.targets)
+            for part in (batch.inputs, batch.targets)
         )
         return TrainingBatch(inputs, targets, batch.counts, batch.tokens, batch.extra)
 

@@ -102,17 +102,17 @@ class TrainingLoop:
         not lie in memory that a replay overwrites.
         """
         settings, worker, objective = self.settings, self.worker, self.module.objective
-        alone = worker.world_size == 1 and worker.device.type == "cuda"
-        recorded = alone and settings.gradient_accumulation_steps == 1
+        module: Callable[[TrainingBatch], Sums] = self.wrapped_module
         if settings.compile:
-            compiled = Compiled(
+            module = Compiled(
                 self.wrapped_module,
                 objective,
                 frugal=settings.gradient_checkpointing,
-                recorded=recorded,
+                few_shapes=worker.device.type == "cuda" and self.data.has_few_shapes,
             )
-            return ForwardBackward(compiled, self.precision, worker)
-        plain = ForwardBackward(self.wrapped_module, self.precision, worker)
+        plain = ForwardBackward(module, self.precision, worker)
+        alone = worker.world_size == 1 and worker.device.type == "cuda"
+        recorded = alone and settings.gradient_accumulation_steps == 1
         if recorded and not settings.gradual_unfreezing_steps and recordable(self.model):
             return Recorded(plain, objective, self.parameters)
         return plain

@@ -98,9 +98,7 @@ class BaseModel:
         reasons = explained(plan)
         head = [source for source in plan.sources if source.name.startswith("heads.")]
         old = [s for s in head if s.found is not None and ".transform." not in s.name]
-        new = [
-            source.expected.hf[0] for source in head if source.found is None or source in old
-        ]
+        new = [source.expected.hf[0] for source in head if source.found is None or source in old]
         extra = [name for name in plan.unused() if name not in reasons]
         extra += [source.expected.hf[0] for source in old]
         made = _prefixes(new)

@@ -14,6 +14,9 @@ KEYS_OF_0_1 = {
 }
 """Keys in checkpoints of version 0.1, and their names now."""
 
+RANDOM_CHOICES = 2
+"""Version of the random choices of objectives; in version 0.1 a generator per row made them."""
+
 
 @dataclass
 class TrainState:
@@ -31,10 +34,12 @@ class TrainState:
     tokenizer: str = ""  # its fingerprint, to detect a changed one
     metric_history: list[float] = field(default_factory=list)  # values before averaging begins
     averaging_start: int = 0  # step at which weight averaging begins; 0 until it is known
+    random_choices: int = RANDOM_CHOICES  # how masks and other random choices are made
 
     @classmethod
     def from_checkpoint(cls, values: Mapping[str, Any]) -> TrainState:
         """Returns the state of a checkpoint, also of one that version 0.1 has written."""
+        values = {"random_choices": 1, **values}
         return cls(**{KEYS_OF_0_1.get(key, key): value for key, value in values.items()})
 
     def summary(self) -> dict[str, Any]:

@@ -163,7 +163,7 @@ class Trainer:
             for reporter in self.reporters:
                 reporter.begin(run, estimate)
             self.take_steps(run, estimate)
-            self.publish(run)
+            self.export(run)
             summary = loop.state.summary()
             for reporter in self.reporters:
                 reporter.finish(summary)
@@ -201,7 +201,7 @@ class Trainer:
                         f"is saved in {run.folder}; the same command goes on from there."
                     )
 
-    def publish(self, run: Run) -> None:
+    def export(self, run: Run) -> None:
         """Writes the model of the run: that of the end, or of the best evaluation."""
         loop = self.loop
         best = loop.settings.load_best_model_at_end and loop.state.best_step

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from glassformer.train.objectives import Objective
+from glassformer.train.objectives import rows as batches
+from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.recipe import TrainSettings
 
 
@@ -31,11 +33,12 @@ class Rows:
 
     def held_out_batches(self, split):
         for number, example in enumerate(self.held_out):
-            rng = np.random.default_rng([self.settings.seed, 2**32, number])
-            yield self.objective.collate([self.objective.vary(example, rng)])
+            draws = RowRandom.of(self.settings.seed, 2**32, rows=np.array([number]))
+            yield self.objective.collate(self.objective.vary(batches.Rows.of([example]), draws))
 
     def _row(self, number, step):
         seed, count = self.settings.seed, len(self.train)
         order = np.random.default_rng([seed, number // count]).permutation(count)
         example = self.train[order[number % count]]
-        return self.objective.vary(example, np.random.default_rng([seed, step, number]))
+        draws = RowRandom.of(seed, step, rows=np.array([number]))
+        return self.objective.vary(batches.Rows.of([example]), draws)[0]

@@ -19,6 +19,8 @@ from glassformer.train.build_model import build_model, config_of
 from glassformer.train.distributed import find_worker
 from glassformer.train.loop import TrainingLoop
 from glassformer.train.objectives import Objective, TrainingBatch, make_objective
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import Rows
 from glassformer.train.recipe import ModelSettings, read_recipe
 from glassformer.weights.initialize import initial_value
 from glassformer.weights.load import assign_tensor, tie_weights
@@ -143,15 +145,19 @@ class Plain(Objective):
 class OneBatch:
     """The same rows in every step, with the same masks."""
 
+    has_few_shapes = True
     held_out_splits, tokens_per_epoch, steps_per_epoch = frozenset(), 1, 1.0
 
-    def __init__(self, objective: Objective, records: list[dict], length: int) -> None:
+    def __init__(
+        self, objective: Objective, records: list[dict], length: int, on_gpu: bool = False
+    ) -> None:
         examples = [example for record in records for example in objective.prepare(record)]
         if objective.batching == "concatenate":
             cut = length + objective.beyond
             examples = [{k: v[:cut] for k, v in example.items()} for example in examples]
-        rng = np.random.default_rng(0)
-        self.batch = objective.collate([objective.vary(example, rng) for example in examples])
+        draws = RowRandom.of(0, rows=np.arange(len(examples)))
+        self.batch = objective.collate(objective.vary(Rows.of(examples), draws))
+        self.batch.inputs |= runs_of(self.batch.inputs) if on_gpu else {}
 
     def relative_length(self, tokens):
         return 1.0

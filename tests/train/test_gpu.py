@@ -9,7 +9,7 @@ from test_resume import Interrupting, assert_same_run, recipe
 
 import glassformer as gf
 from glassformer.families import families
-from glassformer.train import activation_checkpointing, cuda_graphs
+from glassformer.train import cuda_graphs
 from glassformer.train.cuda_graphs import Recorded
 from glassformer.train.distributed import find_worker
 from glassformer.train.interrupt import TrainingInterrupted
@@ -101,7 +101,7 @@ def test_what_is_recorded_gives_the_same_bits(tmp_path, monkeypatch):
         "gradient_accumulation_steps": 1,
     }
     gf.train(recipe(tmp_path / "recorded", **settings), device="cuda")
-    monkeypatch.setattr(activation_checkpointing, "SHAPES", 0)
+    monkeypatch.setattr(cuda_graphs, "SHAPES", 0)
     gf.train(recipe(tmp_path / "plain", **settings), device="cuda")
     assert_same_run(tmp_path / "recorded", tmp_path / "plain")
 
@@ -127,7 +127,7 @@ def steps(model_type: str, precision: str) -> tuple[list[float], TrainingLoop]:
     objective = make_objective(name, model, {})
     given = {"max_steps": 6, "learning_rate": 0.01, "warmup_steps": 0, "precision": precision}
     whole = {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": given}
-    feed = OneBatch(objective, RECORDS[name], 24)
+    feed = OneBatch(objective, RECORDS[name], 24, on_gpu=True)
     loop = TrainingLoop(read_recipe(whole), model, objective, feed, find_worker("cuda"))
     return [loop.log_entry(loop.train_step())["loss"] for _ in range(6)], loop
 
@@ -162,7 +162,7 @@ def mixed_steps(device: str) -> tuple[list[float], TrainingLoop]:
     ]
     given = {"max_steps": 6, "learning_rate": 0.01, "warmup_steps": 0, "precision": "bfloat16"}
     whole = {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": given}
-    feed = OneBatch(objective, records, 24)
+    feed = OneBatch(objective, records, 24, on_gpu=device == "cuda")
     loop = TrainingLoop(read_recipe(whole), model, objective, feed, find_worker(device))
     return [loop.log_entry(loop.train_step())["loss"] for _ in range(6)], loop
 

@@ -14,6 +14,7 @@ from quick import quick
 from safetensors.torch import load_file
 
 import glassformer as gf
+from glassformer.errors import GlassformerError
 from glassformer.text import train as train_tokenizer
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.reporter import Reporter
@@ -222,6 +223,22 @@ def test_an_interrupted_run_is_saved_and_says_how_to_go_on(tmp_path):
         gf.train(recipe(stopped), reporters=[Interrupting(5)])
     gf.train(recipe(stopped))
     assert_same_run(whole, stopped)
+
+
+@pytest.mark.parametrize(("kind", "refused"), [("full", False), ("electra", True)])
+def test_a_run_of_an_older_version_goes_on_if_it_makes_no_random_choices(tmp_path, kind, refused):
+    stopped = recipe(tmp_path / "run", kind)
+    with pytest.raises(TrainingInterrupted):
+        gf.train(stopped, reporters=[Interrupting(5)])
+    (progress,) = (tmp_path / "run").glob("state/step-*/notes.json")
+    values = json.loads(progress.read_text())
+    assert values.pop("random_choices") == 2
+    progress.write_text(json.dumps(values))  # as version 0.1 wrote it
+    if refused:
+        with pytest.raises(GlassformerError, match=r"begun by an older version, .*--restart"):
+            gf.train(stopped)
+    else:
+        gf.train(stopped)
 
 
 def test_an_early_stop_is_remembered(tmp_path, monkeypatch):

@@ -61,7 +61,9 @@ class PerHeadQKV(Identity):
         return torch.cat([tensor.t() for tensor in flat]) if self.transposed else flat[0]
 
     def write(self, local: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        flat = [part.t() for part in torch.split(local, list(parts))] if self.transposed else [local]
+        flat = (
+            [part.t() for part in torch.split(local, list(parts))] if self.transposed else [local]
+        )
         return [tensor.reshape(len(tensor), self.heads, -1) for tensor in flat]
 
 

@@ -10,21 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.train.objectives.objective import Example
-
-
-def even(length: int, most: int | None = None) -> int:
-    """Rounds a length up, so that there are few different lengths.
-
-    The result is a multiple of 8 or more; beyond 32 it is at most a quarter longer. `most` limits
-    it.
-
-    >>> [even(length) for length in (3, 41, 64, 65, 130)]
-    [8, 48, 64, 80, 160]
-    """
-    step = max(8, 1 << max(0, (length - 1).bit_length() - 3))
-    rounded = -(-length // step) * step
-    return max(length, rounded if most is None else min(rounded, most))
+from glassformer.train.objectives.rows import Example, RaggedColumn, column_of
 
 
 def pad_rows(
@@ -52,14 +38,28 @@ def pad_rows(
             [8, 0, 0]])
     """
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
+    values = np.concatenate(arrays) if len(arrays) else np.zeros(0, np.int64)
+    return pad_column(RaggedColumn(values, lengths), fill, dtype, side=side, length=length)
+
+
+def pad_column(
+    values: RaggedColumn,
+    fill: float = 0,
+    dtype: torch.dtype = torch.long,
+    *,
+    side: str = "right",
+    length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Pads the rows of a column as `pad_rows` does its arrays."""
+    lengths = values.lengths
     longest = int(lengths.max(initial=0))
     slots = longest if length is None else length
     assert longest <= slots, f"{longest} do not fit {slots} slots"
     count = np.arange(slots)[None]
     real = count < lengths[:, None] if side == "right" else count >= slots - lengths[:, None]
-    rows = torch.full((len(arrays), slots), fill, dtype=dtype)
+    rows = torch.full((len(lengths), slots), fill, dtype=dtype)
     if longest:
-        rows.numpy()[real] = np.concatenate(arrays)  # a fraction of the time that torch takes
+        rows.numpy()[real] = values.values  # a fraction of the time that torch takes
     return rows, torch.from_numpy(real)
 
 
@@ -73,12 +73,12 @@ def pad(
     length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Applies `pad_rows` to one field of the examples."""
-    return pad_rows([example[field] for example in examples], fill, dtype, side=side, length=length)
+    return pad_column(column_of(examples, field), fill, dtype, side=side, length=length)
 
 
 def column(examples: Sequence[Example], field: str, dtype: torch.dtype = torch.long) -> Tensor:
     """Returns a field with exactly one number per example, such as a label, as [row]."""
-    return _tensor(np.concatenate([example[field] for example in examples]), dtype)
+    return _tensor(column_of(examples, field).values, dtype)
 
 
 def _tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
@@ -91,13 +91,13 @@ def _tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(array).to(dtype)
 
 
-def runs_of(inputs: Mapping[str, Tensor], even: int = 64) -> dict[str, Tensor]:
+def runs_of(inputs: Mapping[str, Tensor], runs_per_row: int = 2) -> dict[str, Tensor]:
     """Returns as `cu_seqlens` where texts and padding begin in the flattened batch.
 
-    GPU kernels read it in place of masks. The end of the last run is repeated up to the number that
-    rows of one text with padding may have, or, if there are more runs, up to a multiple of `even`:
-    so there are few different shapes. They describe what the last stack reads: the decoder's tokens
-    where an encoder reads others. Parts of a mixture have their own, "part/cu_seqlens".
+    GPU kernels read it in place of masks. The end of the last run is repeated up to `runs_per_row` runs
+    per row, or a multiple, so that there are few different shapes. They describe what the last
+    stack reads: the decoder's tokens where an encoder reads others. Parts of a mixture have their
+    own, "part/cu_seqlens".
     """
     found: dict[str, Tensor] = {}
     for name, tokens in inputs.items():
@@ -109,19 +109,18 @@ def runs_of(inputs: Mapping[str, Tensor], even: int = 64) -> dict[str, Tensor]:
             documents = inputs.get(f"{part}document_ids")
             shapes = [x.shape for x in (mask, documents) if x is not None]
             if {*shapes} == {tokens.shape}:
-                found[f"{part}cu_seqlens"] = _runs(tokens.shape, mask, documents, even)
+                found[f"{part}cu_seqlens"] = _runs(tokens.shape, mask, documents, runs_per_row)
     return found
 
 
-def _runs(shape: torch.Size, mask: Tensor | None, documents: Tensor | None, even: int) -> Tensor:
-    whose = torch.zeros(shape, dtype=torch.long) if documents is None else documents
+def _runs(
+    shape: torch.Size, mask: Tensor | None, documents: Tensor | None, runs_per_row: int
+) -> Tensor:
+    whose = np.zeros(shape, np.int64) if documents is None else documents.numpy()
     if mask is not None:
-        whose = whose.masked_fill(~mask, -1)
-    begins = torch.ones(shape, dtype=torch.bool)
+        whose = np.where(mask.numpy(), whose, -1)
+    begins = np.ones(shape, dtype=bool)
     begins[..., 1:] = whose[..., 1:] != whose[..., :-1]
-    starts = begins.flatten().nonzero()[:, 0]
-    spare = 2 * shape[:-1].numel() - len(starts)
-    total = starts.new_full(
-        (1 + (spare if spare >= 0 else (-len(starts) - 1) % even),), begins.numel()
-    )
-    return torch.cat((starts, total)).int()
+    starts = np.flatnonzero(begins)
+    spare = 1 + -len(starts) % (runs_per_row * shape[:-1].numel())
+    return torch.from_numpy(np.append(starts, np.full(spare, begins.size)).astype(np.int32))

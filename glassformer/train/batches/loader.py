@@ -1,21 +1,19 @@
 """The data loader: the batches of a step, and those of an evaluation.
 
-Rows, their order and their random choices depend only on the seed and the step; threads that work
-ahead only save time.
+Rows, their order and their random choices depend only on the seed and the step; threads and
+processes that work ahead only save time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterator, Mapping, Set
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from glassformer.data.data_config import DataSettings
 from glassformer.errors import ConfigError, DataError
+from glassformer.train.batches.batch_feed import BatchFeed
+from glassformer.train.batches.batch_maker import BatchMaker
 from glassformer.train.batches.memmap_dataset import MemmapDataset
 from glassformer.train.batches.mixing import Shared
 from glassformer.train.batches.packing import (
@@ -26,44 +24,43 @@ from glassformer.train.batches.packing import (
     VaryingRows,
 )
 from glassformer.train.batches.sampler import Bucketed, Even, InTurn, Order, Shuffled
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
+from glassformer.train.objectives.row_lengths import mean_lengths, row_lengths
 
 
 class Loader:
     """Batches by step.
 
-    A step has `accumulate` batches over all processes; `ahead` steps are prepared in advance.
+    A step has `maker.accumulate` batches over all processes. A thread prepares steps in advance, or
+    with `workers` so many processes do; which process makes a batch does not affect it.
     """
 
-    def __init__(
-        self,
-        rows: RowSource,
-        order: Order,
-        objective: Objective,
-        *,
-        seed: int,
-        accumulate: int = 1,
-        ahead: int = 2,
-    ) -> None:
-        self.rows, self.order, self.objective = rows, order, objective
-        self.seed, self.accumulate, self.ahead = seed, accumulate, ahead
-        self._threads: ThreadPoolExecutor | None = None
-        self._coming: dict[tuple[int, int, int], Future[list[TrainingBatch]]] = {}
+    def __init__(self, maker: BatchMaker, *, ahead: int = 2, workers: int = 0) -> None:
+        self.maker = maker
+        self.feed = BatchFeed(maker, ahead, workers) if ahead else None
 
     @property
     def steps_per_epoch(self) -> float:
-        return self.order.epoch / self.accumulate
+        return self.maker.order.epoch / self.maker.accumulate
 
     @property
     def tokens_per_epoch(self) -> int:
-        return self.rows.tokens
+        return self.maker.rows.tokens
 
     @property
     def usual_tokens(self) -> int | None:
         """Usual number of tokens of a step, if row lengths are drawn at random; otherwise None."""
-        if not isinstance(self.rows, VaryingRows):
+        rows = self.maker.rows
+        if not isinstance(rows, VaryingRows):
             return None
-        return self.rows.length * self.rows.batch * self.accumulate
+        return rows.length * rows.batch * self.maker.accumulate
+
+    @property
+    def has_few_shapes(self) -> bool:
+        """Whether batches for a GPU have about as many rows and lengths each time."""
+        order = self.maker.order
+        varying = isinstance(order, Bucketed) and not isinstance(order, Even)
+        return not varying and not isinstance(self.maker.rows, VaryingRows)
 
     def epochs(self, steps: int) -> float:
         """Returns the number of epochs in so many steps."""
@@ -71,75 +68,26 @@ class Loader:
 
     def batches(self, step: int, rank: int = 0, world: int = 1) -> list[TrainingBatch]:
         """Returns the micro-batches of a step: of each, the share of process `rank` of `world`."""
-        if not self.ahead:
-            return self._made(step, rank, world)
-        self._threads = self._threads or ThreadPoolExecutor(1, "glassformer-data")
-        wanted = [(number, rank, world) for number in range(step, step + self.ahead + 1)]
-        self._coming = {key: self._coming[key] for key in wanted if key in self._coming}
-        for key in wanted:
-            if key not in self._coming:
-                self._coming[key] = self._threads.submit(self._made, *key)
-        return self._coming.pop(wanted[0]).result()
+        request = (step, rank, world)
+        return self.maker.batches(request) if self.feed is None else self.feed.batches(request)
 
     def sweep(self, rank: int = 0, world: int = 1) -> Iterator[TrainingBatch]:
         """Yields everything once, in a fixed order and with fixed random choices.
 
         Every process gets the same number of batches.
         """
-        if self.rows.all < world:
+        rows = self.maker.rows.all
+        if rows < world:
             raise DataError(
-                f"{world} processes cannot share {self.rows.all} rows of data; add some, or use "
-                "fewer processes."
+                f"{world} processes cannot share {rows} rows of data; add some, or use fewer "
+                "processes."
             )
-        for batch in self.order.sweep(self.rows.all, world):
-            examples = []
-            for number in batch[_share(len(batch), rank, world)].tolist():
-                draws = (self.seed, number)
-                examples.append(self._varied(self.rows.fixed, self.rows.all, number, draws))
-            yield self.objective.collate(examples)
+        yield from self.maker.sweep(rank, world)
 
     def close(self) -> None:
         """Stops the work ahead; the loader can still be used afterward."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=True, cancel_futures=True)
-        self._threads, self._coming = None, {}
-
-    def _made(self, step: int, rank: int, world: int) -> list[TrainingBatch]:
-        made: list[TrainingBatch] = []
-        before = 0
-        for batch in range(step * self.accumulate, (step + 1) * self.accumulate):
-            places = self.order.batch(batch)
-            slots = range(len(places))[_share(len(places), rank, world)]
-            examples = []
-            for slot in slots:
-                epoch, number = places[slot]
-                of_epoch = partial(self.rows.row, epoch)
-                draws = (self.seed, step, before + slot)
-                examples.append(self._varied(of_epoch, self.rows.count, number, draws))
-            made.append(self._collated(examples, batch))
-            before += len(places)
-        return made
-
-    def _collated(self, examples: Sequence[Example], batch: int) -> TrainingBatch:
-        if isinstance(self.order, Even):
-            return self.objective.collate_to(examples, self.order.slots(batch))
-        return self.objective.collate(examples)
-
-    def _varied(
-        self, row: Callable[[int], Example], count: int, number: int, seed: tuple[int, ...]
-    ) -> Example:
-        """Returns a row after the objective's random choices.
-
-        The row also has the fields of the random other rows that the objective needs.
-        """
-        found = row(number)
-        if not self.objective.others and not self.objective.draws(found):
-            return found  # creating a generator takes longer than reading the row
-        rng = np.random.default_rng(seed)
-        others = [row(int(rng.integers(count))) for _ in range(self.objective.others)]
-        for i, other in enumerate(others):
-            found |= {f"other.{i}.{name}": value for name, value in other.items()}
-        return self.objective.vary(found, rng)
+        if self.feed is not None:
+            self.feed.close()
 
 
 class DataModule:
@@ -177,6 +125,11 @@ class DataModule:
         return self._train.steps_per_epoch
 
     @property
+    def has_few_shapes(self) -> bool:
+        """Whether the batches of a GPU have few different shapes."""
+        return self._train.has_few_shapes
+
+    @property
     def held_out_splits(self) -> Set[str]:
         """The splits among "valid" and "test" that have files."""
         return self._held_out.keys()
@@ -204,15 +157,6 @@ class DataModule:
         self._train.close()
 
 
-def _share(rows: int, rank: int, world: int) -> slice:
-    if rows < world:
-        raise ConfigError(
-            f"A batch of {rows} rows cannot be shared by {world} processes; raise train.batch_size "
-            "(or data.tokens_per_batch), or use fewer."
-        )
-    return slice(rank * rows // world, (rank + 1) * rows // world)
-
-
 def make_loader(
     settings: DataSettings,
     store: MemmapDataset,
@@ -223,6 +167,8 @@ def make_loader(
     batch: int,
     accumulate: int = 1,
     ahead: int = 2,
+    workers: int = 0,
+    for_gpu: bool = False,
 ) -> Loader:
     """Creates the loader of a dataset.
 
@@ -235,6 +181,8 @@ def make_loader(
         batch: Rows of a micro-batch over all processes.
         accumulate: Micro-batches per step.
         ahead: Number of steps to prepare in advance.
+        workers: Number of processes that prepare them; 0 for a thread of this process.
+        for_gpu: Whether the batches are for a GPU.
     """
     batching = settings.batching or objective.batching
     rows = make_rows(settings, store, objective, batching, context, seed, batch)
@@ -258,7 +206,11 @@ def make_loader(
         order = Shared(kinds, batch, seed)
     else:
         order = Shuffled(rows.count, batch, seed)
-    return Loader(rows, order, objective, seed=seed, accumulate=accumulate, ahead=ahead)
+    if for_gpu and batching == "pad":
+        lengths = {name: store.lengths_of(name) for name in objective.fields}
+        objective.set_row_lengths(row_lengths(lengths, batch), mean_lengths(lengths, batch))
+    maker = BatchMaker(rows, order, objective, seed, accumulate, for_gpu)
+    return Loader(maker, ahead=ahead, workers=workers)
 
 
 def make_rows(

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -21,7 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 from glassformer.errors import DataError, LoadError
 from glassformer.storage.parsing import read_json
 from glassformer.train.batches.sampler import Numbers
-from glassformer.train.objectives.objective import Example
+from glassformer.train.objectives.rows import Example, RaggedColumn, Rows, sliced
 from glassformer.train.objectives.tally import Tally
 
 HEADER = "header.json"
@@ -75,11 +76,20 @@ class MemmapDataset:
     def __len__(self) -> int:
         return self.count
 
+    def __reduce__(self) -> tuple[type[MemmapDataset], tuple[Path]]:
+        """A process that receives the dataset maps the same files."""
+        return MemmapDataset, (self.folder,)
+
     def __getitem__(self, number: int) -> Example:
-        return {
-            name: np.array(values[self._offsets[name][number] : self._offsets[name][number + 1]])
-            for name, values in self._values.items()
-        }
+        return self.rows(np.array([number]))[0]
+
+    def rows(self, numbers: Numbers) -> Rows:
+        """Returns the examples with these numbers."""
+        columns: dict[str, RaggedColumn] = {}
+        for name, values in self._values.items():
+            starts = self._offsets[name][numbers]
+            columns[name] = sliced(values, starts, self._offsets[name][numbers + 1] - starts)
+        return Rows(columns)
 
     @property
     def size(self) -> int:
@@ -102,17 +112,15 @@ class MemmapDataset:
     def lengths_of(self, field: str) -> Numbers:
         return np.diff(self._offsets[field])
 
-    def slice(self, start: int, end: int) -> Example:
-        """Returns a slice of the stream formed by all examples."""
-        return {name: np.array(values[start:end]) for name, values in self._values.items()}
+    def slices(self, starts: Numbers, lengths: Numbers) -> Rows:
+        """Returns slices of the stream that all examples form."""
+        found = {name: sliced(values, starts, lengths) for name, values in self._values.items()}
+        return Rows(found)
 
-    def numbers(self, start: int, end: int) -> Numbers:
-        """Returns the document number of each token of a slice, starting from 0."""
-        offsets = self.edges
-        first = int(np.searchsorted(offsets, start, side="right"))
-        last = int(np.searchsorted(offsets, end, side="left"))
-        edges = np.array(offsets[first:last])[self._begins[first:last]]
-        return np.searchsorted(np.unique(edges), np.arange(start, end), side="right")
+    @cached_property
+    def document_starts(self) -> Numbers:
+        """Where documents begin in the stream of all examples, in order and without repetition."""
+        return np.unique(self.edges[:-1][self._begins])
 
 
 class MemmapWriter:

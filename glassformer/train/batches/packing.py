@@ -11,7 +11,7 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError
 from glassformer.train.batches.memmap_dataset import MemmapDataset
 from glassformer.train.batches.sampler import Numbers, Shuffle
-from glassformer.train.objectives.objective import Example
+from glassformer.train.objectives.rows import RaggedColumn, Rows, counted, sliced, sums
 
 USUAL, SPREAD, SHORTEST = 0.95, 5.0, 5  # windows of varying length, as in AWD-LSTM
 POOL = 4096
@@ -25,19 +25,21 @@ class RowSource(ABC):
         count: Number of rows in an epoch.
         all: Number of rows in one pass over everything, as in an evaluation.
         tokens: Number of tokens in an epoch.
+        runs_per_row: Number of texts with padding per row that hardly any batch exceeds on average.
     """
 
     count: int
     all: int
     tokens: int
+    runs_per_row: int = 2
 
     @abstractmethod
-    def row(self, epoch: int, number: int) -> Example:
-        """Returns a row of an epoch."""
+    def rows(self, epochs: Numbers, numbers: Numbers) -> Rows:
+        """Returns rows by their epochs and numbers."""
 
-    def fixed(self, number: int) -> Example:
-        """Returns a row of an evaluation."""
-        return self.row(0, number)
+    def fixed(self, numbers: Numbers) -> Rows:
+        """Returns rows of an evaluation."""
+        return self.rows(np.zeros_like(numbers), numbers)
 
 
 class SingleRows(RowSource):
@@ -48,8 +50,8 @@ class SingleRows(RowSource):
         self.count = self.all = len(store)
         self.tokens = int(store.lengths().sum())
 
-    def row(self, epoch: int, number: int) -> Example:
-        return self.store[number]
+    def rows(self, epochs: Numbers, numbers: Numbers) -> Rows:
+        return self.store.rows(numbers)
 
 
 class StreamRows(RowSource):
@@ -90,46 +92,64 @@ class StreamRows(RowSource):
         self.count = total // self.length
         self.all = -(-(total - beyond) // self.length)
         self.tokens = self.count * self.length
-
-    def row(self, epoch: int, number: int) -> Example:
-        free = self.store.size > self.length + self.beyond
-        shift = _drawn(self.seed, epoch, self.length) if free else 0
-        return self._of_ring(shift + number * self.length, self.length)
-
-    def fixed(self, number: int) -> Example:
-        start = number * self.length
-        end = min(start + self.length + self.beyond, self.store.size)
-        return self._window(start, end, max(0, start - self.before))
-
-    def _of_ring(self, start: int, length: int) -> Example:
-        """Returns a row of `length` tokens; the tokens before it never overlap the row itself."""
-        start %= self.store.size
-        end = start + length + self.beyond
-        return self._window(start, end, max(start - self.before, end - self.store.size))
-
-    def _window(self, start: int, end: int, first: int) -> Example:
-        """Returns the ring's tokens from `start` to `end`, and those from `first` to `start`."""
-        store, parts = self.store, self._parts(start, end)
-        row = _joined([store.slice(*part) for part in parts])
         if self.numbered:
-            numbers = [store.numbers(*part) for part in parts]
-            numbers[1:] = [part + numbers[0][-1] + 1 for part in numbers[1:]]
-            row["documents"] = np.concatenate(numbers)
+            windows = store.document_starts // self.length
+            self.runs_per_row = _usual(1 + np.bincount(windows, minlength=self.all))
+
+    def rows(self, epochs: Numbers, numbers: Numbers) -> Rows:
+        shifts = np.zeros_like(numbers)
+        if self.store.size > self.length + self.beyond:
+            shifts = self._drawn(epochs, self.length)
+        return self._of_ring(
+            shifts + numbers * self.length, np.full_like(numbers, self.length + self.beyond)
+        )
+
+    def fixed(self, numbers: Numbers) -> Rows:
+        starts = numbers * self.length
+        ends = np.minimum(starts + self.length + self.beyond, self.store.size)
+        return self._windows(starts, ends - starts, np.maximum(0, starts - self.before))
+
+    def _drawn(self, epochs: Numbers, below: int) -> Numbers:
+        return np.array([_drawn(self.seed, epoch, below) for epoch in epochs.tolist()], np.int64)
+
+    def _of_ring(self, starts: Numbers, lengths: Numbers) -> Rows:
+        """Returns rows of the ring; the tokens before a row never overlap the row itself."""
+        size = self.store.size
+        starts = starts % size
+        return self._windows(
+            starts, lengths, np.maximum(starts - self.before, starts + lengths - size)
+        )
+
+    def _windows(self, starts: Numbers, lengths: Numbers, firsts: Numbers) -> Rows:
+        """Returns windows of the ring and, if asked for, the tokens from `firsts` on before them.
+
+        A negative first token is one before the end of the ring.
+        """
+        row = self._slices(starts, lengths)
+        edges = self.store.document_starts if self.numbered else np.zeros(0, np.int64)
+        if self.numbered:
+            documents = document_numbers(edges, starts, lengths, self.store.size)
+            row |= {"documents": RaggedColumn(documents, lengths)}
         if self.before:
             if self.numbered:  # not beyond the start of the document
-                first = max(0, first)
-                behind = store.numbers(first, start + 1)
-                first += int(np.argmax(behind == behind[-1]))
-            before = _joined([store.slice(*part) for part in self._parts(first, start)])
-            row["before"] = before["tokens"]
+                last = np.searchsorted(edges, starts, side="right") - 1
+                begin = np.where(last < 0, 0, edges[np.maximum(last, 0)])
+                firsts = np.maximum(firsts, begin)
+            before = self._slices(firsts % self.store.size, starts - firsts)
+            row |= {"before": before.columns["tokens"]}
         return row
 
-    def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Returns the slices of these tokens, which may wrap around the end of the ring."""
-        size = self.store.size
-        if start < 0:
-            return [(start + size, size), (0, end)]
-        return [(start, min(end, size)), (0, end - size)][: 1 + (end > size)]
+    def _slices(self, starts: Numbers, lengths: Numbers) -> Rows:
+        """Returns slices of the ring, which may wrap around its end."""
+        ends, size = starts + lengths, self.store.size
+        inside = np.minimum(ends, size) - starts
+        if (inside == lengths).all():
+            return self.store.slices(starts, lengths)
+        twice = np.stack((starts, np.zeros_like(starts)), axis=1).flatten()
+        parts = self.store.slices(twice, np.stack((inside, lengths - inside), axis=1).flatten())
+        return Rows(
+            {name: RaggedColumn(part.values, lengths) for name, part in parts.columns.items()}
+        )
 
 
 class VaryingRows(StreamRows):
@@ -163,11 +183,17 @@ class VaryingRows(StreamRows):
         self.count = self.windows * batch
         self.tokens = self.stretch * batch
 
-    def row(self, epoch: int, number: int) -> Example:
-        window, stretch = divmod(number, self.batch)
-        first, end = _edges(self.seed, epoch, self.windows, self.length, self.most)[window:][:2]
-        shift = _drawn(self.seed, epoch, self.store.size)
-        return self._of_ring(shift + stretch * self.stretch + int(first), int(end - first))
+    def rows(self, epochs: Numbers, numbers: Numbers) -> Rows:
+        windows, stretches = np.divmod(numbers, self.batch)
+        firsts, ends = np.empty_like(numbers), np.empty_like(numbers)
+        for epoch in np.unique(epochs).tolist():
+            mine = epochs == epoch
+            edges = _edges(self.seed, epoch, self.windows, self.length, self.most)
+            firsts[mine], ends[mine] = edges[windows[mine]], edges[windows[mine] + 1]
+        shifts = self._drawn(epochs, self.store.size)
+        return self._of_ring(
+            shifts + stretches * self.stretch + firsts, ends - firsts + self.beyond
+        )
 
 
 class PackedRows(RowSource):
@@ -207,13 +233,22 @@ class PackedRows(RowSource):
         self.firsts = np.cumsum([0, *sizes])  # index of each row's first member
         self.count = self.all = len(sizes)
         self.tokens = int(lengths.sum()) - beyond * int((windows - 1).sum())
+        self.runs_per_row = _usual(np.array(sizes))
 
-    def row(self, epoch: int, number: int) -> Example:
-        members = self.members[self.firsts[number] : self.firsts[number + 1]]
-        starts, ends = self.starts[members], self.ends[members]
-        row = _joined([self.store.slice(*part) for part in zip(starts, ends, strict=True)])
-        row["documents"] = np.repeat(np.arange(len(members)), ends - starts)
-        return row
+    def rows(self, epochs: Numbers, numbers: Numbers) -> Rows:
+        firsts = self.firsts[numbers]
+        members = sliced(self.members, firsts, self.firsts[numbers + 1] - firsts)
+        starts, ends = self.starts[members.values], self.ends[members.values]
+        parts = self.store.slices(starts, ends - starts)
+        lengths = sums(ends - starts, members.lengths)
+        found = {name: RaggedColumn(part.values, lengths) for name, part in parts.columns.items()}
+        documents = np.repeat(members.places, ends - starts)
+        return Rows(found | {"documents": RaggedColumn(documents, lengths)})
+
+
+def _usual(documents: Numbers) -> int:
+    """Returns a number of runs per row that batches of 16 random rows or more hardly exceed."""
+    return int(np.ceil(1 + documents.mean() + 4 * documents.std() / 4))
 
 
 @lru_cache(maxsize=16)
@@ -254,8 +289,23 @@ def packed(lengths: Numbers, capacity: int) -> list[list[int]]:
     return rows
 
 
-def _joined(parts: list[Example]) -> Example:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+def document_numbers(edges: Numbers, starts: Numbers, lengths: Numbers, size: int) -> Numbers:
+    """Numbers the documents of windows of the ring, from 0 in each window.
+
+    `edges` is where documents begin; the first token of the ring begins one, too.
+    """
+    begins = np.zeros(int(lengths.sum()), dtype=bool)
+    offsets = np.cumsum(lengths) - lengths - starts  # from a place in the ring to one in `begins`
+    ends = starts + lengths
+    wrapped = ends > size
+    begins[(offsets + size)[wrapped]] = True
+    spans = ((starts, ends, offsets), (starts - size, ends - size, offsets + size))
+    for first, last, offset in spans[: 1 + bool(wrapped.any())]:
+        low = np.searchsorted(edges, np.maximum(first, -1), side="right")
+        high = np.maximum(low, np.searchsorted(edges, np.minimum(last, size), side="left"))
+        inside = sliced(edges, low, high - low)
+        begins[inside.values + np.repeat(offset, inside.lengths)] = True
+    return counted(begins, lengths)
 
 
 def _check_parallel(store: MemmapDataset, batching: str) -> None:

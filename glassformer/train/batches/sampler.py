@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError
+from glassformer.train.objectives.row_random import mixed
 
 Numbers = NDArray[np.int64]
 Place = tuple[int, int]
@@ -48,7 +49,7 @@ class Shuffle:
     def _once(self, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
         left, right = values >> self._half, values & self._low
         for key in self._keys:
-            left, right = right, left ^ (_mixed(right ^ key) & self._low)
+            left, right = right, left ^ (mixed(right ^ key) & self._low)
         return (left << self._half) | right
 
 
@@ -65,13 +66,6 @@ def shuffled(places: Numbers, size: int, *key: int) -> Numbers:
 @lru_cache(maxsize=64)
 def _block(number: int, size: int, *key: int) -> Numbers:
     return Shuffle(size, *key)(np.arange(number * AHEAD, min(size, (number + 1) * AHEAD)))
-
-
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Makes every bit of the result depend on every input bit (the finalizer of SplitMix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
 
 
 class Order(Protocol):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,7 +30,8 @@ from glassformer.train.batches.memmap_dataset import (
     MemmapDataset,
     MemmapWriter,
 )
-from glassformer.train.batches.tokenize_workers import TokenizeWorker, packed, prepared
+from glassformer.train.batches.tokenize_workers import TokenizeWorker, prepared
+from glassformer.train.batches.worker_process import available_cores, without_weights
 from glassformer.train.objectives.objective import Objective
 
 VERSION = 2
@@ -132,9 +132,9 @@ def _write(
 def _prepared(records: Records, objective: Objective) -> Iterator[tuple[int, ExampleBlock]]:
     """Yields blocks in the order of the records, each with the number of bytes read so far."""
     skip = records.settings.on_error == "skip"
-    wanted = records.settings.num_workers or _cores()
+    wanted = records.settings.num_workers or available_cores()
     processes = min(wanted, records.total // WORTH_A_PROCESS)
-    shared = packed(objective) if processes > 1 else None
+    shared = without_weights(objective) if processes > 1 else None
     if shared is None:
         for done, block in _blocks(records):
             yield done, prepared(objective, block, skip)
@@ -180,10 +180,6 @@ def _blocks(records: Records) -> Iterator[tuple[int, list[Record | RecordError]]
             held = []
     if held:
         yield records.total, held
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

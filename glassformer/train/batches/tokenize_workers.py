@@ -1,28 +1,18 @@
-"""Converts records to examples, in this process or in worker processes.
-
-A worker is a plain Python process connected by two pipes. Unlike a `multiprocessing` worker, it
-does not run the caller's script again, and it ends when the caller does, even if that was killed.
-The pipes carry pickle, between our own processes only.
-"""
+"""Converts records to examples, in this process or in worker processes."""
 
 from __future__ import annotations
 
-import io
-import os
 import pickle
-import subprocess
-import sys
 import traceback
 from collections.abc import Iterable
-from typing import Any
+from typing import IO
 
-import torch
-
-from glassformer.core import Transformer
 from glassformer.data.record import Record, RecordError, refused
 from glassformer.errors import GlassformerError
 from glassformer.train.batches.memmap_dataset import ExampleBlock, block_of
-from glassformer.train.objectives.objective import Example, Objective
+from glassformer.train.batches.worker_process import WorkerProcess
+from glassformer.train.objectives.objective import Objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.tally import Tally
 
 
@@ -76,90 +66,38 @@ class TokenizeWorker:
     """A process that prepares blocks of records, one at a time."""
 
     def __init__(self, objective: bytes) -> None:
-        paths = [path or os.getcwd() for path in sys.path]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import serve; serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C goes to the caller, which ends this process
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(paths),
-                "OMP_NUM_THREADS": "1",
-                "TOKENIZERS_PARALLELISM": "false",
-            },
+        self._process = WorkerProcess(
+            f"{__name__}:serve",
+            objective,
+            "A process that prepares the data has died, maybe for want of memory; try fewer with "
+            "data.num_workers.",
         )
-        self._send(objective)
 
     def prepared(self, records: list[Record | RecordError], skip: bool) -> ExampleBlock:
-        try:
-            self._send(pickle.dumps((records, skip)))
-            assert self._process.stdout is not None
-            answer = pickle.load(self._process.stdout)
-        except (EOFError, OSError, pickle.UnpicklingError):
-            raise GlassformerError(
-                "A process that prepares the data has died, maybe for want of memory; try fewer "
-                "with data.num_workers."
-            ) from None
-        if isinstance(answer, ExampleBlock):
-            return answer
-        raise answer if isinstance(answer, GlassformerError) else RuntimeError(answer)
+        block: ExampleBlock = self._process.ask((records, skip))
+        return block
 
     def kill(self) -> None:
         self._process.kill()
 
     def close(self) -> None:
-        self._process.communicate()
-
-    def _send(self, data: bytes) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(data)
-        self._process.stdin.flush()
+        self._process.close()
 
 
-def packed(objective: Objective) -> bytes | None:
-    """Returns the pickled objective without networks and weights, which tokenization does not need.
-
-    Returns None if it cannot be pickled, for example because its class is defined in the caller's
-    script.
-    """
-    if any(type(part).__module__ == "__main__" for part in objective.modules()):
-        return None
-    data = io.BytesIO()
-    try:
-        _Weightless(data).dump(objective)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return None
-    return data.getvalue()
-
-
-class _Weightless(pickle.Pickler):
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, Transformer | torch.Tensor):
-            return _nothing, ()
-        return NotImplemented
-
-
-def _nothing() -> None:
-    """Unpickles to None in place of a network or a tensor."""
-
-
-def serve() -> None:
-    """Runs the worker's loop: reads blocks of records from stdin and writes results to stdout."""
-    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # so that output of libraries does not mix with results
+def serve(source: IO[bytes], sink: IO[bytes]) -> None:
+    """Runs the worker's loop: reads blocks of records and writes prepared examples."""
     objective = pickle.load(source)
     while True:
         try:
             records, skip = pickle.load(source)
         except EOFError:
             return
-        answer: ExampleBlock | GlassformerError | str
+        answer: ExampleBlock | Exception
         try:
             answer = prepared(objective, records, skip)
         except GlassformerError as error:
             answer = error
         except Exception:
-            answer = traceback.format_exc()
+            answer = RuntimeError(traceback.format_exc())
         pickle.dump(answer, sink)
         sink.flush()

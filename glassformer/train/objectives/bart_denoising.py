@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.data.record import Record
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
+from glassformer.train.objectives.row_lengths import even
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import (
+    Example,
+    Lengths,
+    RaggedColumn,
+    Rows,
+    column_of,
+    framed,
+    joined,
+    sliced,
+    sums,
+)
+from glassformer.train.objectives.seq2seq_inputs import Start, seq2seq_batch
 from glassformer.train.objectives.text_inputs import (
-    Ids,
     TextFrame,
     length_of,
     require_head,
@@ -92,70 +106,122 @@ class Denoising(Objective):
         text = " ".join(record["sentences"]) if "sentences" in record else text_of(record)
         return self.frame.pieces(text, self.length)
 
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        target = example["tokens"].astype(np.int64)
-        first, last = len(self.frame.before), len(target) - len(self.frame.behind)
-        text = self.spoiled(target[first:last], rng)
-        source = np.concatenate((target[:first], text, target[last:]))
-        start = self.start.of(target, self.frame.tokenizer.language)
-        return {"source": source, "tokens": target, "start": start}
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
+        values, lengths = rows.columns["tokens"]
+        target = RaggedColumn(values.astype(np.int64), lengths)
+        before, behind = self.frame.before, self.frame.behind
+        places, left = target.places, len(behind)
+        inside = (places >= len(before)) & (places < np.repeat(lengths - left, lengths))
+        source = framed(self.spoiled(target.where(inside), draws), before, behind)
+        start = self.start.column(target, self.frame.tokenizer.language)
+        return Rows({"source": source, "tokens": target, "start": start})
 
-    def spoiled(self, text: Ids, rng: np.random.Generator) -> Ids:
-        if self.permute and rng.random() < self.permute:
-            text = self.permuted(text, rng)
-        if self.rotate and rng.random() < self.rotate:
-            text = np.roll(text, -int(rng.integers(len(text))))
+    def spoiled(self, text: RaggedColumn, draws: RowRandom) -> RaggedColumn:
+        if self.permute:
+            text = self.permuted(text, draws)
+        if self.rotate:
+            turned = draws.uniform("rotate") < self.rotate
+            shift = np.where(turned, draws.below("first", text.lengths), 0)
+            places = text.places + np.repeat(shift, text.lengths)
+            places = places % np.repeat(text.lengths, text.lengths)
+            text = RaggedColumn(
+                text.values[np.repeat(text.starts, text.lengths) + places], text.lengths
+            )
         if self.delete:
-            text = text[rng.random(len(text)) >= self.delete]
+            text = text.where(draws.uniform("delete", text.lengths) >= self.delete)
         if self.infill:
-            text = self.infilled(text, rng)
+            text = self.infilled(text, draws)
         if self.mask:
-            text = np.where(rng.random(len(text)) < self.mask, self.mask_token, text)
+            masked = draws.uniform("mask", text.lengths) < self.mask
+            text = RaggedColumn(np.where(masked, self.mask_token, text.values), text.lengths)
         return text
 
-    def permuted(self, text: Ids, rng: np.random.Generator) -> Ids:
-        stops = self.vocabulary.stops[text]
-        begins = np.append(False, stops[:-1] & ~stops[1:])  # "?!" and "..." end one sentence
-        sentence = begins.cumsum()
-        order = rng.permutation(sentence[-1] + 1)
-        return text[np.argsort(order[sentence], kind="stable")]
+    def permuted(self, text: RaggedColumn, draws: RowRandom) -> RaggedColumn:
+        """Shuffles the sentences of some texts."""
+        stops = self.vocabulary.stops[text.values]
+        begins = np.ones(len(stops), dtype=bool)
+        begins[1:] = stops[:-1] & ~stops[1:]  # "?!" and "..." end one sentence
+        begins[text.starts[text.lengths > 0]] = True
+        counts = sums(begins, text.lengths)
+        first = np.flatnonzero(begins)
+        sizes = np.diff(np.append(first, len(stops)))
+        sentences = RaggedColumn(np.arange(len(first)), counts)
+        shuffled = draws.uniform("permute") < self.permute
+        scores = np.where(
+            np.repeat(shuffled, counts),
+            draws.uniform("sentences", counts),
+            sentences.places / np.repeat(np.maximum(counts, 1), counts),
+        )
+        order = np.argsort(sentences.rows + scores, kind="stable")
+        return RaggedColumn(sliced(text.values, first[order], sizes[order]).values, text.lengths)
 
-    def infilled(self, text: Ids, rng: np.random.Generator) -> Ids:
-        starts = np.arange(len(text))
+    def infilled(self, text: RaggedColumn, draws: RowRandom) -> RaggedColumn:
+        """Replaces spans of words, or of tokens, by one mask each."""
+        starts = np.ones(len(text.values), dtype=bool)
         if self.whole_words:
-            starts = np.flatnonzero(self.vocabulary.starts(text))
-        first, sizes = placed_spans(len(starts), self.infill, self.span, rng)
-        bounds = np.append(starts, len(text))
-        begin, end = bounds[first], bounds[first + sizes]
-        slots = len(text) + 1
+            starts = self.vocabulary.starts(text)
+        items = sums(starts, text.lengths)  # words per row
+        first, sizes, counts = placed_spans(items, self.infill, self.span, draws)
+        # where words begin in the joined texts, and for each row its end
+        bounds = joined(
+            [
+                RaggedColumn(np.flatnonzero(starts), items),
+                RaggedColumn(np.cumsum(text.lengths), np.ones_like(items)),
+            ]
+        )
+        row = np.repeat(bounds.starts, counts)
+        begin, end = bounds.values[row + first], bounds.values[row + first + sizes]
+        slots = len(text.values) + 1
         covered = np.bincount(begin, minlength=slots) - np.bincount(end, minlength=slots)
         kept = covered.cumsum()[:-1] == 0
         before = np.concatenate(([0], kept.cumsum()))[begin]  # number kept before each span
-        return np.insert(text[kept], before, self.mask_token)
+        values = np.insert(text.values[kept], before, self.mask_token)
+        return RaggedColumn(values, sums(kept, text.lengths) + counts)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        return rewriting(examples)
+        if not self.few_shapes:
+            return seq2seq_batch(examples)
+        longest = {n: int(column_of(examples, n).lengths.max()) for n in ("source", "tokens")}
+        target = self.padded_length(longest["tokens"], self.length)
+        source = target if longest["source"] <= target else even(longest["source"])
+        return seq2seq_batch(examples, slots={"source": source, "tokens": target})
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         return {"lm": token_loss(model, batch.inputs, batch.targets["tokens"])}
 
 
 def placed_spans(
-    items: int, share: float, mean: float, rng: np.random.Generator
-) -> tuple[Ids, Ids]:
-    """Returns the first items and the sizes of spans that cover a share of all items.
+    items: Lengths, share: float, mean: float, draws: RowRandom
+) -> tuple[Lengths, Lengths, Lengths]:
+    """Returns the first items and the sizes of the spans of all rows, and their number per row.
 
-    Spans do not overlap; every placement is equally likely. The last span is cut to fit.
+    The spans of a row cover a share of its items. They do not overlap; every placement is equally
+    likely. The last span is cut to fit.
     """
-    goal = int(items * share + rng.random())
-    if goal == 0:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    sizes = np.zeros(0, dtype=np.int64)
-    while sizes.sum() < goal:
-        sizes = np.append(sizes, rng.poisson(mean, max(8, int(2 * goal / max(mean, 1)))))
-    total = sizes.cumsum()
-    sizes = sizes[: int(np.searchsorted(total, goal)) + 1]
-    sizes[-1] -= sizes.sum() - goal
-    gaps = items - goal  # items between spans; a span's position is the number of gaps before it
-    before = np.sort(rng.permutation(gaps + len(sizes))[: len(sizes)]) - np.arange(len(sizes))
-    return before + np.concatenate(([0], sizes[:-1].cumsum())), sizes
+    goals = (items * share + draws.uniform("goal")).astype(np.int64)
+    most = int(goals.max(initial=0))
+    reached = _poisson(mean)
+    draw = max(8, int(2 * most / max(mean, 1)))
+    while True:
+        sizes = np.searchsorted(reached, draws.grid("sizes", draw), side="right")
+        total = sizes.cumsum(1)
+        if (total[:, -1:] >= goals[:, None]).all():
+            break
+        draw *= 2  # the first numbers stay the same
+    earlier = total - sizes
+    used = (earlier < goals[:, None]) & (goals > 0)[:, None]
+    sizes = np.minimum(sizes, np.maximum(goals[:, None] - earlier, 0))
+    counts = used.sum(1)
+    # Items between spans and spans are placed in a random order.
+    slots = (items - goals + counts)[:, None]
+    placed = draws.chosen("places", np.arange(int(slots.max(initial=0))) < slots, counts)
+    before = np.nonzero(placed)[1] - RaggedColumn(np.zeros(int(counts.sum())), counts).places
+    return before + earlier[used], sizes[used], counts
+
+
+@lru_cache(maxsize=16)
+def _poisson(mean: float) -> NDArray[np.float64]:
+    """Returns the probabilities that a Poisson distributed number is at most 0, 1, 2, ..."""
+    numbers = np.arange(1, int(mean + 12 * mean**0.5) + 24)
+    chances = np.exp(-mean) * np.concatenate(([1.0], np.cumprod(mean / numbers)))
+    return np.cumsum(chances)

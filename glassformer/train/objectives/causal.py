@@ -15,10 +15,11 @@ from glassformer.data.record import Record
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.model import Model
 from glassformer.spec import HeadSpec, ModelSpec, RecurrentSpec
-from glassformer.train.batches.collate import pad_rows
+from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import exact, head_loss, head_of
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example, column_of
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     TextFrame,
@@ -110,17 +111,16 @@ class CausalLM(Objective):
         return tokens.astype(np.int32)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        rows, mask = pad_rows([example["tokens"] for example in examples], IGNORED)
+        rows, mask = pad(examples, "tokens", IGNORED)
         inputs = {"input_ids": rows[:, :-1].clamp(min=0)}
-        if not bool(mask.all()):
+        if not bool(mask.all()):  # at the end of an evaluation
             inputs["attention_mask"] = mask[:, :-1]
         documents = None
-        if self.separates and several_documents(examples):
-            documents, _ = pad_rows([example["documents"] for example in examples], -1)
+        if self.separates and several_documents(examples, self.few_shapes):
+            documents, _ = pad(examples, "documents", -1)
             inputs["document_ids"] = documents[:, :-1]
-        if any(len(example["before"]) for example in examples if self.before):
-            before = [example["before"] for example in examples]
-            inputs["before"], real = pad_rows(before, side="left")
+        if self.before and column_of(examples, "before").lengths.any():
+            inputs["before"], real = pad(examples, "before", side="left")
             if not bool(real.all()):
                 inputs["before_mask"] = real
             if documents is not None:

@@ -16,10 +16,11 @@ from glassformer.metrics.classification import accuracy, f1, matthews
 from glassformer.model import Model
 from glassformer.tasks.classify import SEVERAL, SINGLE
 from glassformer.tasks.task_settings import keep
-from glassformer.train.batches.collate import pad_rows
+from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.labels import Labels, label_of
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import (
     TEXT,
     Answer,
@@ -103,14 +104,14 @@ class ClassificationObjective(SequenceLevelObjective):
             self.labels.check(tally)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        labels, real = pad_rows([example["label"] for example in examples])
+        labels, real = pad(examples, "label")
         if self.several:
             flags = torch.zeros(len(examples), len(self.labels) + 1)
             labels = flags.scatter(1, labels.where(real, len(self.labels)), 1.0)[:, :-1]
         else:
             labels = labels[:, 0]
         counts = {self.head: float(len(examples))}
-        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        inputs = self.texts.inputs(examples, self.slots(examples, self.texts.length))
         return TrainingBatch(inputs, {"label": labels}, counts, count_tokens(examples))
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

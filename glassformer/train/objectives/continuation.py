@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from glassformer.data.record import Record
@@ -17,8 +18,9 @@ from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.batches import collate
 from glassformer.train.batches.collate import pad
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import (
     Answer,
     SequenceLevelObjective,
@@ -122,7 +124,7 @@ class Continuation(SequenceLevelObjective):
             }
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        return self._batch(examples, None)
+        return self._batch(examples, self.slots(examples, self.length))
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
         return self._batch(examples, min(slots["tokens"], self.length))
@@ -135,9 +137,9 @@ class Continuation(SequenceLevelObjective):
         if self.prefix_lm:
             inputs["prefix_length"] = prefix
         targets = tokens.masked_fill(~mask, IGNORED)
-        for row, before in zip(targets, prefix.tolist(), strict=True):
-            row[:before] = IGNORED
-        found = target_positions(targets[:, 1:], few=slots is not None)
+        places = torch.arange(targets.shape[1])
+        targets = targets.masked_fill(places < prefix[:, None], IGNORED)
+        found = target_positions(targets[:, 1:], few=self.few_shapes)
         return TrainingBatch(inputs, found, {self.head: count(found)}, int(mask[:, 1:].sum()))
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,8 +17,9 @@ from glassformer.metrics.ranking import mean_reciprocal_rank
 from glassformer.model import Model
 from glassformer.tasks.embed import require_text, states_of
 from glassformer.tasks.pooling import Pooling
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import (
     LOW,
     TEXT,
@@ -82,6 +83,11 @@ class Contrastive(SequenceLevelObjective):
             "lengths": np.array([len(text["tokens"]) for text in texts], dtype=np.int32),
         }
 
+    def set_row_lengths(
+        self, lengths: Mapping[str, tuple[int, ...]], means: Mapping[str, float]
+    ) -> None:
+        """Sets nothing, because a stored field holds several texts."""
+
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         """Returns a batch of [text, slot]: the texts, then their positives, then all negatives."""
         split = [_split(example) for example in examples]
@@ -90,7 +96,8 @@ class Contrastive(SequenceLevelObjective):
         found = [*wanted, *against]
         targets = {"same": _same(anchors, wanted, found), "back": _same(wanted, anchors, anchors)}
         counts = {PART: float(len(examples))}
-        inputs = self.texts.inputs([*anchors, *found])
+        texts = [*anchors, *found]
+        inputs = self.texts.inputs(texts, self.slots(texts, self.texts.length))
         return TrainingBatch(inputs, targets, counts, count_tokens(examples))
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

@@ -22,8 +22,10 @@ from glassformer.loading import load
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import by_rows, exact, head_of, output
 from glassformer.train.losses import soft_targets
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import Example, Rows
 from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import IGNORED
 
@@ -111,11 +113,17 @@ class Distillation(SequenceLevelObjective):
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         self.task.lookahead_tokenize(records)
 
-    def draws(self, example: Example) -> bool:
-        return self.task.draws(example)
+    def set_row_lengths(
+        self, lengths: Mapping[str, tuple[int, ...]], means: Mapping[str, float]
+    ) -> None:
+        self.task.set_row_lengths(lengths, means)
 
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        return self.task.vary(example, rng)
+    @property
+    def makes_choices(self) -> bool:
+        return self.task.makes_choices
+
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
+        return self.task.vary(rows, draws)
 
     def advance(self, progress: float) -> None:
         self.task.advance(progress)
@@ -160,24 +168,24 @@ class Distillation(SequenceLevelObjective):
             rows = soft_targets(found, wanted, self.temperature, self.loss)
             return (rows * weights).sum()
 
-        mine, theirs = (
+        mine, taught = (
             student.result.head_outputs[self.head],
             teacher.result.head_outputs[self.head],
         )
         if not student.inputs.get("return_features"):
             assert isinstance(self.task, SequenceLevelObjective)
             rows, weights = self.task.rivals(exact(mine), batch)
-            return distance(rows, self.task.rivals(exact(theirs), batch)[0], weights)
+            return distance(rows, self.task.rivals(exact(taught), batch)[0], weights)
         heads = head_of(student.model, self.head), head_of(teacher.model, self.head)
         at, weights = _target_rows(batch, mine)
-        mine, theirs = (states.flatten(0, -2) for states in (mine, theirs))
+        mine, taught = (states.flatten(0, -2) for states in (mine, taught))
         if at is not None:
-            mine, theirs = mine[at], theirs[at]
+            mine, taught = mine[at], taught[at]
 
-        def judge_states(mine: Tensor, theirs: Tensor, weights: Tensor) -> Tensor:
-            return distance(output(heads[0], mine), output(heads[1], theirs), weights)
+        def judge_states(mine: Tensor, taught: Tensor, weights: Tensor) -> Tensor:
+            return distance(output(heads[0], mine), output(heads[1], taught), weights)
 
-        return by_rows(judge_states, heads[0].spec.num_outputs or 1, mine, theirs, weights)
+        return by_rows(judge_states, heads[0].spec.num_outputs or 1, mine, taught, weights)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         """Moves the teacher to another device, too, before a pass is compiled."""
@@ -245,16 +253,16 @@ class States(nn.Module):
     def __init__(self, student: Transformer, teacher: Transformer, layers: str) -> None:
         super().__init__()
         self.every = layers == "all"
-        mine, theirs = student.spec.last_stack, teacher.spec.last_stack
+        mine, taught = student.spec.last_stack, teacher.spec.last_stack
         count = len(mine.order) if self.every else 1
-        deepest = len(theirs.order)
+        deepest = len(taught.order)
         self.matched_layers = (
             [(i + 1) * deepest // count - 1 for i in range(count)] if self.every else [0]
         )
         widths = [
-            (mine.widths[i + 1], theirs.widths[other + 1])
+            (mine.widths[i + 1], taught.widths[other + 1])
             if self.every
-            else (mine.out_width, theirs.out_width)
+            else (mine.out_width, taught.out_width)
             for i, other in enumerate(self.matched_layers)
         ]
         self.projections = nn.ModuleList(_bridge(*pair, i) for i, pair in enumerate(widths))

@@ -25,8 +25,9 @@ from glassformer.tasks.task_settings import keep
 from glassformer.tasks.windows import parts
 from glassformer.text.encoding import TextEncoding
 from glassformer.train.batches.collate import pad, pad_rows
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import (
     LOW,
     TEXT,
@@ -158,7 +159,7 @@ class ExtractiveQA(SequenceLevelObjective):
         }
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        inputs = self.texts.inputs(examples, self.slots(examples, self.texts.length))
         targets = {"span": pad(examples, "span")[0]}
         counts = {self.head: float(len(examples))}
         return TrainingBatch(

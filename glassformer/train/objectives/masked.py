@@ -14,8 +14,10 @@ from glassformer.model import Model
 from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import Example, RaggedColumn, Rows, column_of
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     TextFrame,
@@ -45,6 +47,7 @@ class MaskedLM(Objective):
     columns: ClassVar[tuple[str, ...]] = ("text",)
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     batching = "pack"
+    inputs: tuple[str, ...] = ()  # fields that the network reads beside the tokens
 
     def __init__(
         self, model: Model, *, max_length: int | None = None, masks: Masks = MASKS
@@ -64,15 +67,23 @@ class MaskedLM(Objective):
     def prepare(self, record: Record) -> Iterable[Example]:
         return self.frame.pieces(text_of(record), self.length)
 
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        shown, targets = self.masking(example["tokens"], rng, example.get("documents"))
-        return {**example, "tokens": shown, "targets": targets}
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
+        tokens = rows.columns["tokens"]
+        shown, targets = self.masking(tokens, draws, rows.columns.get("documents"))
+        own = {"tokens": shown, "targets": targets}
+        return rows | {name: RaggedColumn(values, tokens.lengths) for name, values in own.items()}
+
+    def slots(self, examples: Sequence[Example]) -> int:
+        """Returns the row length: the longest text's, or on a GPU the next of a few lengths."""
+        longest = int(column_of(examples, "tokens").lengths.max(initial=0))
+        return self.padded_length(longest, self.length)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        targets = target_positions(pad(examples, "targets", IGNORED)[0])
-        return TrainingBatch(
-            read_inputs(examples), targets, {"lm": count(targets)}, count_tokens(examples)
-        )
+        slots = self.slots(examples)
+        most = len(examples) * self.masking.most(slots) if self.few_shapes else None
+        targets = target_positions(pad(examples, "targets", IGNORED, length=slots)[0], most=most)
+        inputs = read_inputs(examples, *self.inputs, slots=slots, every=self.few_shapes)
+        return TrainingBatch(inputs, targets, {"lm": count(targets)}, count_tokens(examples))
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         targets = batch.targets

@@ -9,8 +9,10 @@ import numpy as np
 
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.text import Tokenizer
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import RaggedColumn, filled, matrix, sums
 from glassformer.train.objectives.text_inputs import IGNORED, Ids
-from glassformer.train.objectives.whole_words import Vocabulary
+from glassformer.train.objectives.whole_words import Flags, Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,48 +60,89 @@ class Masking:
         self.masks = masks
 
     def __call__(
-        self, tokens: Ids, rng: np.random.Generator, documents: Ids | None = None
+        self, tokens: RaggedColumn, draws: RowRandom, documents: RaggedColumn | None = None
     ) -> tuple[Ids, Ids]:
-        """Returns the masked tokens, and the targets (IGNORED where there is none)."""
-        tokens, masks = tokens.astype(np.int64), self.masks
+        """Returns the joined masked tokens, and the targets (IGNORED where there is none)."""
+        masks, lengths = self.masks, tokens.lengths
         if masks.num_static_masks:
-            rng = np.random.default_rng(
-                [crc32(tokens.tobytes()), int(rng.integers(masks.num_static_masks))]
-            )
-        chosen = self.choose(tokens, rng, documents)
-        targets = np.full_like(tokens, IGNORED)
-        targets[chosen] = tokens[chosen]
-        fate = rng.random(len(chosen))
-        any_token = rng.choice(self.vocabulary.ordinary, len(chosen))
-        shown = tokens.copy()
+            draws = fixed(tokens, draws.below("static", masks.num_static_masks))
+        values = tokens.values.astype(np.int64)
+        chosen = self.choose(RaggedColumn(values, lengths), draws, documents)
+        own = sums(chosen, lengths)
+        fate = draws.uniform("fate", own)
+        among = self.vocabulary.ordinary
+        any_token = among[draws.below("token", len(among), own)]
+        shown = values.copy()
         shown[chosen] = np.where(
             fate < masks.mask_replace_prob,
             self.mask,
             np.where(
                 fate < masks.mask_replace_prob + masks.random_replace_prob,
                 any_token,
-                tokens[chosen],
+                values[chosen],
             ),
         )
-        return shown, targets
+        return shown, np.where(chosen, values, IGNORED)
 
-    def choose(self, tokens: Ids, rng: np.random.Generator, documents: Ids | None) -> Ids:
-        """Returns the positions to predict.
+    def most(self, length: int) -> int:
+        """Returns the largest number of predicted tokens of a row of this length."""
+        most = max(1, int(self.masks.mlm_probability * length + 1))
+        return min(most, self.masks.max_predictions or most)
+
+    def choose(
+        self, tokens: RaggedColumn, draws: RowRandom, documents: RaggedColumn | None
+    ) -> Flags:
+        """Returns a mask of the tokens to predict.
 
         The fractional part of their number is rounded at random, so that the rate holds on average.
         """
-        places = np.flatnonzero(~self.vocabulary.special[tokens])
-        count = max(1, int(self.masks.mlm_probability * len(places) + rng.random()))
-        count = min(count, len(places), self.masks.max_predictions or len(places))
-        if not self.masks.whole_word_mask:
-            return rng.permutation(places)[:count]
-        word = np.cumsum(self.vocabulary.starts(tokens, documents))[places]
-        _, first, sizes = np.unique(word, return_index=True, return_counts=True)
-        chosen: list[Ids] = []
-        for i in rng.permutation(len(first)):
-            if sizes[i] <= count:
-                chosen.append(places[first[i] : first[i] + sizes[i]])
-                count -= sizes[i]
-            if count == 0:
+        free = ~self.vocabulary.special[tokens.values]
+        sizes = sums(free, tokens.lengths)
+        wanted = (self.masks.mlm_probability * sizes + draws.uniform("count")).astype(np.int64)
+        most = self.masks.max_predictions
+        limits = sizes if most is None else np.minimum(sizes, most)
+        counts = np.minimum(np.maximum(wanted, 1), limits)
+        if self.masks.whole_word_mask:
+            return self.choose_words(tokens, free, counts, draws, documents)
+        chosen = draws.chosen("masks", matrix(RaggedColumn(free, tokens.lengths), False), counts)
+        flat: Flags = chosen[filled(tokens.lengths, chosen.shape[1])]
+        return flat
+
+    def choose_words(
+        self,
+        tokens: RaggedColumn,
+        free: Flags,
+        counts: Ids,
+        draws: RowRandom,
+        documents: RaggedColumn | None,
+    ) -> Flags:
+        """Returns a mask of whole words with at most `counts` tokens in a row.
+
+        Words are taken in a random order; one that is too long for what is left is passed over.
+        """
+        starts = self.vocabulary.starts(tokens, documents)
+        word = np.cumsum(starts) - 1  # over all rows
+        sizes = np.bincount(word, free, minlength=int(starts.sum())).astype(np.int64)
+        words = sums(starts, tokens.lengths)
+        scores = matrix(RaggedColumn(draws.uniform("words", words), words), 2.0)
+        order = np.argsort(scores, axis=1, kind="stable")
+        ordered = np.take_along_axis(matrix(RaggedColumn(sizes, words), 0), order, axis=1)
+        taken = np.zeros_like(order, dtype=bool)
+        left = counts.copy()
+        for turn in range(order.shape[1]):
+            fits = (ordered[:, turn] <= left) & (ordered[:, turn] > 0)
+            taken[fits, turn] = True
+            left[fits] -= ordered[fits, turn]
+            if not left.any():
                 break
-        return np.concatenate(chosen) if chosen else places[:0]
+        chosen = np.empty_like(taken)
+        np.put_along_axis(chosen, order, taken, axis=1)
+        found: Flags = chosen[filled(words, order.shape[1])][word] & free
+        return found
+
+
+def fixed(tokens: RaggedColumn, numbers: Ids) -> RowRandom:
+    """Returns draws that depend only on the tokens of each row and a number."""
+    data, ends = tokens.values.astype(np.int64), np.cumsum(tokens.lengths)
+    hashes = [crc32(row.tobytes()) for row in np.split(data, ends[:-1])]
+    return RowRandom.of(0, rows=np.array(hashes, np.int64) * 2**16 + numbers)

@@ -14,8 +14,10 @@ from glassformer.data.record import Record, invalid
 from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.train.objectives.mixture_parts import part_names
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import Example, RaggedColumn, Rows
 from glassformer.train.objectives.sequence_level import SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import length_of
 
@@ -60,17 +62,11 @@ class Mixture(SequenceLevelObjective):
         self.parts: dict[str, Any] = nn.ModuleDict(made)  # type: ignore[assignment]
         self.learning: Mapping[str, Any] = dict(made)  # the same, perhaps compiled
         self.names = [*made]
-        self._varying = {
-            name for name, part in made.items() if type(part).vary is not Objective.vary
-        }
-        self._stored = {
-            name: [f"{name}{AT}{field}" for field in part.fields] for name, part in made.items()
-        }
         self.others = max(part.others for part in made.values())
         if any(part.before for part in made.values()):
             raise ConfigError("The rows of a mixture have no memory of the row before.")
         self.rates = np.array(rates) / sum(rates)
-        self._shares: dict[tuple[str, ...], NDArray[np.float64]] = {}
+        self._shares: dict[tuple[bool, ...], NDArray[np.float64]] = {}
         self.length = length_of(model, max_length)
 
     @cached_property
@@ -116,6 +112,13 @@ class Mixture(SequenceLevelObjective):
                 if len(piece["tokens"]) > part.beyond:
                     yield piece
 
+    def set_row_lengths(
+        self, lengths: Mapping[str, tuple[int, ...]], means: Mapping[str, float]
+    ) -> None:
+        own, average = _by_part(lengths), _by_part(means)
+        for name in self.names:
+            self.parts[name].set_row_lengths(own[name], average[name])
+
     def kinds(
         self, lengths: Callable[[str], NDArray[np.int64]]
     ) -> list[tuple[NDArray[np.int64], float]]:
@@ -132,43 +135,42 @@ class Mixture(SequenceLevelObjective):
         shares = (self.rates[:, None] * sets / np.maximum(1, sets.sum(1, keepdims=True))).sum(0)
         return [(np.flatnonzero(kind.flatten() == i), float(s)) for i, s in enumerate(shares)]
 
-    def draws(self, example: Example) -> bool:
-        there = self._there(example)
-        return len(there) > 1 or there[0] in self._varying
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
+        """RowRandom the part of each row, and the random choices of all parts that it could serve.
 
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        """Draws the row's part first, then the random choices of that part.
-
-        The other parts are varied, too, for the case that a part gets no row.
+        They are all needed for the case that a part gets no row.
         """
-        own, there = _by_part(example), self._there(example)
-        varied: Example = {"part": self._ends(*there).searchsorted([rng.random()], side="right")}
-        for name in there:
-            state = [int(rng.integers(2**63)), self.names.index(name)]
-            found = own[name]
-            if name in self._varying:
-                found = self.parts[name].vary(found, np.random.default_rng(state))
-            varied |= {f"{name}{AT}{field}": value for field, value in found.items()}
-        return varied
+        there = self._there(rows)
+        choices = draws.uniform("part")
+        parts = np.array([self._ends(tuple(own)) for own in there.T.tolist()])  # [row, part]
+        chosen = (choices[:, None] >= parts).sum(1)
+        varied = {"part": RaggedColumn(chosen, np.ones_like(chosen))}
+        by_part = _by_part(rows.columns)
+        for index, name in enumerate(self.names):
+            mine = np.flatnonzero(there[index])
+            found = Rows(by_part[name]).take(mine)
+            found = self.parts[name].vary(found, draws.take(mine).child(name))
+            for field, column in found.columns.items():
+                varied[f"{name}{AT}{field}"] = _spread(column, mine, len(chosen))
+        return Rows(varied)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
+        rows = Rows.of(examples)
+        there, by_part = self._there(rows), _by_part(rows.columns)
+        turns = rows.columns["part"].values if "part" in rows.columns else there.argmax(0)
         combined = TrainingBatch({}, {}, {}, 0)
-        parts = [_by_part(example) for example in examples]
-        turns = [
-            self.names[example["part"][0]] if "part" in example else self._there(example)[0]
-            for example in examples
-        ]
-        for name in self.names:
-            rows = [own[name] for own, turn in zip(parts, turns, strict=True) if turn == name]
-            stands_in = () if rows else [own[name] for own in parts if _holds(own, name)][:1]
-            if not rows and not stands_in:
+        for index, name in enumerate(self.names):
+            own = np.flatnonzero(turns == index)
+            stands_in = np.flatnonzero(there[index])[:1]
+            if not len(own) and not len(stands_in):
                 continue
-            batch: TrainingBatch = self.parts[name].collate(rows or stands_in)
-            counts = batch.counts if rows else dict.fromkeys(batch.counts, 0.0)
+            given = Rows(by_part[name]).take(own if len(own) else stands_in)
+            batch: TrainingBatch = self.parts[name].collate(given)
+            counts = batch.counts if len(own) else dict.fromkeys(batch.counts, 0.0)
             combined.inputs |= {f"{name}{AT}{key}": value for key, value in batch.inputs.items()}
             combined.targets |= {f"{name}{AT}{key}": value for key, value in batch.targets.items()}
             combined.counts |= {f"{name}{AT}{key}": value for key, value in counts.items()}
-            combined.tokens += batch.tokens if rows else 0
+            combined.tokens += batch.tokens if len(own) else 0
             combined.extra[name] = batch.extra
         return combined
 
@@ -225,13 +227,10 @@ class Mixture(SequenceLevelObjective):
                 extra = batch.extra.get(name, {})
                 yield name, TrainingBatch(*own, batch.tokens, extra, batch.head_outputs)
 
-    def _ends(self, *there: str) -> NDArray[np.float64]:
-        """Returns the cumulative shares of the parts, for a row that could serve these.
-
-        They are cached, because `rng.choice` would compute them each time.
-        """
+    def _ends(self, there: tuple[bool, ...]) -> NDArray[np.float64]:
+        """Returns the cumulative shares of the parts, for a row that could serve these."""
         if there not in self._shares:
-            served = np.array([name in there for name in self.names])
+            served = np.array(there)
             rates = self.rates * served
             if not rates.sum():  # all of these parts have a rate of 0
                 rates = served.astype(float)
@@ -239,11 +238,21 @@ class Mixture(SequenceLevelObjective):
             self._shares[there] = ends / ends[-1]
         return self._shares[there]
 
-    def _there(self, example: Example) -> list[str]:
-        """Returns the parts that a stored row could serve."""
-        return [
-            name for name, keys in self._stored.items() if any(len(example[key]) for key in keys)
-        ]
+    def _there(self, rows: Rows) -> NDArray[np.bool_]:
+        """Returns whether a row could serve a part, [part, row]."""
+        found = np.zeros((len(self.names), len(rows)), dtype=bool)
+        for key, column in rows.columns.items():
+            owner, field = _split_key(key)
+            if owner in self.parts and not field.startswith("other."):
+                found[self.names.index(owner)] |= column.lengths > 0
+        return found
+
+
+def _spread(column: RaggedColumn, rows: NDArray[np.int64], count: int) -> RaggedColumn:
+    """Returns a column of `count` rows, of which only these have values."""
+    lengths = np.zeros(count, np.int64)
+    lengths[rows] = column.lengths
+    return RaggedColumn(column.values, lengths)
 
 
 def _of_part(batch: TrainingBatch, name: str) -> TrainingBatch:
@@ -262,10 +271,6 @@ def _by_part(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         owner, field = _split_key(key)
         found.setdefault(owner, {})[field] = value
     return found
-
-
-def _holds(parts: Mapping[str, Mapping[str, Any]], name: str) -> bool:
-    return any(map(len, parts.get(name, {}).values()))
 
 
 @cache  # there are few keys, and each is looked up many times in a step

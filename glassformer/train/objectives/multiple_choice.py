@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,8 +14,9 @@ from glassformer.data.record import Record, invalid
 from glassformer.metrics.classification import accuracy
 from glassformer.model import Model
 from glassformer.train.batches import collate
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import (
     LOW,
     TEXT,
@@ -66,6 +67,11 @@ class MultipleChoice(SequenceLevelObjective):
             "label": np.array([right], dtype=np.int32),
         }
 
+    def set_row_lengths(
+        self, lengths: Mapping[str, tuple[int, ...]], means: Mapping[str, float]
+    ) -> None:
+        """Sets nothing, because a stored field holds all choices of an example."""
+
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         """Returns a batch of [example, choice, slot].
 
@@ -80,10 +86,8 @@ class MultipleChoice(SequenceLevelObjective):
                 for parts in zip(*(np.split(example[key], ends) for key in TEXT), strict=True)
             ]
             rivals += own + own[:1] * (most - len(own))
-        inputs = {
-            key: value.view(len(examples), most, -1)
-            for key, value in self.texts.inputs(rivals).items()
-        }
+        read = self.texts.inputs(rivals, self.slots(rivals, self.texts.length))
+        inputs = {key: value.view(len(examples), most, -1) for key, value in read.items()}
         counts = torch.tensor([len(example["lengths"]) for example in examples])
         targets = {
             "label": collate.column(examples, "label"),

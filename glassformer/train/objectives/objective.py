@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
+from glassformer.train.objectives.row_lengths import even
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import Example, Rows, column_of
 from glassformer.train.objectives.tally import Tally
 from glassformer.train.objectives.usage_example import UsageExample
-
-Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
 
 
 @dataclass
@@ -61,7 +62,9 @@ class Objective(nn.Module, ABC):
     batching: str = "pad"  # how examples become rows, unless data.batching is given
     before: int = 0  # number of tokens before a row that are added to it as "before"
     beyond: int = 0  # number of tokens that a row has beyond those the network reads, as targets
-    few_shapes: bool = False  # whether to pad rows to one of a few lengths, for CUDA graphs
+    few_shapes: bool = False  # whether batches should have few shapes, for CUDA graphs
+    row_lengths: Mapping[str, tuple[int, ...]] = {}  # what rows are then padded to, by field
+    mean_lengths: Mapping[str, float] = {}  # what hardly any batch exceeds on average, by field
     others: int = 0  # number of random other rows that are added, with their fields as "other.0.x"
 
     def __init__(self) -> None:
@@ -81,17 +84,48 @@ class Objective(nn.Module, ABC):
     def check(self, tally: Tally) -> None:
         """Raises an error if nothing can be learned from training data with these counts."""
 
-    def draws(self, example: Example) -> bool:
-        """Returns whether `vary` changes the example; if not, it is used as it is stored."""
-        return type(self).vary is not Objective.vary
+    def set_row_lengths(
+        self, lengths: Mapping[str, tuple[int, ...]], means: Mapping[str, float]
+    ) -> None:
+        """Sets `row_lengths` and `mean_lengths`; objectives that contain others pass them on."""
+        self.row_lengths, self.mean_lengths = lengths, means
 
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        """Makes the random choices for an example (masks, noise, orders), each time it is read."""
-        return example
+    def padded_length(self, longest: int, most: int | None = None, field: str = "tokens") -> int:
+        """Returns the row length of a batch whose longest row has so many values in a field."""
+        if not self.few_shapes:
+            return longest
+        fitting = (length for length in self.row_lengths.get(field, ()) if length >= longest)
+        return next(fitting, even(longest, most))
+
+    def padded_lengths(
+        self, examples: Sequence[Example], limits: Mapping[str, int]
+    ) -> dict[str, int]:
+        """Returns the row lengths of several fields, all of which are usual, or none."""
+        longest = {name: int(column_of(examples, name).lengths.max()) for name in limits}
+        sizes = {name: self.row_lengths.get(name, ()) for name in limits}
+        rare = any(own and longest[name] > own[0] for name, own in sizes.items())
+        found = {}
+        for name, most in limits.items():
+            least = sizes[name][-1] if rare and sizes[name] else longest[name]
+            found[name] = self.padded_length(max(least, longest[name]), most, name)
+        return found
+
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
+        """Makes the random choices for rows (masks, noise, orders), each time they are read.
+
+        What is chosen for a row must depend on that row and its draws alone, because the processes
+        of a run share the rows of a batch.
+        """
+        return rows
+
+    @property
+    def makes_choices(self) -> bool:
+        """Whether `vary` changes rows."""
+        return type(self).vary is not Objective.vary
 
     @abstractmethod
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        """Combines examples into a padded batch."""
+        """Combines examples, in training `Rows`, into a padded batch."""
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
         """Like `collate`, for batches with few shapes (data.max_batch_shapes).

@@ -17,14 +17,24 @@ from glassformer.core import Permutation
 from glassformer.data.record import Record
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
-from glassformer.train.batches.collate import pad_rows
+from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.causal import remembered
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import (
+    Example,
+    Lengths,
+    RaggedColumn,
+    Rows,
+    column_of,
+    filled,
+    matrix,
+    sums,
+)
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    Ids,
     TextFrame,
     count_tokens,
     length_of,
@@ -90,45 +100,60 @@ class PermutationLM(Objective):
     def prepare(self, record: Record) -> Iterable[Example]:
         return self.frame.pieces(text_of(record), self.length)
 
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        tokens = example["tokens"].astype(np.int64)
-        special = self.vocabulary.special[tokens]
-        predicted = self.choose(tokens, special, rng)
-        order = np.full(len(tokens), -1)
-        ordered = np.flatnonzero(predicted | special)
-        order[ordered] = rng.permutation(len(ordered))
-        at = np.flatnonzero(predicted)
-        drawn = {"tokens": tokens, "order": order, "at": at, "targets": tokens[at]}
-        return {**drawn, "before": example["before"]} if self.before else drawn
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
+        tokens = rows.columns["tokens"]
+        starts = self.vocabulary.starts(tokens)
+        special = self.vocabulary.special[tokens.values]
+        words = starts & ~special
+        chosen = self.choose(sums(words, tokens.lengths), draws)
+        word = np.cumsum(words) - 1  # over all rows
+        predicted = ~special & np.append(chosen, False)[word]
+        ordered = predicted | special
+        counts = sums(ordered, tokens.lengths)
+        scores = matrix(RaggedColumn(draws.uniform("order", counts), counts), 2.0)
+        ranks = scores.argsort(1).argsort(1)[filled(counts, scores.shape[1])]
+        order = np.full(len(ordered), -1)
+        order[ordered] = ranks
+        own = RaggedColumn(order, tokens.lengths)
+        at = RaggedColumn(tokens.places, tokens.lengths).where(predicted)
+        drawn = {"tokens": tokens, "order": own, "at": at, "targets": tokens.where(predicted)}
+        return Rows({"before": rows.columns["before"], **drawn} if self.before else drawn)
 
-    def choose(self, tokens: Ids, special: Flags, rng: np.random.Generator) -> Flags:
-        """Returns a mask of the tokens to predict; each window of words has one span."""
-        starts = self.vocabulary.starts(tokens) & ~special
-        count = int(starts.sum())
-        if not count:
-            return starts
-        sizes = 1 + np.searchsorted(self.reached, rng.random(count // self.partial + 1))
-        windows = (sizes * self.partial).cumsum() - sizes * self.partial
-        first = windows + rng.integers(0, sizes * (self.partial - 1) + 1)
-        inside = first + sizes <= count
-        first, last = first[inside], (first + sizes)[inside]
-        turns = np.bincount(first, minlength=count + 1) - np.bincount(last, minlength=count + 1)
-        words: Flags = turns.cumsum()[:-1] > 0
-        if not len(first):
-            words[rng.integers(count)] = True
-        predicted: Flags = ~special & words[starts.cumsum() - 1]
-        return predicted
+    def choose(self, counts: Lengths, draws: RowRandom) -> Flags:
+        """Returns a mask of the words to predict, joined; each window of words has one span.
+
+        `counts` is the number of words of each row.
+        """
+        most = int(counts.max(initial=0))
+        windows = draws.grid("sizes", most // self.partial + 1)
+        sizes = 1 + np.searchsorted(self.reached, windows)  # [row, window]
+        starts = (sizes * self.partial).cumsum(1) - sizes * self.partial
+        free = sizes * (self.partial - 1) + 1
+        first = starts + (draws.grid("places", sizes.shape[1]) * free).astype(np.int64)
+        inside = first + sizes <= counts[:, None]
+        row = np.nonzero(inside)[0] * (most + 1)
+        turns = np.bincount(row + first[inside], minlength=len(counts) * (most + 1))
+        turns -= np.bincount(row + (first + sizes)[inside], minlength=len(turns))
+        chosen = turns.reshape(-1, most + 1).cumsum(1) > 0
+        none = np.flatnonzero(~inside.any(1) & (counts > 0))
+        chosen[none, draws.take(none).below("one", counts[none])] = True
+        found: Flags = chosen[filled(counts, most + 1)]
+        return found
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        inputs = read_inputs(examples)
+        longest = int(column_of(examples, "tokens").lengths.max())
+        slots = self.padded_length(longest, self.length)
+        inputs = read_inputs(examples, slots=slots, every=self.few_shapes)
         if self.segmented:  # so that the segment scores are trained, too
             inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
-        inputs["order"], _ = pad_rows([example["order"] for example in examples], -1)
-        inputs["at"], _ = pad_rows([example["at"] for example in examples])
-        targets, real = pad_rows([example["targets"] for example in examples], IGNORED)
-        if any(len(example["before"]) for example in examples if self.before):
-            before = [example["before"] for example in examples]
-            inputs["before"], inputs["before_mask"] = pad_rows(before, side="left")
+        inputs["order"], _ = pad(examples, "order", -1, length=slots)
+        predicted = int(column_of(examples, "at").lengths.max())
+        if self.few_shapes:
+            predicted = slots // 2 if predicted <= slots // 2 else slots
+        inputs["at"], _ = pad(examples, "at", length=predicted)
+        targets, real = pad(examples, "targets", IGNORED, length=predicted)
+        if self.before and column_of(examples, "before").lengths.any():
+            inputs["before"], inputs["before_mask"] = pad(examples, "before", side="left")
         counts = {"lm": float(real.sum())}
         return TrainingBatch(inputs, {"tokens": targets}, counts, count_tokens(examples))
 

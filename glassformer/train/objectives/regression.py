@@ -15,8 +15,9 @@ from glassformer.errors import UnsupportedError
 from glassformer.metrics.regression import mean_squared_error, pearson, spearman
 from glassformer.model import Model
 from glassformer.train.batches.collate import pad
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import (
     TEXT,
     Answer,
@@ -83,7 +84,7 @@ class Regression(SequenceLevelObjective):
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         value, _ = pad(examples, "value", dtype=torch.float32)
         counts = {self.head: float(len(examples))}
-        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        inputs = self.texts.inputs(examples, self.slots(examples, self.texts.length))
         return TrainingBatch(inputs, {"value": value}, counts, count_tokens(examples))
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:

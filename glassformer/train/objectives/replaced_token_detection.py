@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,7 +21,7 @@ from glassformer.families._shared import heads
 from glassformer.loading import create
 from glassformer.model import Model
 from glassformer.spec import BlockSpec, ModelSpec
-from glassformer.train.batches.collate import pad, pad_rows
+from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import (
     exact,
     features,
@@ -34,15 +33,13 @@ from glassformer.train.fused_cross_entropy import (
 )
 from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import Masks
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import Example, RaggedColumn, Rows
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    count,
-    count_tokens,
-    read_inputs,
     require_head,
-    target_positions,
 )
 from glassformer.weights.load import tie_weights
 
@@ -91,18 +88,21 @@ class ReplacedToken(MaskedLM):
     def companions(self) -> Mapping[str, Model]:
         return self._companions
 
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        noise = rng.random(len(example["tokens"]), dtype=np.float32)
-        return {**super().vary(example, rng), "text": example["tokens"], "noise": noise}
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
+        text = rows.columns["tokens"]
+        noise = RaggedColumn(draws.uniform("noise", text.lengths), text.lengths)
+        return super().vary(rows, draws) | {"text": text, "noise": noise}
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        targets = target_positions(pad(examples, "targets", IGNORED)[0])
-        targets["text"], real = pad_rows([example["text"] for example in examples])
-        targets["real"] = real
-        noise, _ = pad_rows([example["noise"] for example in examples], 0.0, torch.float32)
-        targets["noise"] = noise.flatten()[targets["at"]]
-        counts = {"lm": count(targets), "replaced": float(real.sum())}
-        return TrainingBatch(read_inputs(examples), targets, counts, count_tokens(examples))
+        batch, slots = super().collate(examples), self.slots(examples)
+        targets = batch.targets
+        targets["text"], targets["real"] = pad(examples, "text", length=slots)
+        noise, _ = pad(examples, "noise", 0.0, torch.float64, length=slots)
+        # 24 bits, because a larger number could be rounded to 1
+        noise = (noise.flatten()[targets["at"]] * 2**24).floor() / 2**24
+        targets["noise"] = noise.float()
+        batch.counts["replaced"] = float(targets["real"].sum())
+        return batch
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         targets, lm_head = batch.targets, head_of(self.generator, "lm")

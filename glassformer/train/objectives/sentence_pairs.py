@@ -7,7 +7,7 @@ The second task is whether the second segment follows the first (BERT), or which
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -22,8 +22,20 @@ from glassformer.text.encoding import shares
 from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import head_loss, head_of
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.row_lengths import even
+from glassformer.train.objectives.row_random import Flags, RowRandom
+from glassformer.train.objectives.rows import (
+    Example,
+    RaggedColumn,
+    Rows,
+    column_of,
+    framed,
+    joined,
+    sliced,
+    sums,
+)
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     Ids,
@@ -37,6 +49,15 @@ from glassformer.train.objectives.text_inputs import (
     target_positions,
     tokenizer_of,
 )
+
+
+class Segments(NamedTuple):
+    """Slices of an array, one per row."""
+
+    values: Ids
+    starts: Ids
+    lengths: Ids
+
 
 PAIRED = ("next_sentence", "sentence_order")  # the heads that judge two segments
 
@@ -101,41 +122,48 @@ class SegmentPairs(Objective):
         if len(run) > 1:
             yield _stored(run, document)
 
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        tokens = example["tokens"].astype(np.int64)
-        starts = np.flatnonzero(example["starts"])
-        cut = starts[rng.integers(1, len(starts))]
-        first, second, turned = self.paired(example, tokens[:cut], tokens[cut:], rng)
-        capacity = self.capacity
-        if rng.random() < self.short:
-            capacity = int(rng.integers(2, capacity + 1))
-        first, second = shortened(first, second, capacity, rng)
-        row = self.framed(first, second)
-        shown, targets = self.masking(row["tokens"], rng)
-        return {**row, "tokens": shown, "targets": targets, "turned": np.array([turned])}
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
+        tokens = rows.columns["tokens"]
+        cuts = sentence_start(rows, "", 1, draws.child("cut"))
+        first = Segments(tokens.values, tokens.starts, cuts)
+        second = Segments(tokens.values, tokens.starts + cuts, tokens.lengths - cuts)
+        first, second, turned = self.paired(rows, first, second, draws)
+        short = draws.uniform("short") < self.short
+        drawn = 2 + draws.below("capacity", self.capacity - 1)
+        capacities = np.where(short, drawn, self.capacity)
+        row, segments = self.framed(*shortened(first, second, capacities, draws))
+        shown, targets = self.masking(row, draws)
+        own = {"tokens": shown, "targets": targets, "segments": segments}
+        columns = {name: RaggedColumn(values, row.lengths) for name, values in own.items()}
+        return Rows(columns | {"turned": RaggedColumn(turned, np.ones_like(row.lengths))})
 
     def paired(
-        self, example: Example, first: Ids, second: Ids, rng: np.random.Generator
-    ) -> tuple[Ids, Ids, bool]:
-        """Returns the two segments, and whether they differ from the text."""
+        self, rows: Rows, first: Segments, second: Segments, draws: RowRandom
+    ) -> tuple[Segments, Segments, Flags]:
+        """Returns the two segments of each row, and whether they differ from the text."""
         raise NotImplementedError
 
-    def framed(self, first: Ids, second: Ids) -> Example:
-        """Adds special tokens as the tokenizer does; those between belong to the first segment."""
+    def framed(self, first: RaggedColumn, second: RaggedColumn) -> tuple[RaggedColumn, Ids]:
+        """Adds special tokens as the tokenizer does, and returns the segment of every token.
+
+        Those between belong to the first segment.
+        """
         before, between, behind = self.around
-        sizes = [len(before) + len(first) + len(between), len(second) + len(behind)]
-        return {
-            "tokens": np.concatenate((before, first, between, second, behind)).astype(np.int64),
-            "segments": np.repeat([0, 1], sizes),
-        }
+        head, tail = framed(first, before, between), framed(second, (), behind)
+        sizes = np.stack((head.lengths, tail.lengths), axis=1).flatten()
+        return joined([head, tail]), np.repeat(np.arange(len(sizes)) % 2, sizes)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        targets = target_positions(pad(examples, "targets", IGNORED)[0])
-        turned = np.concatenate([example["turned"] for example in examples])
+        longest = int(column_of(examples, "tokens").lengths.max())
+        slots = even(longest, self.length) if self.few_shapes else longest
+        most = len(examples) * self.masking.most(slots) if self.few_shapes else None
+        targets = target_positions(pad(examples, "targets", IGNORED, length=slots)[0], most=most)
+        turned = column_of(examples, "turned").values
         targets["turned"] = torch.from_numpy(turned.astype(np.int64))
         counts = {"lm": count(targets), self.head: float(len(examples))}
+        segments = ["segments"] if self.segmented else []
         return TrainingBatch(
-            read_inputs(examples, *(["segments"] if self.segmented else [])),
+            read_inputs(examples, *segments, slots=slots, every=self.few_shapes),
             targets,
             {part: counts[part] for part in self.weights},
             count_tokens(examples),
@@ -166,15 +194,16 @@ class NextSentence(SegmentPairs):
     others = 1
 
     def paired(
-        self, example: Example, first: Ids, second: Ids, rng: np.random.Generator
-    ) -> tuple[Ids, Ids, bool]:
-        elsewhere = example["other.0.tokens"].astype(np.int64)
-        starts = np.flatnonzero(example["other.0.starts"])
-        start = starts[rng.integers(len(starts))]
-        same = example["document"][0] == example["other.0.document"][0]
-        if rng.random() < 0.5 or same:
-            return first, second, False
-        return first, elsewhere[start:], True
+        self, rows: Rows, first: Segments, second: Segments, draws: RowRandom
+    ) -> tuple[Segments, Segments, Flags]:
+        elsewhere = rows.columns["other.0.tokens"]
+        starts = sentence_start(rows, "other.0.", 0, draws.child("elsewhere"))
+        documents = (rows.columns[f"{name}document"].values for name in ("", "other.0."))
+        turned = (draws.uniform("turned") >= 0.5) & (next(documents) != next(documents))
+        values = np.concatenate((second.values, elsewhere.values))
+        begin = np.where(turned, len(second.values) + elsewhere.starts + starts, second.starts)
+        lengths = np.where(turned, elsewhere.lengths - starts, second.lengths)
+        return first, Segments(values, begin, lengths), turned
 
 
 @objective("sentence-order")
@@ -184,9 +213,29 @@ class SentenceOrder(SegmentPairs):
     pipeline_tag = "fill-mask"
 
     def paired(
-        self, example: Example, first: Ids, second: Ids, rng: np.random.Generator
-    ) -> tuple[Ids, Ids, bool]:
-        return (first, second, False) if rng.random() < 0.5 else (second, first, True)
+        self, rows: Rows, first: Segments, second: Segments, draws: RowRandom
+    ) -> tuple[Segments, Segments, Flags]:
+        turned = draws.uniform("turned") >= 0.5
+        sides = ((first, second), (second, first))
+        swapped = [
+            Segments(
+                first.values,
+                np.where(turned, then.starts, now.starts),
+                np.where(turned, then.lengths, now.lengths),
+            )
+            for now, then in sides
+        ]
+        return swapped[0], swapped[1], turned
+
+
+def sentence_start(rows: Rows, prefix: str, least: int, draws: RowRandom) -> Ids:
+    """Returns where a random sentence of each row begins; `least` is the first one that may be."""
+    flags, lengths = rows.columns[f"{prefix}starts"]
+    counts = sums(flags, lengths)
+    places = RaggedColumn(RaggedColumn(np.arange(len(flags)), lengths).places[flags], counts)
+    chosen = least + draws.below("sentence", counts - least)
+    found: Ids = places.values[places.starts + chosen]
+    return found
 
 
 def _stored(run: list[list[int]], document: int) -> Example:
@@ -207,14 +256,19 @@ def around_pair(tokenizer: Tokenizer) -> tuple[list[int], list[int], list[int]]:
     return ids[: first[0]], ids[first[-1] + 1 : second[0]], ids[second[-1] + 1 :]
 
 
-def shortened(first: Ids, second: Ids, capacity: int, rng: np.random.Generator) -> tuple[Ids, Ids]:
-    """Shortens the longer segment, at its beginning or its end at random."""
-    over = len(first) + len(second) - capacity
-    if over <= 0:
-        return first, second
-    kept = shares(len(first), len(second), capacity)
+def shortened(
+    first: Segments, second: Segments, capacities: Ids, draws: RowRandom
+) -> tuple[RaggedColumn, RaggedColumn]:
+    """Shortens the longer segment of each row, at its beginning or its end at random."""
+    sizes = np.stack((first.lengths, second.lengths))
+    over = sizes.sum(0) > capacities
+    for row in np.flatnonzero(over).tolist():
+        one, other = sizes[:, row].tolist()
+        sizes[:, row] = shares(one, other, int(capacities[row]))
     segments = []
-    for segment, size in zip((first, second), kept, strict=True):
-        front = int(rng.binomial(len(segment) - size, 0.5))
-        segments.append(segment[front : front + size])
+    for name, segment, kept in zip(("first", "second"), (first, second), sizes, strict=True):
+        gone = segment.lengths - kept
+        coins = draws.uniform(name, gone) < 0.5  # a token is cut from the front or from the end
+        front = sums(coins, gone)
+        segments.append(sliced(segment.values, segment.starts + front, kept))
     return segments[0], segments[1]

@@ -23,9 +23,10 @@ from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.losses import smoothed_entropy
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
+from glassformer.train.objectives.rows import Example
+from glassformer.train.objectives.seq2seq_inputs import Start, seq2seq_batch
 from glassformer.train.objectives.sequence_level import (
     Answer,
     SequenceLevelObjective,
@@ -156,19 +157,26 @@ class SequenceToSequence(SequenceLevelObjective):
             }
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        return self._asking(rewriting(examples, self.head))
+        if not self.few_shapes:
+            return self._asking(seq2seq_batch(examples, self.head))
+        limits = {"source": self.source_length, "tokens": self.target_length}
+        return self.collate_to(examples, self.padded_lengths(examples, limits))
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
         longest = {"source": self.source_length, "tokens": self.target_length}
         sides = {name: min(slots[name], most) for name, most in longest.items()}
-        return self._asking(rewriting(examples, self.head, sides), few=True)
+        return self._asking(seq2seq_batch(examples, self.head, sides), few=True)
 
     def _asking(self, batch: TrainingBatch, few: bool = False) -> TrainingBatch:
         """Restricts the targets to real ones.
 
         Targets differ in length, so most positions of a batch may be padding.
         """
-        return replace(batch, targets=target_positions(batch.targets["tokens"], few))
+        targets = batch.targets["tokens"]
+        usual = int(len(targets) * self.mean_lengths.get("tokens", 0))
+        fits = few and batch.counts[self.head] <= usual
+        found = target_positions(targets, few, most=usual if fits else None)
+        return replace(batch, targets=found)
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         loss = sequence_loss(model, batch, self.smoothing, self.head)

@@ -11,7 +11,8 @@ from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.train.batches.collate import pad
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
+from glassformer.train.objectives.rows import Example, RaggedColumn
 from glassformer.train.objectives.text_inputs import IGNORED, Ids
 
 
@@ -30,18 +31,27 @@ class Start:
             )
         special = model.spec.tokens
         order = (special.start, special.bos, special.eos)
-        self.usual = next((id for id in order if id is not None), None)
+        self.default = next((id for id in order if id is not None), None)
 
     def of(self, target: Ids, language: int | None) -> Ids:
         """Returns the start token of a target in this language, [1]."""
         if target[-1] == language:
             return target[-1:]
-        if self.usual is None:
+        if self.default is None:
             raise ConfigError(
                 "The model's config has no decoder_start_token_id, which its decoder starts from; "
                 "name one in model.config."
             )
-        return np.array([self.usual])
+        return np.array([self.default])
+
+    def column(self, targets: RaggedColumn, language: int | None) -> RaggedColumn:
+        """Returns the start token of each target, all in this language."""
+        last = targets.values[np.cumsum(targets.lengths) - 1]
+        found = last == language
+        if self.default is None and not found.all():
+            self.of(last[~found], language)  # the error
+        starts = np.where(found, last, self.default or 0)
+        return RaggedColumn(starts.astype(np.int64), np.ones_like(targets.lengths))
 
 
 def end_of(tokenizer: Tokenizer) -> int:
@@ -50,7 +60,7 @@ def end_of(tokenizer: Tokenizer) -> int:
     return tokenizer.special["eos"]
 
 
-def rewriting(
+def seq2seq_batch(
     examples: Sequence[Example], part: str = "lm", slots: Mapping[str, int] | None = None
 ) -> TrainingBatch:
     """Returns a batch in which the encoder reads `source` and the decoder predicts `tokens`.

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from glassformer.data.record import Record, invalid
 from glassformer.model import Model
 from glassformer.text.prefetch import PrefetchEncoder
-from glassformer.train.batches.collate import even, pad
+from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import exact, features, head_loss, head_of, head_output
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
+from glassformer.train.objectives.rows import Example, column_of
 from glassformer.train.objectives.tally import Tally
 from glassformer.train.objectives.text_inputs import checked, column, length_of, tokenizer_of
 
@@ -36,6 +37,10 @@ class SequenceLevelObjective(Objective):
     @abstractmethod
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         """Returns the metrics of all answers together, by name."""
+
+    def slots(self, examples: Sequence[Example], most: int) -> int:
+        """Returns the row length: the longest text's, or on a GPU one of a few lengths."""
+        return self.padded_length(int(column_of(examples, "tokens").lengths.max()), most)
 
     def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         """Returns the head's scores as [row, class] of competing classes, and loss weights, [row].
@@ -96,11 +101,6 @@ class TextEncoder:
             "tokens": np.array(encoded.ids, dtype=np.int32),
             "segments": np.array(encoded.segments, dtype=np.uint8),
         }
-
-    def slots(self, examples: Sequence[Example], few: bool) -> int:
-        """Returns the row length: the longest text's, or with `few` the next of a few lengths."""
-        longest = max(len(example["tokens"]) for example in examples)
-        return even(longest, self.length) if few else longest
 
     def inputs(self, examples: Sequence[Example], slots: int | None = None) -> dict[str, Tensor]:
         """Returns inputs of [text, slot].

@@ -18,9 +18,11 @@ from glassformer.data.record import Record
 from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
-from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.seq2seq_inputs import Start, end_of, rewriting
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import Example, Lengths, RaggedColumn, Rows, counted, framed
+from glassformer.train.objectives.seq2seq_inputs import Start, end_of, seq2seq_batch
 from glassformer.train.objectives.text_inputs import (
     TextFrame,
     length_of,
@@ -72,7 +74,10 @@ class SpanCorruption(Objective):
         max_length = length_of(model, max_length)
         self.beyond = row_length(max_length, noise_density, mean_noise_span_length) - max_length
         self.sentinels = sentinels_of(self.frame)
-        _, spans = noise_sizes(max_length + self.beyond, noise_density, mean_noise_span_length)
+        row = max_length + self.beyond
+        noise, spans = noise_sizes(row, noise_density, mean_noise_span_length)
+        # The last span may end before the end of the row, whose text has a sentinel in the target.
+        self.sides = {"source": max_length, "tokens": noise + spans + 2}
         if spans > len(self.sentinels):
             raise ConfigError(
                 f"Rows of {max_length} tokens have {spans} spans, and the tokenizer "
@@ -88,17 +93,21 @@ class SpanCorruption(Objective):
             tokens.append(self.end)
         yield {"tokens": np.array(tokens, dtype=np.int32)}
 
-    def vary(self, example: Example, rng: np.random.Generator) -> Example:
-        tokens = example["tokens"].astype(np.int64)
-        if tokens[-1] == self.end:
-            tokens = tokens[:-1]
-        noise = noise_mask(len(tokens), self.density, self.mean, rng)
-        source = np.append(marked(tokens, noise, self.sentinels), self.end)
-        target = np.append(marked(tokens, ~noise, self.sentinels), self.end)
-        return {"source": source, "tokens": target, "start": self.start.of(target, None)}
+    def vary(self, rows: Rows, draws: RowRandom) -> Rows:
+        values, lengths = rows.columns["tokens"]
+        kept = np.ones(len(values), dtype=bool)
+        last = np.cumsum(lengths) - 1
+        kept[last] = values[last] != self.end
+        tokens = RaggedColumn(values.astype(np.int64), lengths).where(kept)
+        noise = noise_mask(tokens.lengths, self.density, self.mean, draws)
+        source, target = (
+            framed(marked(tokens, gone, self.sentinels), (), [self.end]) for gone in (noise, ~noise)
+        )
+        start = self.start.column(target, None)
+        return Rows({"source": source, "tokens": target, "start": start})
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        return rewriting(examples)
+        return seq2seq_batch(examples, slots=self.sides if self.few_shapes else None)
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         return {"lm": token_loss(model, batch.inputs, batch.targets["tokens"])}
@@ -117,8 +126,15 @@ def sentinels_of(frame: TextFrame) -> NDArray[np.int64]:
 
 def noise_sizes(length: int, density: float, mean: float) -> tuple[int, int]:
     """Returns how many of `length` tokens are removed, and in how many spans."""
-    tokens = min(max(round(length * density), 1), length - 1)
-    return tokens, max(round(tokens / mean), 1)
+    tokens, spans = noise_counts(np.array([length]), density, mean)
+    return int(tokens[0]), int(spans[0])
+
+
+def noise_counts(lengths: Lengths, density: float, mean: float) -> tuple[Lengths, Lengths]:
+    """Returns `noise_sizes` of several rows."""
+    tokens = np.rint(lengths * density).astype(np.int64)
+    tokens = np.minimum(np.maximum(tokens, 1), lengths - 1)
+    return tokens, np.maximum(np.rint(tokens / mean).astype(np.int64), 1)
 
 
 def row_length(length: int, density: float, mean: float) -> int:
@@ -137,31 +153,39 @@ def row_length(length: int, density: float, mean: float) -> int:
     return row
 
 
-def noise_mask(length: int, density: float, mean: float, rng: np.random.Generator) -> Flags:
-    """Returns a mask that is True at removed tokens.
+def noise_mask(lengths: Lengths, density: float, mean: float, draws: RowRandom) -> Flags:
+    """Returns a mask that is True at removed tokens of the joined rows.
 
-    Text and noise alternate, text first, and both are cut uniformly at random.
+    Text and noise alternate, text first, and both are cut uniformly at random. A row of one token
+    loses none.
     """
-    if length < 2:
-        return np.zeros(length, dtype=bool)
-    tokens, spans = noise_sizes(length, density, mean)
-    spans = min(spans, length - tokens)
-    text, noise = cut(length - tokens, spans, rng), cut(tokens, spans, rng)
-    sizes = np.stack((text, noise), axis=1).flatten()
-    return np.repeat(np.arange(len(sizes)) % 2 == 1, sizes)
+    tokens, spans = noise_counts(lengths, density, mean)
+    spans = np.minimum(spans, lengths - tokens)
+    sizes = [
+        cut(items, spans, draws.child(name))
+        for name, items in (("text", lengths - tokens), ("noise", tokens))
+    ]
+    turns = np.stack(sizes, axis=2)  # [row, span, text or noise]
+    noise: Flags = np.repeat(np.arange(turns.size) % 2 == 1, turns.flatten())
+    return noise
 
 
-def cut(items: int, parts: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Returns random sizes of `parts` parts, none of them empty."""
-    inner = np.sort(rng.permutation(items - 1)[: parts - 1]) + 1
-    return np.diff(np.concatenate(([0], inner, [items])))
+def cut(items: Lengths, parts: Lengths, draws: RowRandom) -> Lengths:
+    """Returns random sizes of the parts of each row, [row, part], none of them empty."""
+    slots = np.arange(max(1, int(items.max(initial=1))))
+    ends = draws.chosen("cuts", (slots > 0) & (slots < items[:, None]), parts - 1)
+    part = ends.cumsum(1) + np.arange(len(items))[:, None] * parts.max(initial=1)
+    most = int(parts.max(initial=1))
+    sizes = np.bincount(part[slots < items[:, None]], minlength=len(items) * most)
+    return sizes.reshape(-1, most)
 
 
-def marked(
-    tokens: NDArray[np.int64], gone: Flags, sentinels: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Replaces every removed span by a different sentinel."""
-    first = gone & ~np.concatenate(([False], gone[:-1]))
-    shown = tokens.copy()
-    shown[first] = sentinels[: first.sum()]
-    return shown[~gone | first]
+def marked(tokens: RaggedColumn, gone: Flags, sentinels: NDArray[np.int64]) -> RaggedColumn:
+    """Replaces every removed span of each row by a different sentinel."""
+    first = gone.copy()
+    first[1:] &= ~gone[:-1]
+    begins = tokens.starts[tokens.lengths > 0]
+    first[begins] = gone[begins]
+    numbers = counted(first, tokens.lengths) - 1
+    shown = np.where(first, sentinels[np.where(first, numbers, 0)], tokens.values)
+    return RaggedColumn(shown, tokens.lengths).where(~gone | first)

@@ -15,9 +15,9 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.model import Model
 from glassformer.tasks import windows
 from glassformer.text import Tokenizer
-from glassformer.train.batches.collate import pad_rows
+from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import IGNORE
-from glassformer.train.objectives.objective import Example
+from glassformer.train.objectives.rows import Example, column_of
 
 Ids = NDArray[np.int64]
 IGNORED = IGNORE  # a position without a target
@@ -151,46 +151,57 @@ INPUTS = {
 """The names that fields of examples have among the inputs of the network."""
 
 
-def read_inputs(examples: Sequence[Example], *fields: str) -> dict[str, Tensor]:
+def read_inputs(
+    examples: Sequence[Example], *fields: str, slots: int | None = None, every: bool = False
+) -> dict[str, Tensor]:
     """Returns the inputs of an encoder.
 
     These are the tokens, other fields of the same length, a mask if there is padding, and document
-    numbers if several documents share a row.
+    numbers if several documents share a row. `slots` is the length of rows; by default that of the
+    longest. With `every`, the mask and the numbers are given even if they say nothing.
     """
-    tokens, mask = pad_rows([example["tokens"] for example in examples])
+    tokens, mask = pad(examples, "tokens", length=slots)
     inputs = {"input_ids": tokens}
-    if not bool(mask.all()):
+    if every or not bool(mask.all()):
         inputs["attention_mask"] = mask
     for field in fields:
-        inputs[INPUTS[field]], _ = pad_rows([example[field] for example in examples])
-    if several_documents(examples):
-        inputs["document_ids"], _ = pad_rows([example["documents"] for example in examples], -1)
+        inputs[INPUTS[field]], _ = pad(examples, field, length=slots)
+    if several_documents(examples, every):
+        inputs["document_ids"], _ = pad(examples, "documents", -1, length=slots)
     return inputs
 
 
-def several_documents(examples: Sequence[Example]) -> bool:
-    """Returns whether some row holds more than one document."""
-    return any(np.ptp(example["documents"]) for example in examples if "documents" in example)
+def several_documents(examples: Sequence[Example], may: bool = False) -> bool:
+    """Returns whether some row holds more than one document, or with `may` could hold them."""
+    documents = column_of(examples, "documents")
+    if may:
+        return len(documents.values) > 0
+    changes = documents.values[1:] != documents.values[:-1]
+    return bool((changes & (documents.rows[1:] == documents.rows[:-1])).any())
 
 
 def count_tokens(examples: Sequence[Example]) -> int:
-    return sum(len(example["tokens"]) for example in examples)
+    return int(column_of(examples, "tokens").lengths.sum())
 
 
-def target_positions(targets: Tensor, few: bool = False) -> dict[str, Tensor]:
+def target_positions(
+    targets: Tensor, few: bool = False, most: int | None = None
+) -> dict[str, Tensor]:
     """Returns the targets and their indices in the flattened batch.
 
     The vocabulary is scored only at these positions. The list is padded with ignored targets to a
-    round number, so that a compiled step sees few different shapes; with `few`, to a power of two.
-    It never gets longer than the batch.
+    multiple of a 32nd of the batch, with `few` of a quarter, so that a compiled step sees few
+    different shapes. It never gets longer than the batch. With `most`, which no batch exceeds, it
+    always has that length.
     """
-    at = targets.flatten().ne(IGNORED).nonzero()[:, 0]
-    power = 2 ** len(at).bit_length()
-    spare = -len(at) % max(LEAST, power if few else power // 32)
-    spare = min(spare, targets.numel() - len(at))
+    flat = targets.flatten().numpy()
+    at = np.flatnonzero(flat != IGNORED)
+    step = max(LEAST, len(flat) // (4 if few else 32))
+    spare = -len(at) % step if most is None else -(-most // LEAST) * LEAST - len(at)
+    spare = min(spare, len(flat) - len(at))
     return {
-        "at": torch.cat((at, at.new_zeros(spare))),
-        "tokens": torch.cat((targets.flatten()[at], at.new_full((spare,), IGNORED))),
+        "at": torch.from_numpy(np.concatenate((at, np.zeros(spare, at.dtype)))),
+        "tokens": torch.from_numpy(np.concatenate((flat[at], np.full(spare, IGNORED)))),
     }
 
 

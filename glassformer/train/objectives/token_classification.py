@@ -22,8 +22,9 @@ from glassformer.text import Tokenizer
 from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.labels import Labels, label_of
-from glassformer.train.objectives.objective import Example, TrainingBatch
+from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import (
     TEXT,
     Answer,
@@ -110,7 +111,7 @@ class Tagging(SequenceLevelObjective):
         self.labels.check(tally)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        slots = self.texts.slots(examples, self.few_shapes)
+        slots = self.slots(examples, self.texts.length)
         tags, _ = pad(examples, "tags", IGNORED, length=slots)
         counts = {self.head: float(tags.ne(IGNORED).sum())}
         inputs = self.texts.inputs(examples, slots)

@@ -6,7 +6,7 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -14,17 +14,11 @@ import numpy as np
 from glassformer.data.record import Record, invalid
 from glassformer.errors import ConfigError
 from glassformer.model import Model
-from glassformer.train.batches.collate import pad
 from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import MASKS, Masks
-from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.text_inputs import (
-    IGNORED,
-    count,
-    count_tokens,
-    read_inputs,
-    target_positions,
     text_of,
 )
 
@@ -62,6 +56,7 @@ class TranslationLM(MaskedLM):
         super().__init__(model, max_length=max_length, masks=masks)
         self.languages: Mapping[str, int] = model.config.get("lang2id") or {}
         self.named = bool(model.spec.last_stack.embed.languages)
+        self.inputs = ("positions", "languages") if self.named else ("positions",)
         self.given = {"source": source_language, "target": target_language}
         if self.named and not self.languages:
             raise ConfigError(
@@ -93,9 +88,3 @@ class TranslationLM(MaskedLM):
                 f"the {side} language is {name!r}; the model knows {', '.join(self.languages)}",
             )
         return self.languages[name]
-
-    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
-        targets = target_positions(pad(examples, "targets", IGNORED)[0])
-        fields = ("positions", "languages") if self.named else ("positions",)
-        inputs = read_inputs(examples, *fields)
-        return TrainingBatch(inputs, targets, {"lm": count(targets)}, count_tokens(examples))

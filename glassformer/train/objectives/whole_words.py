@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.text import Tokenizer
+from glassformer.train.objectives.rows import RaggedColumn
 from glassformer.train.objectives.text_inputs import Ids
 
 Flags = NDArray[np.bool_]
@@ -56,13 +57,14 @@ class Vocabulary:
         self.begins, self.ends = begins | alone, ends | alone
         self.stops = flags(lambda token: token.removesuffix(CLOSES).endswith(STOPS))
 
-    def starts(self, tokens: Ids, documents: Ids | None = None) -> Flags:
+    def starts(self, tokens: RaggedColumn, documents: RaggedColumn | None = None) -> Flags:
         """Returns a mask that is True where a word begins."""
-        found: Flags = self.begins[tokens]
-        found[:1] = True
-        found[1:] |= self.ends[tokens[:-1]]
+        values = tokens.values
+        found: Flags = self.begins[values]
+        found[1:] |= self.ends[values[:-1]]
+        found[tokens.starts[tokens.lengths > 0]] = True
         if documents is not None:
-            found[1:] |= documents[1:] != documents[:-1]
+            found[1:] |= documents.values[1:] != documents.values[:-1]
         return found
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.train.batches.collate import column, even, pad, pad_rows, runs_of
+from glassformer.train.batches.collate import column, pad, pad_rows, runs_of
+from glassformer.train.objectives.row_lengths import even
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.int64])
@@ -47,14 +48,14 @@ def test_runs_begin_where_rows_texts_and_padding_do():
     documents = torch.tensor([[0, 0, 1, 1], [0, -1, -1, -1], [-1, -1, 0, 1]])
 
     def found(length: int, **given: torch.Tensor) -> list[int]:
-        runs = runs_of({"input_ids": tokens, **given}, even=8)["cu_seqlens"]
+        runs = runs_of({"input_ids": tokens, **given})["cu_seqlens"]
         assert runs.dtype == torch.int32 and len(runs) == length
         return runs.unique().tolist()
 
     assert found(7, attention_mask=mask) == [0, 4, 5, 8, 10, 12]
     assert found(7, attention_mask=torch.ones_like(mask)) == [0, 4, 8, 12]
-    assert found(8, document_ids=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
-    assert found(8, attention_mask=mask, document_ids=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
+    assert found(13, document_ids=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
+    assert found(13, attention_mask=mask, document_ids=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
     assert runs_of({"input_ids": tokens}) == {}
     assert (
         runs_of({"input_ids": tokens[0], "attention_mask": mask}) == {}

@@ -9,6 +9,7 @@ import torch
 from glassformer.data import DataSettings
 from glassformer.errors import GlassformerError
 from glassformer.train.batches import make_loader, prepare
+from glassformer.train.objectives.row_random import RowRandom
 from tests.train.batches.letters import Letters
 
 SETTINGS = {
@@ -33,6 +34,11 @@ def store(tmp_path_factory):
 def loader(store, kind, **options):
     options = {"seed": 3, "batch": 8, "context": None, "ahead": 0, **options}
     return make_loader(SETTINGS[kind], store, Letters(), **options)
+
+
+def whole_stream(store):
+    (row,) = store.slices(np.array([0]), np.array([store.size]))
+    return row["tokens"].tolist()
 
 
 def rows_of(batches):
@@ -104,7 +110,7 @@ class TestSteps:
         found = [row for batches in zip(*shares, strict=True) for row in rows_of(batches)]
         assert found == whole
         tokens = sorted(token for row, _ in whole for token in row)
-        assert tokens == sorted(store.slice(0, store.size)["tokens"].tolist())
+        assert tokens == sorted(whole_stream(store))
 
 
 @pytest.mark.parametrize("kind", ["stream", "pack", "single"])
@@ -122,9 +128,10 @@ def test_what_is_drawn_is_drawn_anew(store):
     first, second = (dict(rows_of(each.batches(step))) for step in (0, 1))
     assert first.keys() == second.keys() and len(first) == 100
     assert all(first[tokens] != second[tokens] for tokens in first)
-    expected = np.random.default_rng([3, 1, 5]).integers(0, 1000, 3)
+    lengths = np.array([3])
+    expected = RowRandom.of(3, 1, rows=np.array([5])).below("noise", 1000, lengths)
     _, noise = rows_of(each.batches(1))[5]
-    assert noise[:3] == tuple(expected)
+    assert noise[:3] == tuple(expected.tolist())
 
 
 def test_the_objective_says_what_the_recipe_does_not(store):
@@ -165,7 +172,7 @@ def test_more_processes_than_rows(store):
 
 def test_an_error_ahead_is_said_when_its_step_comes(store):
     made = loader(store, "single", ahead=2)
-    objective = made.objective
+    objective = made.maker.objective
     collate, calls = objective.collate, []
 
     def failing(examples):
@@ -186,14 +193,15 @@ def test_other_rows_come_along(store):
     drawn = []
 
     class Curious(Letters):
-        def vary(self, example, rng):
-            assert example.keys() == {
-                f"{prefix}{name}"
-                for prefix in ("", "other.0.", "other.1.")
-                for name in ("tokens", "places")
-            }
-            drawn.append([bytes(example[f"{p}tokens"]) for p in ("", "other.0.", "other.1.")])
-            return super().vary(example, rng)
+        def vary(self, rows, draws):
+            for example in rows:
+                assert example.keys() == {
+                    f"{prefix}{name}"
+                    for prefix in ("", "other.0.", "other.1.")
+                    for name in ("tokens", "places")
+                }
+                drawn.append([bytes(example[f"{p}tokens"]) for p in ("", "other.0.", "other.1.")])
+            return super().vary(rows, draws)
 
     options = {"context": None, "seed": 3, "batch": 50, "ahead": 0}
     made = make_loader(SETTINGS["single"], store, Curious(others=2), **options)

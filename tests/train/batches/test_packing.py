@@ -33,6 +33,14 @@ def stored(folder, lengths, begins=None, fields=("tokens", "twice")):
     return MemmapDataset(folder)
 
 
+def row_of(rows, epoch, number):
+    return rows.rows(np.array([epoch]), np.array([number]))[0]
+
+
+def fixed(rows, number):
+    return rows.fixed(np.array([number]))[0]
+
+
 @pytest.fixture
 def store(tmp_path):
     return stored(tmp_path / "store", LENGTHS)
@@ -41,7 +49,7 @@ def store(tmp_path):
 def test_single(store):
     rows = SingleRows(store)
     assert rows.count == rows.all == len(LENGTHS) and rows.tokens == sum(LENGTHS)
-    assert [len(rows.row(4, i)["tokens"]) for i in range(rows.count)] == LENGTHS
+    assert [len(row_of(rows, 4, i)["tokens"]) for i in range(rows.count)] == LENGTHS
 
 
 class TestStream:
@@ -52,7 +60,7 @@ class TestStream:
         rows = StreamRows(store, length, seed=1, beyond=beyond)
         missed = set()
         for epoch in range(6):
-            found = [rows.row(epoch, i) for i in range(rows.count)]
+            found = [row_of(rows, epoch, i) for i in range(rows.count)]
             assert {len(row["tokens"]) for row in found} == {rows.length + beyond}
             own = np.concatenate([row["tokens"][: rows.length] for row in found])
             assert len(set(own.tolist())) == len(own) == rows.tokens
@@ -68,13 +76,13 @@ class TestStream:
     @pytest.mark.parametrize("beyond", [0, 1])
     def test_an_evaluation_has_every_token_once_from_the_first(self, store, length, beyond):
         rows = StreamRows(store, length, seed=1, beyond=beyond)
-        asked = [rows.fixed(i)["tokens"][beyond:] for i in range(rows.all)]
+        asked = [fixed(rows, i)["tokens"][beyond:] for i in range(rows.all)]
         assert np.concatenate(asked).tolist() == list(range(beyond, sum(LENGTHS)))
 
     def test_less_than_a_window(self, tmp_path):
         store = stored(tmp_path / "small", [3, 2])
         rows = StreamRows(store, 100, seed=1, beyond=1)
-        assert rows.count == 1 and rows.row(3, 0)["tokens"].tolist() == [0, 1, 2, 3, 4]
+        assert rows.count == 1 and row_of(rows, 3, 0)["tokens"].tolist() == [0, 1, 2, 3, 4]
         with pytest.raises(GlassformerError, match="1 tokens in all"):
             StreamRows(stored(tmp_path / "smaller", [1]), 100, seed=1, beyond=1)
 
@@ -85,31 +93,31 @@ class TestStream:
         rows = StreamRows(store, 20, seed=1, beyond=1)
         for epoch in range(4):
             for i in range(rows.count):
-                row = rows.row(epoch, i)
+                row = row_of(rows, epoch, i)
                 tokens = row["tokens"].astype(int)
                 # a new number where a document, or the ring, begins
                 edges = (np.diff(of_token[tokens]) != 0) | (np.diff(tokens) < 0)
                 assert row["documents"].tolist() == [0, *np.cumsum(edges)]
-        assert "documents" not in StreamRows(store, 20, seed=1, across=True).row(0, 0)
+        assert "documents" not in row_of(StreamRows(store, 20, seed=1, across=True), 0, 0)
         whole = stored(tmp_path / "whole", [40, 40], [True, False])
-        assert "documents" not in StreamRows(whole, 20, seed=1).row(0, 0)
+        assert "documents" not in row_of(StreamRows(whole, 20, seed=1), 0, 0)
 
     def test_what_stands_before_comes_along(self, store):
         rows = StreamRows(store, 8, seed=1, beyond=1, before=10, across=True)
         for i in range(rows.all):
-            before = rows.fixed(i)["before"]
+            before = fixed(rows, i)["before"]
             assert before.tolist() == list(range(max(0, 8 * i - 10), 8 * i))
         ring = sum(LENGTHS)
         for i in range(rows.count):
-            row = rows.row(1, i)
+            row = row_of(rows, 1, i)
             first = int(row["tokens"][0])
             assert row["before"].tolist() == [t % ring for t in range(first - 10, first)]
-        long = StreamRows(store, 8, seed=1, beyond=1, before=500, across=True).row(1, 0)
+        long = row_of(StreamRows(store, 8, seed=1, beyond=1, before=500, across=True), 1, 0)
         assert sorted([*long["before"], *long["tokens"]]) == list(range(ring))
         of_token = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
         apart = StreamRows(store, 8, seed=1, before=10)
         for i in range(apart.count):
-            row = apart.row(2, i)
+            row = row_of(apart, 2, i)
             first = int(row["tokens"][0])
             expected = [
                 t for t in range(max(0, first - 10), first) if of_token[t] == of_token[first]
@@ -125,7 +133,7 @@ class TestVarying:
         )
         lengths = []
         for epoch in range(3):
-            found = [rows.row(epoch, i)["tokens"].astype(int) for i in range(rows.count)]
+            found = [row_of(rows, epoch, i)["tokens"].astype(int) for i in range(rows.count)]
             for stretch in range(batch):
                 own = np.concatenate([row[:-1] for row in found[stretch::batch]])
                 assert (np.diff(own) % total == 1).all()
@@ -146,11 +154,11 @@ class TestVarying:
         rows = VaryingRows(store, 8, seed=1, beyond=1, batch=2, most=None)
         assert rows.all == plain.all
         for i in range(rows.all):
-            assert rows.fixed(i)["tokens"].tolist() == plain.fixed(i)["tokens"].tolist()
+            assert fixed(rows, i)["tokens"].tolist() == fixed(plain, i)["tokens"].tolist()
 
     def test_no_window_is_longer_than_the_model_reads(self, store):
         rows = VaryingRows(store, 8, seed=1, beyond=1, batch=2, most=8)
-        sizes = [len(rows.row(epoch, i)["tokens"]) - 1 for epoch in range(9) for i in range(4)]
+        sizes = [len(row_of(rows, epoch, i)["tokens"]) - 1 for epoch in range(9) for i in range(4)]
         assert max(sizes) == 8 and min(sizes) >= 5
 
 
@@ -159,7 +167,7 @@ class TestPack:
         rows = PackedRows(store, 29, seed=1, beyond=1)
         seen = []
         for i in range(rows.count):
-            row = rows.row(0, i)
+            row = row_of(rows, 0, i)
             assert len(row["tokens"]) == len(row["twice"]) == len(row["documents"]) <= 30
             for number in np.unique(row["documents"]):
                 example = row["tokens"][row["documents"] == number].tolist()
@@ -167,11 +175,11 @@ class TestPack:
                 seen.append(len(example))
             assert (np.diff(row["documents"]) >= 0).all()
         assert sorted(seen) == sorted(length for length in LENGTHS if length)
-        tokens = np.concatenate([rows.row(0, i)["tokens"] for i in range(rows.count)])
+        tokens = np.concatenate([row_of(rows, 0, i)["tokens"] for i in range(rows.count)])
         assert sorted(tokens.tolist()) == list(range(sum(LENGTHS)))
         assert rows.count == 3 and rows.tokens == sum(LENGTHS)
         again = PackedRows(store, 29, seed=1, beyond=1)
-        assert again.row(0, 1)["tokens"].tolist() == rows.row(5, 1)["tokens"].tolist()
+        assert row_of(again, 0, 1)["tokens"].tolist() == row_of(rows, 5, 1)["tokens"].tolist()
 
     def test_rows_are_nearly_full(self):
         lengths = np.random.default_rng(1).integers(1, 513, 4096)
@@ -190,7 +198,7 @@ class TestPack:
         rows = PackedRows(store, length, seed=1, beyond=beyond, cut=True)
         asked = []
         for i in range(rows.count):
-            row = rows.row(0, i)
+            row = row_of(rows, 0, i)
             assert len(row["tokens"]) <= length + beyond
             for number in np.unique(row["documents"]):
                 tokens = row["tokens"][row["documents"] == number].tolist()

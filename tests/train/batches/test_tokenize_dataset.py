@@ -23,8 +23,8 @@ from glassformer.text import Tokenizer, train
 from glassformer.train.batches import tokenize_dataset
 from glassformer.train.batches.memmap_dataset import MemmapDataset, MemmapWriter, block_of
 from glassformer.train.batches.tokenize_dataset import prepare
-from glassformer.train.batches.tokenize_workers import packed
-from tests.train.batches.letters import END, Letters
+from glassformer.train.batches.worker_process import without_weights
+from tests.train.batches.letters import END, Letters, numbers, stream
 
 
 @pytest.fixture
@@ -51,13 +51,13 @@ def test_what_was_prepared_is_what_is_read(text, tmp_path):
         assert example["tokens"].tolist() == [*map(ord, lines[number]), END]
         example["tokens"][0] = 7  # the objective's own to change
         assert store[number]["tokens"][0] != 7
-    stream = [id for line in lines for id in (*map(ord, line), END)]
-    assert store.size == len(stream) == store.lengths().sum()
-    assert store.slice(500, 2500)["tokens"].tolist() == stream[500:2500]
-    numbers = np.repeat(np.arange(len(lines)), [len(line) + 1 for line in lines])
+    every = [id for line in lines for id in (*map(ord, line), END)]
+    assert store.size == len(every) == store.lengths().sum()
+    assert stream(store, 500, 2500)["tokens"].tolist() == every[500:2500]
+    documents = np.repeat(np.arange(len(lines)), [len(line) + 1 for line in lines])
     for start, end in ((0, 10), (500, 2500), (store.size - 300, store.size)):
-        expected = numbers[start:end] - numbers[start]
-        assert store.numbers(start, end).tolist() == expected.tolist()
+        expected = documents[start:end] - documents[start]
+        assert numbers(store, start, end).tolist() == expected.tolist()
 
 
 @pytest.fixture
@@ -157,10 +157,10 @@ def test_a_long_document_stays_one(tmp_path, monkeypatch):
     settings = DataSettings(train=(str(tmp_path / "*.txt"),))
     store = prepare(settings, "train", Letters(), tmp_path / "cache", about={})
     assert len(store) > 2 and store.documents == 2
-    tokens = store.slice(0, store.size)["tokens"]
+    tokens = stream(store, 0, store.size)["tokens"]
     assert tokens.tolist() == [*map(ord, whole), END, *map(ord, "short"), END]
     expected = [0] * (len(whole) + 1) + [1] * 6
-    assert store.numbers(0, store.size).tolist() == expected
+    assert numbers(store, 0, store.size).tolist() == expected
 
 
 def test_who_asks_at_the_same_time_waits(text, tmp_path):
@@ -187,7 +187,7 @@ KILLED = """
 import os, sys
 from glassformer.train.batches.tokenize_dataset import prepare
 from glassformer.data.data_config import DataSettings
-from tests.train.batches.letters import Letters
+from tests.train.batches.letters import Letters, numbers, stream
 
 class Slow(Letters):
     def prepare(self, record):
@@ -223,11 +223,12 @@ def test_processes_end_with_the_one_that_started_them(tmp_path):
     """Also where that one is killed: they see that nothing will come any more."""
     script = (
         "import sys\n"
-        "from glassformer.train.batches.tokenize_workers import TokenizeWorker, packed\n"
+        "from glassformer.train.batches.tokenize_workers import TokenizeWorker\n"
+        "from glassformer.train.batches.worker_process import without_weights\n"
         "from tests.train.batches.letters import Letters\n"
-        "worker = TokenizeWorker(packed(Letters()))\n"
+        "worker = TokenizeWorker(without_weights(Letters()))\n"
         "worker.prepared([{'text': 'x'}], False)\n"
-        "print(worker._process.pid, flush=True)\n"
+        "print(worker._process._process.pid, flush=True)\n"
         "sys.stdin.read()\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)}
@@ -292,8 +293,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     settings = DataSettings(train=(str(path),), document_boundary="line", num_workers=1)
     tracemalloc.start()
     store = prepare(settings, "train", Few(), tmp_path / "cache", about={})
-    assert store.slice(10**6, 10**6 + 500)["tokens"].shape == (500,)
-    assert store.numbers(10**6, 10**6 + 500)[-1] == 4
+    assert stream(store, 10**6, 10**6 + 500)["tokens"].shape == (500,)
+    assert numbers(store, 10**6, 10**6 + 500)[-1] == 4
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert store.size * 6 > 15_000_000 and most < 2_000_000
@@ -333,12 +334,12 @@ def test_objectives_that_cannot_travel_stay_at_home(text, tmp_path, eager):
     class Local(Letters):
         pass
 
-    assert packed(Local()) is None
+    assert without_weights(Local()) is None
     settings = dataclasses.replace(text, num_workers=2)
     assert len(prepare(settings, "train", Local(), tmp_path / "cache", about={})) == 3000
     with_a_net = Letters()
     with_a_net.teacher = gf.create("gpt2", n_layer=1, n_head=2, n_embd=8, vocab_size=9)
-    travelling = packed(with_a_net)
+    travelling = without_weights(with_a_net)
     assert travelling is not None and len(travelling) < 5000, "without weights"
 
 

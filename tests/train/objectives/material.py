@@ -12,6 +12,8 @@ import glassformer as gf
 from glassformer.model import Model
 from glassformer.text import Tokenizer, train
 from glassformer.train.objectives import Example, Objective, TrainingBatch
+from glassformer.train.objectives.row_random import RowRandom
+from glassformer.train.objectives.rows import Rows
 
 SENTENCES = [
     "The old miller walked slowly to the river, and nobody followed him.",
@@ -78,10 +80,18 @@ def model(preset: str, tokenizer: Tokenizer, architecture: str | None = None, **
 
 
 def varied(objective: Objective, stored: Sequence[Example], step: int = 0) -> list[Example]:
-    return [
-        objective.vary(example, np.random.default_rng([7, step, row]))
-        for row, example in enumerate(stored)
-    ]
+    own = RowRandom.of(7, step, rows=np.arange(len(stored)))
+    return list(objective.vary(Rows.of(stored), own))
+
+
+def draws(*seed: int) -> RowRandom:
+    """Of one row."""
+    return RowRandom.of(*seed, rows=np.array([0]))
+
+
+def vary(objective: Objective, example: Example, *seed: int) -> Example:
+    """One example as a batch of its own."""
+    return objective.vary(Rows.of([example]), draws(*seed))[0]
 
 
 def loss_of(objective: Objective, sums: dict[str, torch.Tensor], counts: dict[str, float]):

@@ -11,7 +11,8 @@ import pytest
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.bart_denoising import placed_spans
-from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
+from glassformer.train.objectives.rows import RaggedColumn
+from glassformer.train.objectives.seq2seq_inputs import Start, seq2seq_batch
 
 BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
@@ -57,11 +58,15 @@ def test_the_gradient_and_that_the_loss_falls(family):
     assert last < 0.9 * first
 
 
+def row_of(tokens):
+    return RaggedColumn(np.array(tokens), np.array([len(tokens)]))
+
+
 def spoiled(objective, stored, times: int = 40):
     """What was made of the text between its frame."""
-    for example in stored:
+    for number, example in enumerate(stored):
         for seed in range(times):
-            row = objective.vary(example, np.random.default_rng(seed))
+            row = material.vary(objective, example, seed, number)
             source, target = row["source"], row["tokens"]
             assert (target == example["tokens"]).all()
             assert source[0] == target[0] and source[-1] == target[-1]
@@ -131,17 +136,17 @@ def test_infilling(whole_words):
         assert is_subsequence(kept, target)
         hidden.append(1 - len(kept) / len(target))
         if whole_words:
-            starts = objective.vocabulary.starts(np.array(target))
+            starts = objective.vocabulary.starts(row_of(target))
             words = Counter(tuple(word) for word in np.split(target, np.flatnonzero(starts)[1:]))
             after = np.split(
-                source, np.flatnonzero(objective.vocabulary.starts(np.array(source)))[1:]
+                source, np.flatnonzero(objective.vocabulary.starts(row_of(source)))[1:]
             )
             assert not Counter(tuple(w) for w in after if mask not in w) - words
     assert np.mean(hidden) == pytest.approx(0.3, abs=0.03)
 
 
 def test_spans_of_a_poisson_laid_out_anyhow():
-    drawn = [placed_spans(300, 0.3, 3.0, np.random.default_rng(s)) for s in range(300)]
+    drawn = [placed_spans(np.array([300]), 0.3, 3.0, material.draws(s))[:2] for s in range(300)]
     sizes = np.concatenate([sizes[:-1] for _, sizes in drawn])  # the last is cut
     assert sizes.mean() == pytest.approx(3.0, abs=0.1)
     assert sizes.var() == pytest.approx(3.0, abs=0.25)
@@ -162,16 +167,16 @@ def test_nothing_at_all_and_the_same_draw():
         "denoising", bart(), {"document_rotation": 0.5, "token_deletion": 0.1, "token_masking": 0.1}
     )
     (example,) = texts(noisy, material.TEXT)
-    one, two, other = (noisy.vary(example, np.random.default_rng(s))["source"] for s in (3, 3, 4))
+    one, two, other = (material.vary(noisy, example, s)["source"] for s in (3, 3, 4))
     assert (one == two).all() and (len(one) != len(other) or (one != other).any())
 
 
 def test_a_text_that_ends_with_its_language_starts_from_it():
     """mBART's: the end, the language; the decoder starts from the latter."""
     start = Start(bart())
-    assert start.of(np.array([7, 8, 2]), 9).tolist() == [start.usual]
+    assert start.of(np.array([7, 8, 2]), 9).tolist() == [start.default]
     target = np.array([7, 8, 2, 9])
-    batch = rewriting([{"source": target, "tokens": target, "start": start.of(target, 9)}])
+    batch = seq2seq_batch([{"source": target, "tokens": target, "start": start.of(target, 9)}])
     assert batch.inputs["decoder_input_ids"].tolist() == [[9, 7, 8, 2]]
     assert batch.targets["tokens"].tolist() == [[7, 8, 2, 9]]
 

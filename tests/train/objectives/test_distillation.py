@@ -234,8 +234,7 @@ def test_hidden_states_count_where_something_is_written_or_read(name, teacher):
     options = {"teacher": teacher(*kinds[name]), "task": name, "task_options": settings}
     options |= {"hidden_weight": 1.0, "soft_weight": 0.0, "hard_weight": 0.0}
     objective = make_objective("distillation", model, options)
-    rng = np.random.default_rng(0)
-    examples = [objective.vary(one, rng) for one in prepared(objective, records)]
+    examples = material.varied(objective, prepared(objective, records))
     batch = objective.collate(examples)
     frozen(objective)
     mine, theirs = (

@@ -10,6 +10,7 @@ import torch
 from glassformer.errors import GlassformerError
 from glassformer.text import train
 from glassformer.train.objectives import make_objective
+from glassformer.train.objectives.rows import RaggedColumn
 from glassformer.train.objectives.whole_words import Vocabulary
 
 BERT = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 300,
@@ -32,6 +33,10 @@ KINDS = {
         "char", texts=material.SENTENCES, vocab_size=80, special_tokens=material.BERT_ROLES
     ),
 }
+
+
+def row_of(tokens):
+    return RaggedColumn(tokens, np.array([len(tokens)]))
 
 
 def stored(objective, text=material.TEXT):
@@ -95,7 +100,7 @@ def test_the_shares(whole_words):
     tokens = np.concatenate([example["tokens"] for example in stored(objective)] * 5)
     asked = masked = kept = total = 0
     for seed in range(60):
-        shown, targets = objective.masking(tokens, np.random.default_rng(seed))
+        shown, targets = objective.masking(row_of(tokens), material.draws(seed))
         chosen = targets >= 0
         assert (targets[chosen] == tokens[chosen]).all()
         assert (shown[~chosen] == tokens[~chosen]).all()
@@ -116,7 +121,7 @@ def test_whole_words_are_never_cut(kind):
     tokenizer = KINDS[kind]()
     encoded = tokenizer.encode(material.TEXT)
     tokens, text = np.array(encoded.ids), material.TEXT
-    starts = Vocabulary(tokenizer).starts(tokens)
+    starts = Vocabulary(tokenizer).starts(row_of(tokens))
     for place, (first, last) in enumerate(encoded.offsets):
         if encoded.special_mask[place] or not text[first:last].strip():
             assert starts[place]
@@ -132,7 +137,7 @@ def test_whole_words_are_never_cut(kind):
     masking = Masking(tokenizer, Masks(mlm_probability=0.3, whole_word_mask=True))
     word = np.cumsum(starts)
     for seed in range(20):
-        _, targets = masking(tokens, np.random.default_rng(seed))
+        _, targets = masking(row_of(tokens), material.draws(seed))
         hidden = set(word[targets >= 0])
         assert hidden and all((targets[word == one] >= 0).all() for one in hidden)
 
@@ -152,7 +157,7 @@ def test_marks_at_the_end_of_words():
     ):
         backend = Backend(WordLevel({token: i for i, token in enumerate(tokens)}, "."))
         vocabulary = Vocabulary(Tokenizer(LibraryBackend(backend), TokenizerConfig({})))
-        starts = vocabulary.starts(np.array([0, 1, 2, 3, 4, 3]))
+        starts = vocabulary.starts(row_of(np.array([0, 1, 2, 3, 4, 3])))
         assert starts.tolist() == [True, False, False, True, True, True]
 
 
@@ -162,7 +167,7 @@ def test_fixed_and_fresh_masks():
 
     def masks(static: int) -> set[bytes]:
         objective = make_objective("masked-lm", model, {"num_static_masks": static})
-        drawn = (objective.vary(example, np.random.default_rng(seed)) for seed in range(60))
+        drawn = (material.vary(objective, example, seed) for seed in range(60))
         return {row["targets"].tobytes() + row["tokens"].tobytes() for row in drawn}
 
     assert len(masks(0)) > 55
@@ -175,7 +180,7 @@ def test_the_same_draw_gives_the_same_mask_and_nothing_is_changed_in_place():
     objective = make_objective("masked-lm", model, {})
     (example,) = stored(objective, material.SENTENCES[0])
     example["tokens"].setflags(write=False)  # as mapped from a file
-    one, two, other = (objective.vary(example, np.random.default_rng(s)) for s in (1, 1, 2))
+    one, two, other = (material.vary(objective, example, s) for s in (1, 1, 2))
     assert all((one[field] == two[field]).all() for field in one)
     assert (one["targets"] != other["targets"]).any()
 
@@ -186,9 +191,8 @@ def test_no_more_than_the_most_and_never_none():
     (example,) = stored(objective, material.SENTENCES[0])
     (short,) = stored(objective, "He")
     for seed in range(10):
-        rng = np.random.default_rng(seed)
-        assert (objective.vary(example, rng)["targets"] >= 0).sum() == 3
-        assert (objective.vary(short, rng)["targets"] >= 0).sum() >= 1
+        assert (material.vary(objective, example, seed)["targets"] >= 0).sum() == 3
+        assert (material.vary(objective, short, seed)["targets"] >= 0).sum() >= 1
 
 
 def test_texts_are_cut_to_pieces_that_are_framed():

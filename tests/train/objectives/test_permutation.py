@@ -14,6 +14,7 @@ from glassformer import spec
 from glassformer.core import Permutation
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
+from glassformer.train.objectives.rows import RaggedColumn
 
 XLNET = {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48, "vocab_size": 300,
          "mem_len": 12, "reuse_len": 3}  # fmt: skip
@@ -104,7 +105,7 @@ def test_nothing_that_comes_later_is_known():
     """A target's logits stay what they are when all that come later, and itself, are others."""
     model = xlnet()
     objective = make_objective("permutation-lm", model, {"max_length": 40, "partial_prediction": 3})
-    row = objective.vary(stored(objective)[1], np.random.default_rng(2))
+    row = material.vary(objective, stored(objective)[1], 2)
     tokens, order = material.ids(row["tokens"]), torch.from_numpy(row["order"])[None]
     asked = Permutation.from_order(order, material.ids(row["at"]))
     with torch.no_grad():
@@ -123,11 +124,13 @@ def test_a_sixth_is_asked_for_in_spans_of_whole_words():
     model = xlnet()
     objective = make_objective("permutation-lm", model, {"max_length": 200})
     example = {"tokens": np.concatenate([e["tokens"][:-2] for e in stored(objective)] * 4)}
-    starts = objective.vocabulary.starts(example["tokens"])
+    starts = objective.vocabulary.starts(
+        RaggedColumn(example["tokens"], np.array([len(example["tokens"])]))
+    )
     word = np.cumsum(starts) - 1
     shares, sizes = [], []
     for seed in range(100):
-        row = objective.vary(example, np.random.default_rng(seed))
+        row = material.vary(objective, example, seed)
         chosen = np.zeros(len(word), dtype=bool)
         chosen[row["at"]] = True
         words = np.array([chosen[word == w].all() for w in range(word[-1] + 1)])
@@ -150,7 +153,7 @@ def test_orders():
     assert special.any()
     seen = set()
     for seed in range(30):
-        row = objective.vary(example, np.random.default_rng(seed))
+        row = material.vary(objective, example, seed)
         ordered = row["order"] >= 0
         assert set(row["at"]) == set(np.flatnonzero(ordered & ~special))
         assert special[np.flatnonzero(ordered)].sum() == special.sum()
@@ -158,7 +161,7 @@ def test_orders():
         assert (row["targets"] == example["tokens"][row["at"]]).all()
         seen.add(row["order"].tobytes())
     assert len(seen) == 30
-    again = [objective.vary(example, np.random.default_rng(5))["order"] for _ in range(2)]
+    again = [material.vary(objective, example, 5)["order"] for _ in range(2)]
     assert (again[0] == again[1]).all()
 
 
@@ -168,10 +171,10 @@ def test_single_tokens_and_very_short_texts():
         "permutation-lm", model, {"partial_prediction": 1, "max_span_length": 1}
     )
     example = stored(objective)[0]
-    row = objective.vary(example, np.random.default_rng(0))
+    row = material.vary(objective, example, 0)
     assert len(row["at"]) > 0.9 * len(example["tokens"])  # all of them: a language model
     (short,) = make_objective("permutation-lm", model, {}).prepare({"text": "He"})
-    assert len(objective.vary(short, np.random.default_rng(0))["at"]) >= 1
+    assert len(material.vary(objective, short, 0)["at"]) >= 1
 
 
 def test_a_model_without_queries_is_told_so():

@@ -11,13 +11,15 @@ import material
 import numpy as np
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
 from glassformer.data import DataSettings
 from glassformer.errors import GlassformerError
 from glassformer.train.batches import make_loader, prepare
-from glassformer.train.batches.tokenize_workers import packed
+from glassformer.train.batches.worker_process import without_weights
 from glassformer.train.objectives import make_objective, objective_names
 from glassformer.train.objectives.registry import options_of
+from glassformer.train.step import TrainingModule
 
 NAMES = ["causal-lm", "masked-lm", "next-sentence", "sentence-order", "replaced-token",
          "translation-lm", "span-corruption", "denoising", "permutation-lm"]  # fmt: skip
@@ -64,7 +66,8 @@ def loader_of(name: str, objective, folder: Path, **more):
         train=tuple(map(str, files)), sequence_length=40, num_workers=1, **own, **more
     )
     store = prepare(settings, "train", objective, folder / "cache", about={})
-    return make_loader(settings, store, objective, context=64, seed=3, batch=4, ahead=0)
+    for_gpu = {"for_gpu": objective.few_shapes, "batch": 16 if objective.few_shapes else 4}
+    return make_loader(settings, store, objective, context=64, seed=3, ahead=0, **for_gpu)
 
 
 def together(objective, model, batches) -> dict[str, torch.Tensor]:
@@ -75,7 +78,9 @@ def together(objective, model, batches) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", NAMES)
 def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
     model, objective = make(name)
-    assert name in objective_names() and len(packed(objective)) < 2**20  # for other processes
+    assert (
+        name in objective_names() and len(without_weights(objective)) < 2**20
+    )  # for other processes
     objective.double().eval()
     loader = loader_of(name, objective, tmp_path)
     (one,) = loader.batches(step=5)
@@ -96,6 +101,34 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
         max(v.shape[1] for k, v in one.inputs.items() if k in ("input_ids", "decoder_input_ids"))
         <= 40
     )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_batches_for_a_gpu_have_few_shapes(name, tmp_path):
+    _, objective = make(name)
+    objective.few_shapes = True
+    loader = loader_of(name, objective, tmp_path)
+    shapes = {
+        tuple((key, *tensor.shape) for key, tensor in (batch.inputs | batch.targets).items())
+        for step in range(60)
+        for batch in loader.batches(step)
+    }
+    assert len(shapes) <= 2
+
+
+def test_a_compiled_step_is_compiled_once_per_shape(tmp_path):
+    model, objective = make("span-corruption")
+    objective.few_shapes = True
+    loader = loader_of("span-corruption", objective, tmp_path)
+    torch._dynamo.reset()
+    run = torch.compile(TrainingModule(model.float(), objective), backend="eager", dynamic=False)
+    graphs = []
+    for step in range(12):
+        (batch,) = loader.batches(step)
+        batch.inputs.pop("cu_seqlens")  # for kernels of a GPU; on a CPU its values are read
+        run(batch)
+        graphs.append(counters["stats"]["unique_graphs"])
+    assert graphs[0] == graphs[-1] > 0
 
 
 @pytest.mark.parametrize("name", ["causal-lm", "permutation-lm"])

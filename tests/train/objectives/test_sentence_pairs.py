@@ -8,7 +8,8 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.sentence_pairs import around_pair, shortened
+from glassformer.train.objectives.rows import RaggedColumn
+from glassformer.train.objectives.sentence_pairs import Segments, around_pair, shortened
 
 BERT = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 300,
         "intermediate_size": 48, "max_position_embeddings": 80}  # fmt: skip
@@ -91,7 +92,7 @@ def test_segments_are_the_texts_own_and_half_of_them_are_turned(name):
     turned, lengths, total = 0, [], 0
     for number, example in enumerate(stored(objective)):
         for seed in range(60):
-            row = objective.vary(example, np.random.default_rng([seed, number]))
+            row = material.vary(objective, example, seed, number)
             tokens, segments = row["tokens"].tolist(), row["segments"]
             assert len(tokens) <= 60
             middle = int(segments.sum())
@@ -117,16 +118,18 @@ def test_another_row_of_the_same_document_is_no_other_document():
     objective = make_objective("next-sentence", made, {"max_length": 40})
     first, second, *_ = objective.prepare({"sentences": DOCUMENTS[0]})
     pair = {**first, **{f"other.0.{field}": value for field, value in second.items()}}
-    assert not any(objective.vary(pair, np.random.default_rng(s))["turned"][0] for s in range(20))
+    assert not any(material.vary(objective, pair, s)["turned"][0] for s in range(20))
 
 
 def test_what_is_too_long_gives_way_on_both_sides():
-    a, b = np.arange(30), np.arange(100, 110)
+    text = np.append(np.arange(30), np.arange(100, 110))
+    a, b = (Segments(text, np.array([s]), np.array([n])) for s, n in ((0, 30), (30, 10)))
     fronts = set()
     for seed in range(30):
-        first, second = shortened(a, b, 20, np.random.default_rng(seed))
+        sides = shortened(a, b, np.array([20]), material.draws(seed))
+        first, second = (side.values for side in sides)
         assert len(first) + len(second) == 20 and len(first) == len(second) == 10
-        assert (np.diff(first) == 1).all() and (second == b).all()
+        assert (np.diff(first) == 1).all() and (second == text[30:]).all()
         fronts.add(int(first[0]))
     assert len(fronts) > 5
 
@@ -138,8 +141,10 @@ def test_pairs_are_framed_as_the_tokenizer_does():
     ids = [tokenizer.encode(text, special=False).ids for text in (a, b)]
     assert [*before, *ids[0], *between, *ids[1], *behind] == tokenizer.encode(a, b).ids
     objective = make_objective("sentence-order", model("bert"), {})
-    framed = objective.framed(*map(np.array, ids))
-    assert framed["segments"].tolist() == tokenizer.encode(a, b).segments
+    sides = [RaggedColumn(np.array(side), np.array([len(side)])) for side in ids]
+    tokens, segments = objective.framed(*sides)
+    assert tokens.values.tolist() == tokenizer.encode(a, b).ids
+    assert segments.tolist() == tokenizer.encode(a, b).segments
 
 
 def test_a_document_of_one_sentence_has_no_pairs_and_models_must_have_the_head():

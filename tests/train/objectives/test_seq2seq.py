@@ -76,7 +76,7 @@ def test_a_batch_of_a_given_shape_says_the_same():
     even = objective.collate_to(examples, {"source": 56, "tokens": 64, "start": 8})
     assert even.inputs["input_ids"].shape == even.inputs["attention_mask"].shape == (4, 56)
     assert even.inputs["decoder_input_ids"].shape == (4, 60)
-    assert even.targets["tokens"].shape == even.targets["at"].shape == (240,)
+    assert even.targets["tokens"].shape == even.targets["at"].shape == (192,)
     assert (plain.counts, plain.tokens) == (even.counts, even.tokens)
     losses = [float(objective(model, batch)["lm"]) for batch in (plain, even)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)

@@ -55,7 +55,7 @@ def test_lengths_as_in_the_paper():
 
 @pytest.mark.parametrize(("density", "mean"), [(0.15, 3.0), (0.5, 3.0), (0.15, 10.0), (0.3, 1.0)])
 def test_density_and_mean_length(density, mean):
-    masks = [noise_mask(400, density, mean, np.random.default_rng(s)) for s in range(200)]
+    masks = [noise_mask(np.array([400]), density, mean, material.draws(s)) for s in range(200)]
     firsts = [(mask & ~np.append(False, mask[:-1])).sum() for mask in masks]
     assert {int(mask.sum()) for mask in masks} == {round(400 * density)}
     assert np.mean([mask.sum() for mask in masks]) / np.mean(firsts) == pytest.approx(mean, rel=0.1)
@@ -68,7 +68,7 @@ def test_every_cut_is_as_likely():
     """Four tokens of noise in two spans: 1+3, 2+2 and 3+1."""
     sizes = []
     for seed in range(1500):
-        mask = noise_mask(13, 0.3, 2.0, np.random.default_rng(seed))
+        mask = noise_mask(np.array([13]), 0.3, 2.0, material.draws(seed))
         edges = np.flatnonzero(np.diff(np.append(mask, False).astype(int)))
         sizes.append(int(edges[1] - edges[0]))
     assert [sizes.count(n) / 1500 for n in (1, 2, 3)] == pytest.approx([1 / 3] * 3, abs=0.05)
@@ -84,7 +84,7 @@ def test_source_and_target_are_the_text(density):
     end = tokenizer.special["eos"]
     (example,) = rows(objective, 66)
     for seed in range(30):
-        row = objective.vary(example, np.random.default_rng(seed))
+        row = material.vary(objective, example, seed)
         source, target = row["source"].tolist(), row["tokens"].tolist()
         assert source.pop() == target.pop() == end
         spans: dict[int, list[int]] = {}
@@ -103,16 +103,16 @@ def test_source_and_target_are_the_text(density):
 
 def test_rows_are_longer_than_what_is_read_of_them():
     objective = make_objective("span-corruption", model("t5-small"), {"max_length": 60})
-    row = objective.vary(rows(objective, 60 + objective.beyond)[0], np.random.default_rng(0))
+    row = material.vary(objective, rows(objective, 60 + objective.beyond)[0], 0)
     assert len(row["source"]) == 60
-    again = objective.vary(rows(objective, 60 + objective.beyond)[0], np.random.default_rng(0))
+    again = material.vary(objective, rows(objective, 60 + objective.beyond)[0], 0)
     assert all((row[field] == again[field]).all() for field in row)
 
 
 def test_short_texts():
     objective = make_objective("span-corruption", model("t5-small"), {})
     for length in (1, 2, 3):
-        row = objective.vary(rows(objective, length)[0], np.random.default_rng(0))
+        row = material.vary(objective, rows(objective, length)[0], 0)
         assert row["source"][-1] == row["tokens"][-1] == objective.end
 
 
