@@ -91,10 +91,10 @@ def _tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(array).to(dtype)
 
 
-def runs_of(inputs: Mapping[str, Tensor], runs_per_row: int = 2) -> dict[str, Tensor]:
+def runs_of(inputs: Mapping[str, Tensor], per_row: int = 2) -> dict[str, Tensor]:
     """Returns as `cu_seqlens` where texts and padding begin in the flattened batch.
 
-    GPU kernels read it in place of masks. The end of the last run is repeated up to `runs_per_row` runs
+    GPU kernels read it in place of masks. The end of the last run is repeated up to `per_row` runs
     per row, or a multiple, so that there are few different shapes. They describe what the last
     stack reads: the decoder's tokens where an encoder reads others. Parts of a mixture have their
     own, "part/cu_seqlens".
@@ -109,18 +109,16 @@ def runs_of(inputs: Mapping[str, Tensor], runs_per_row: int = 2) -> dict[str, Te
             documents = inputs.get(f"{part}document_ids")
             shapes = [x.shape for x in (mask, documents) if x is not None]
             if {*shapes} == {tokens.shape}:
-                found[f"{part}cu_seqlens"] = _runs(tokens.shape, mask, documents, runs_per_row)
+                found[f"{part}cu_seqlens"] = _runs(tokens.shape, mask, documents, per_row)
     return found
 
 
-def _runs(
-    shape: torch.Size, mask: Tensor | None, documents: Tensor | None, runs_per_row: int
-) -> Tensor:
+def _runs(shape: torch.Size, mask: Tensor | None, documents: Tensor | None, per_row: int) -> Tensor:
     whose = np.zeros(shape, np.int64) if documents is None else documents.numpy()
     if mask is not None:
         whose = np.where(mask.numpy(), whose, -1)
     begins = np.ones(shape, dtype=bool)
     begins[..., 1:] = whose[..., 1:] != whose[..., :-1]
     starts = np.flatnonzero(begins)
-    spare = 1 + -len(starts) % (runs_per_row * shape[:-1].numel())
+    spare = 1 + -len(starts) % (per_row * shape[:-1].numel())
     return torch.from_numpy(np.append(starts, np.full(spare, begins.size)).astype(np.int32))
