@@ -21,7 +21,7 @@ def test_what_a_token_looks_at_is_the_pattern(decoder, folders, page):
     words = model.words()
     found = bars(page)
     best = pattern.argsort(descending=True)[: len(found)].tolist()
-    assert [name for name, _ in found][:4] == [words[key] for key in best][:4]
+    assert [name for name, _ in found][:4] == [f"{words[key]} {key}" for key in best][:4]
     assert [share for _, share in found] == pytest.approx(
         [pattern[key].item() for key in best], abs=6e-3
     )

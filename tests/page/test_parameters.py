@@ -9,7 +9,7 @@ from bare import addressed
 
 def test_counts_are_the_servers(page, served):
     page.goto(served.address + "?panel=parameters")
-    total = page.locator(".head strong")
+    total = page.locator(".head p:first-child strong")
     total.wait_for()
     model = served.ask("models")["start"]["model"]
     told = served.ask("parameters", model=model)

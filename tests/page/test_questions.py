@@ -77,7 +77,11 @@ def test_models_and_what_they_are_made_of(told):
     assert found["attention_types"] == types and list(found["stacks"]) == types[:2]
     (output,) = found["outputs"]
     assert output["predicts"]["what"] == ("masked" if kind == "encoder" else "next")
-    assert found["reads"] == {"pair": kind == "encoder", "target": kind == "encoder-decoder"}
+    assert found["reads"] == {
+        "pair": kind == "encoder",
+        "target": kind == "encoder-decoder",
+        "empty": kind == "decoder",
+    }
     layer = found["stacks"][told.last]["layers"][-1]
     assert layer["attention"]["heads"] == 4 and layer["placement"] in ("pre", "post")
 
