@@ -24,6 +24,7 @@ BASES = {"generate": "zoo:stories", "translate": "zoo:translator", "summarize": 
 USUAL_BASE = "zoo:encoder"
 FEWEST = 10  # rows, below which none are held out
 HELD_OUT = 0.1
+FEW_HELD_OUT = 200  # rows, below which accuracy is too coarse to compare models by; the loss is not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +169,10 @@ def _train(
     if options.learning_rate is not None:
         settings["learning_rate"] = options.learning_rate
     if evaluated:
-        settings["metric_for_best_model"] = chosen.metric
+        few = not isinstance(options.validation, str) and (
+            given.rows * (options.validation or HELD_OUT) < FEW_HELD_OUT
+        )
+        settings["metric_for_best_model"] = "loss" if few else chosen.metric
         settings["load_best_model_at_end"] = True
         settings["early_stopping_patience"] = PATIENCE
     return {**settings, "seed": options.seed}

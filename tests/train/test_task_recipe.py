@@ -122,6 +122,12 @@ def test_few_rows_are_not_held_out_and_a_file_can_be(tmp_path):
     assert "validation" not in made(longer, validation=0.0).tables["data"]
 
 
+def test_few_held_out_rows_are_compared_by_the_loss(tmp_path):
+    for rows, metric in ((20, "loss"), (2000, "accuracy")):
+        path = table(tmp_path / f"{rows}.csv", [("text", "label"), *(ROWS * (rows // 20))])
+        assert made(path).tables["train"]["metric_for_best_model"] == metric
+
+
 def test_settings_are_those_of_the_user(tmp_path):
     path = table(tmp_path / "my.csv", [("text", "label"), *ROWS])
     found = made(
