@@ -104,9 +104,9 @@ def watch(
     Reads dated texts and classifies them, or records that have a label. At the end of a bucket of
     time, its shares are compared with those of the earlier buckets by two tests: Fisher's exact
     test and a two-proportion t-test with the variance between these buckets. For an alert, the
-    larger p-value, after Holm's correction over all labels, must be below --alpha, the share must
-    have changed by --min-change, and the bucket must have --min-texts. Standard input is read
-    continuously, and alerts are printed immediately; the lines of files may be in any order.
+    larger p-value must be below --alpha after Holm's correction over all labels, the bucket must
+    have --min-texts, and the share must have changed by at least --min-change. Standard input is
+    read continuously, and alerts are printed immediately; the lines of files may be in any order.
 
     $ glassformer watch zoo:reader --head sentiment --file reviews.csv --svg shares.svg
     """

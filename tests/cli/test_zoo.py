@@ -57,7 +57,7 @@ def test_whether_published_weights_are_here(glassformer, monkeypatch, tmp_path):
     listed = {one["name"]: one["path"] for one in json.loads(glassformer("zoo", "--json")[1])}
     assert listed["real:microformer"] == str(folder) and listed["real:rxnfp"] is None
     here, missing = (glassformer("zoo", f"real:{name}")[1] for name in ("microformer", "rxnfp"))
-    assert here.startswith("# real:microformer\n\nContinues") and f"there: {folder}\n" in here
+    assert here.startswith("# real:microformer\n\nContinues") and f"Path: {folder}\n" in here
     assert missing.endswith("Not downloaded yet: `glassformer fetch rxnfp`\n")
 
 
