@@ -302,12 +302,13 @@ def test_a_result_as_json(bard):
     options = {"num_beams": 2, "num_return_sequences": 2, "max_new_tokens": 3, "tree": True}
     result = bard.generate(PROMPT, **options)
     said = result.record()
-    assert list(said) == ["text", "tokens", "logprobs", "stop", "score", "alternatives", "tree"]
+    names = ["text", "tokens", "logprobs", "stop", "score", "alternatives", "unknown_ratio", "tree"]
+    assert list(said) == names
     assert said["alternatives"][0]["text"] == result.alternatives[0].text
     assert set(said["alternatives"][0]) == {"text", "tokens", "logprobs", "stop", "score"}
     assert set(said["tree"][0]["kept"][0]) == {"beam", "token", "score"}
     plain = bard.generate(PROMPT, max_new_tokens=3).record()
-    assert list(plain) == ["text", "tokens", "logprobs", "stop", "alternatives"]
+    assert list(plain) == [name for name in names if name not in ("score", "tree")]
 
 
 # --- tokens and expressions that cannot be -----------------------------------------------------
