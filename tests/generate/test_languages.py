@@ -61,7 +61,7 @@ def test_the_verb_tells_languages_the_same_way(m2m):
         model.translate("Hallo Welt", **options).parts[0].score
         == model.generate("Hallo Welt", **options).score
     )
-    with pytest.raises(GlassformerError, match="Say which language to translate into"):
+    with pytest.raises(GlassformerError, match="Name the language to translate into"):
         model.translate("Hallo Welt", source_language="de")
 
 
