@@ -224,8 +224,8 @@ def _modes(settings: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     named = settings.get("pooling_mode")
     if named is not None:
         ours = {their: own for own, their in THEIRS.items()}
-        modes = [named] if isinstance(named, str) else list(named)
-        unknown = [mode for mode in modes if mode not in ours]
+        modes = named if isinstance(named, list) else [named]
+        unknown = [mode for mode in modes if not isinstance(mode, str) or mode not in ours]
         if unknown:
             raise UnsupportedError(
                 f"{path / 'config.json'} has the unknown pooling {unknown[0]!r}.",
