@@ -55,7 +55,8 @@ def load_backend(
     library_file = folder / "tokenizer.json"
     if family and complete and not (family.library_file and library_file.is_file()):
         settings = TokenizerConfig.read(folder, family.defaults)
-        backend = family.load(folder, settings)
+        with parsing(folder, "a folder of tokenizer files that fit each other"):
+            backend = family.load(folder, settings)
     elif library_file.is_file():
         library = read_library_file(library_file)
         settings = TokenizerConfig.read(
