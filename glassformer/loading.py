@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -128,7 +127,7 @@ def load(
         ignore_unexpected=_listed(ignore_unexpected),
         labels=None if labels is None else tuple(labels),
     )
-    base = _checked(base, description, adapter)
+    base = description.checked(base, adapter)
     if not (checkpoints or holds_adapter(folder)):
         if description.base is not None:
             base = base.or_else(description.base)
@@ -162,26 +161,6 @@ def load(
             field="quantize",
         )
     return model.adapters.load(adapter)
-
-
-def _checked(
-    base: AdapterBase, description: AdapterDescription, adapter: str | Path | None
-) -> AdapterBase:
-    """Returns the base with the fingerprint that its adapter knows.
-
-    Raises an error if the source is the one that the adapter was trained on, and its weights have
-    changed since. Another source is the caller's choice.
-    """
-    known = None if description.base is None else description.base.fingerprint
-    if known is None or not {base.source, base.folder} & {*description.places}:
-        return base
-    if base.current_fingerprint != known:
-        raise LoadError(
-            f"The weights or the config of {base.source} have changed since the adapter {adapter} "
-            "was trained on them; put them back as they were, train the adapter again, or name "
-            f"a copy of the earlier model: gf.load(MODEL, adapter={str(adapter)!r})."
-        )
-    return replace(base, fingerprint=known)
 
 
 def _listed(prefixes: str | Sequence[str]) -> tuple[str, ...]:

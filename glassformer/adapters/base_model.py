@@ -83,6 +83,24 @@ class AdapterDescription:
     config: Mapping[str, Any] | None = None
     dtype: str | None = None
 
+    def checked(self, base: AdapterBase, adapter: str | Path | None) -> AdapterBase:
+        """Returns the base that is to be loaded, with the fingerprint that the adapter knows.
+
+        Raises an error if it has the source that the adapter was trained on, and its weights have
+        changed since. Another source is the caller's choice.
+        """
+        known = None if self.base is None else self.base.fingerprint
+        if known is None or not {base.source, base.folder} & {*self.places}:
+            return base
+        if base.current_fingerprint != known:
+            raise LoadError(
+                f"The weights or the config of {base.source} have changed since the adapter "
+                f"{adapter} was trained on them; put them back as they were, train the adapter "
+                "again, or name a copy of the earlier model: "
+                f"gf.load(MODEL, adapter={str(adapter)!r})."
+            )
+        return replace(base, fingerprint=known)
+
 
 def write_description(
     draft: Path, folder: Path, base: AdapterBase | None, model: PretrainedTransformer
