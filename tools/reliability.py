@@ -95,7 +95,8 @@ def page(before: str) -> str:
 
 def main() -> None:
     if "--collect" in sys.argv[1:]:
-        RECORD.write_text(json.dumps(collect(), indent=1) + "\n", "utf-8")
+        kinds = (f"{json.dumps(kind)}: {json.dumps(counts)}" for kind, counts in collect().items())
+        RECORD.write_text("{\n" + ",\n".join(kinds) + "\n}\n", "utf-8")
     PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
 
 
