@@ -133,7 +133,7 @@ def made(zoo, tmp_path_factory):
     files = published()
     assert {*files} == {*zoo.sources.SOURCES}
 
-    class Shelf(zoo.sources.Shelf):
+    class SourceFiles(zoo.sources.SourceFiles):
         def read(self, name: str) -> bytes:
             return files[name]
 
@@ -142,7 +142,7 @@ def made(zoo, tmp_path_factory):
         patch.setattr(zoo.translator, "simplified", lambda: str)
         patch.setattr(zoo.reader, "HELD_OUT", 10)
         for name, make in zoo.data.MAKERS.items():
-            make(Shelf([]), folder / "data" / "zoo" / name)
+            make(SourceFiles([]), folder / "data" / "zoo" / name)
     return folder
 
 
@@ -212,7 +212,7 @@ def test_another_file_than_the_published_one_is_refused(zoo, tmp_path):
     (tmp_path / name).parent.mkdir()
     (tmp_path / name).write_text("To be")
     with pytest.raises(SystemExit, match=r"input\.txt is not the file that is wanted: it has 5 b"):
-        zoo.sources.Shelf([tmp_path]).read(name)
+        zoo.sources.SourceFiles([tmp_path]).read(name)
     for source in zoo.sources.SOURCES.values():
         repository, commit = source.repository.rsplit("/", 1)
         assert len(commit) == 40 and repository.count("/") == 1 and len(source.sha256) == 64

@@ -16,9 +16,9 @@ import encoder
 import letters
 import reader
 import translator
-from sources import Shelf
+from sources import SourceFiles
 
-MAKERS: dict[str, Callable[[Shelf, Path], None]] = {
+MAKERS: dict[str, Callable[[SourceFiles, Path], None]] = {
     "translator": translator.make,
     "reader": reader.make,
     "encoder": encoder.make,  # which reads none of what the other two are tested with
@@ -38,10 +38,10 @@ def main() -> None:
     wanted = {*(MAKERS if "all" in given.names else given.names)}
     if "encoder" in wanted:
         wanted |= {"translator", "reader"}
-    shelf = Shelf([*given.folders, given.to / "published"])
+    sources = SourceFiles([*given.folders, given.to / "published"])
     for name, make in MAKERS.items():
         if name in wanted:
-            make(shelf, given.to / name)
+            make(sources, given.to / name)
             print(f"{given.to / name}: {measured(given.to / name)}")
 
 

@@ -13,29 +13,29 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from sources import Shelf
+from sources import SourceFiles
 from splits import read_records, same, write_lines
 
 JOINED = re.compile(r" @([-,.])@ ")  # how WikiText writes what a hyphen or a comma joins
 TAG = re.compile(r"</?\w+>")
 
 
-def make(shelf: Shelf, target: Path) -> None:
+def make(sources: SourceFiles, target: Path) -> None:
     held = tested(target.parent)
     texts = {
-        "wikitext2": wikitext(shelf.text("wikitext2/train.txt")),
-        "squad": contexts(shelf),
+        "wikitext2": wikitext(sources.text("wikitext2/train.txt")),
+        "squad": contexts(sources),
         "tatoeba": english(target.parent / "translator"),
-        "reviews": reviews(shelf),
-        "speeches": speeches(shelf),
-        "requests": requests(shelf),
+        "reviews": reviews(sources),
+        "speeches": speeches(sources),
+        "requests": requests(sources),
     }
     for name, lines in texts.items():
         found = dict.fromkeys(" ".join(line.split()) for line in lines)
         kept = (line for line in found if line and same(line) not in held)
         write_lines(target / "train" / f"{name}.txt", kept)
-    write_lines(target / "valid.txt", wikitext(shelf.text("wikitext2/valid.txt")))
-    test = "".join(f"{line}\n" for line in wikitext(shelf.text("wikitext2/test.txt")))
+    write_lines(target / "valid.txt", wikitext(sources.text("wikitext2/valid.txt")))
+    test = "".join(f"{line}\n" for line in wikitext(sources.text("wikitext2/test.txt")))
     (target / "eval").mkdir(parents=True, exist_ok=True)
     packed = gzip.compress(test.encode(), 9, mtime=0)
     (target / "eval" / "wikitext2-test.txt.gz").write_bytes(packed)
@@ -48,11 +48,11 @@ def wikitext(text: str) -> Iterator[str]:
             yield JOINED.sub(r"\1", line.strip()).replace("<unk>", "[UNK]")
 
 
-def contexts(shelf: Shelf) -> Iterator[str]:
+def contexts(sources: SourceFiles) -> Iterator[str]:
     """Paragraphs of Wikipedia that questions are asked about."""
-    for record in json.loads(shelf.text("squad1_subset/squad_4330.json")):
+    for record in json.loads(sources.text("squad1_subset/squad_4330.json")):
         yield record["context"]
-    for article in json.loads(shelf.text("xquad/xquad.en.json"))["data"]:
+    for article in json.loads(sources.text("xquad/xquad.en.json"))["data"]:
         for paragraph in article["paragraphs"]:
             yield paragraph["context"]
 
@@ -65,26 +65,26 @@ def english(folder: Path) -> Iterator[str]:
                 yield record["target"]
 
 
-def reviews(shelf: Shelf) -> Iterator[str]:
+def reviews(sources: SourceFiles) -> Iterator[str]:
     """Of films (whole ones, and sentences) and of things that are bought."""
-    for text in shelf.texts("nltk/movie_reviews.zip"):
+    for text in sources.texts("nltk/movie_reviews.zip"):
         yield " ".join(text.split())
     for name in ("nltk/subjectivity.zip", "nltk/pros_cons.zip"):
-        for text in shelf.texts(name):
+        for text in sources.texts(name):
             yield from (TAG.sub("", line) for line in text.split("\n"))
 
 
-def speeches(shelf: Shelf) -> Iterator[str]:
+def speeches(sources: SourceFiles) -> Iterator[str]:
     for name in ("nltk/state_union.zip", "nltk/inaugural.zip"):
-        for text in shelf.texts(name):
+        for text in sources.texts(name):
             yield from text.split("\n")
 
 
-def requests(shelf: Shelf) -> Iterator[str]:
+def requests(sources: SourceFiles) -> Iterator[str]:
     """What people ask assistants and banks."""
-    for text, _ in json.loads(shelf.text("clinc150/data_full.json"))["train"]:
+    for text, _ in json.loads(sources.text("clinc150/data_full.json"))["train"]:
         yield text
-    for row in csv.DictReader(io.StringIO(shelf.text("banking77/train.csv"))):
+    for row in csv.DictReader(io.StringIO(sources.text("banking77/train.csv"))):
         yield row["text"]
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sources import Shelf
+from sources import SourceFiles
 from splits import write
 
 SHARE = 0.9
 
 
-def make(shelf: Shelf, target: Path) -> None:
-    text = shelf.text("tinyshakespeare/input.txt")
+def make(sources: SourceFiles, target: Path) -> None:
+    text = sources.text("tinyshakespeare/input.txt")
     middle = int(SHARE * len(text))
     write(target / "train.txt", text[:middle])
     write(target / "eval" / "valid.txt", text[middle:])

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import encoder
-from sources import Shelf
+from sources import SourceFiles
 from splits import same, write_lines, write_records, write_table
 
 PARTS = {"topic": "classification", "sentiment": "classification-2", "entities": "tagging"}
@@ -32,8 +32,8 @@ NAMED = 20_000  # sentences in which the teacher looks for names
 Record = dict[str, Any]
 
 
-def make(shelf: Shelf, target: Path) -> None:
-    split = {"topic": topics(shelf), "sentiment": sentiments(shelf), "entities": entities(shelf)}
+def make(sources: SourceFiles, target: Path) -> None:
+    split = {"topic": topics(sources), "sentiment": sentiments(sources), "entities": entities(sources)}
     for task, parts in split.items():
         for part in ("train", "valid"):
             records = ({"objective": PARTS[task], **one} for one in parts[part])
@@ -43,14 +43,14 @@ def make(shelf: Shelf, target: Path) -> None:
         write_table(target / "eval" / f"{task}.tsv", ("text", "label"), rows)
     write_lines(target / "eval" / "entities.conll", map(conll, split["entities"]["test"]))
     held = [one["text"] for part in ("valid", "test") for one in split["sentiment"][part]]
-    write_lines(target / "untaught-sentiment.txt", sentences(shelf, held))
-    write_lines(target / "untaught-entities.txt", prose(shelf))
+    write_lines(target / "untaught-sentiment.txt", sentences(sources, held))
+    write_lines(target / "untaught-entities.txt", prose(sources))
 
 
-def topics(shelf: Shelf) -> dict[str, list[Record]]:
-    domains = json.loads(shelf.text("clinc150/domains.json"))
+def topics(sources: SourceFiles) -> dict[str, list[Record]]:
+    domains = json.loads(sources.text("clinc150/domains.json"))
     topic = {intent: name for name, intents in domains.items() for intent in intents}
-    asked = json.loads(shelf.text("clinc150/data_full.json"))
+    asked = json.loads(sources.text("clinc150/data_full.json"))
     parts = {"train": "train", "valid": "val", "test": "test"}
     made = {
         part: [{"text": text, "label": topic[intent]} for text, intent in asked[name]]
@@ -59,11 +59,11 @@ def topics(shelf: Shelf) -> dict[str, list[Record]]:
     return apart(made)
 
 
-def sentiments(shelf: Shelf) -> dict[str, list[Record]]:
+def sentiments(sources: SourceFiles) -> dict[str, list[Record]]:
     """As many of each kind in every part; of like sentences the first."""
     made: dict[str, list[Record]] = {"test": [], "valid": [], "train": []}
     for end, label in SENTIMENTS.items():
-        text = shelf.text(f"sentence_polarity/rt-polarity.{end}")
+        text = sources.text(f"sentence_polarity/rt-polarity.{end}")
         lines = [line.strip() for line in text.split("\n") if line.strip()]
         rows = [
             {"text": line, "label": label} for line in random.Random(1).sample(lines, len(lines))
@@ -75,13 +75,13 @@ def sentiments(shelf: Shelf) -> dict[str, list[Record]]:
     return apart(made)
 
 
-def entities(shelf: Shelf) -> dict[str, list[Record]]:
+def entities(sources: SourceFiles) -> dict[str, list[Record]]:
     tweets = [f"btc/{section}.conll" for section in "abefgh"]
     learned = ["wnut17/wnut17train.conll", *tweets, "wikigold.conll.txt"]
     files = {"train": learned, "valid": ["wnut17/emerging.dev.conll"],
              "test": ["wnut17/emerging.test.annotated"]}  # fmt: skip
     made = {
-        part: [one for name in names for one in tagged(shelf.text(name))]
+        part: [one for name in names for one in tagged(sources.text(name))]
         for part, names in files.items()
     }
     return apart(made)
@@ -131,20 +131,20 @@ def key(record: Record) -> str:
     return same(record["text"] if "text" in record else " ".join(record["words"]))
 
 
-def sentences(shelf: Shelf, held: Iterable[str]) -> Iterator[str]:
+def sentences(sources: SourceFiles, held: Iterable[str]) -> Iterator[str]:
     """Of reviews of films, without those that are held out."""
     known = {*map(same, held)}
     for name in ("nltk/movie_reviews.zip", "nltk/subjectivity.zip"):
-        for text in shelf.texts(name):
+        for text in sources.texts(name):
             for line in (" ".join(line.split()) for line in text.split("\n")):
                 if len(line.split()) in WORDS and same(line) not in known:
                     known.add(same(line))
                     yield line
 
 
-def prose(shelf: Shelf) -> list[str]:
+def prose(sources: SourceFiles) -> list[str]:
     """Sentences of encyclopedia articles and speeches."""
-    whole = (*encoder.contexts(shelf), *encoder.speeches(shelf))
+    whole = (*encoder.contexts(sources), *encoder.speeches(sources))
     parts = (" ".join(part.split()) for text in whole for part in SENTENCES.split(text))
     found = [*dict.fromkeys(part for part in parts if len(part.split()) in WORDS)]
     return random.Random(1).sample(found, min(NAMED, len(found)))

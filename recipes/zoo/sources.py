@@ -134,7 +134,7 @@ SOURCES = {
 }  # fmt: skip
 
 
-class Shelf:
+class SourceFiles:
     """Gives published files by their names; `folders` are where they may lie already. What is
     fetched is kept in the last of them."""
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from sources import Shelf
+from sources import SourceFiles
 from splits import same, write_records, write_table
 
 FILES = {"fr": "tatoeba_fra/fra.txt", "zh": "tatoeba_cmn/cmn.txt"}
@@ -21,9 +21,9 @@ SPACES = re.compile(r"[\s\u00a0\u202f]+")  # French has narrow ones before its s
 Pair = tuple[str, str]  # English, and the other language
 
 
-def make(shelf: Shelf, target: Path) -> None:
+def make(sources: SourceFiles, target: Path) -> None:
     convert = {"fr": str, "zh": simplified()}
-    pairs = {code: read(shelf.text(name), convert[code]) for code, name in FILES.items()}
+    pairs = {code: read(sources.text(name), convert[code]) for code, name in FILES.items()}
     split = {"train": pairs}
     for part in ("test", "valid"):
         split[part], split["train"] = held_out(split["train"], HELD_OUT)
