@@ -214,16 +214,16 @@ class Classifier:
         self, inputs: dict[str, Tensor], texts: list[TextEncoding]
     ) -> list[Classification]:
         logits = head_logits(self.model, inputs, self.head.name).float()
+        unknown = [warned(self.tokenizer.unknown_ratio(text)) for text in texts]
         if self.number:
-            values = logits[:, 0].tolist()
             return [
-                Classification((), {}, text.cut, value)
-                for value, text in zip(values, texts, strict=True)
+                Classification((), {}, text.cut, value=value, unknown_ratio=ratio)
+                for value, text, ratio in zip(logits[:, 0].tolist(), texts, unknown, strict=True)
             ]
         probabilities = logits.sigmoid() if self.several else logits.softmax(-1)  # [text, label]
         return [
-            self.select_labels(row, text.cut, warned(self.tokenizer.unknown_ratio(text)))
-            for row, text in zip(probabilities.tolist(), texts, strict=True)
+            self.select_labels(row, text.cut, ratio)
+            for row, text, ratio in zip(probabilities.tolist(), texts, unknown, strict=True)
         ]
 
     def select_labels(
@@ -234,7 +234,7 @@ class Classifier:
         candidates = order if self.several else order[:1]
         labels = tuple(self.labels[i] for i in candidates if probabilities[i] >= self.thresholds[i])
         shares = dict(zip(self.labels, probabilities, strict=True))
-        return Classification(labels, shares, cut, unknown_ratio)
+        return Classification(labels, shares, cut, unknown_ratio=unknown_ratio)
 
     def _thresholds(self, given: Any) -> list[float]:
         usual = 0.5 if self.several else 0.0

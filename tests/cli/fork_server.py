@@ -164,6 +164,7 @@ class ForkServer:
 
 def serve() -> None:
     import_all()
+    tempfile.gettempdir()  # finds the folder by writing to it, once in a process
     gc.freeze()  # so that a child copies little
     while line := sys.stdin.readline():
         request = json.loads(line)

@@ -123,7 +123,7 @@ def test_what_cannot_go_together(glassformer, home):
         ("watch", "--label", "label", "--file", data, *adapter): "--adapter needs a model",
         ("open", "zoo:stories", "zoo:encoder", *adapter): "--adapter needs exactly one model",
         ("classify", str(home / "bert"), "--adapter", str(home / "gpt2"), "x"): "not an adapter's",
-        ("classify", str(home / "bert"), "--adapter", "nowhere", "x"): "no adapter_config.json",
+        ("classify", str(home / "bert"), "--adapter", "nowhere", "x"): "There is no folder nowhere",
     }
     for words, wanted in bad.items():
         code, _, said = glassformer(*words)

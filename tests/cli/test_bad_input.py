@@ -186,4 +186,4 @@ sys.argv = ["glassformer", "inspect", "gpt2"]
 main()
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "Interrupted.\n")

@@ -19,7 +19,7 @@ from glassformer.cli.output_paths import OutputPath, targets_in
 
 INPUTS = {
     ("generate", "batch"), ("generate", "file"),
-    ("index", "texts"), ("score", "file"), ("search", "folder"), ("train", "recipe"),
+    ("index", "texts"), ("score", "file"), ("search", "folder"),
     ("vectors analogy", "file"), ("vectors convert", "file"), ("vectors evaluate", "analogy_file"),
     ("vectors evaluate", "file"), ("vectors evaluate", "similarity_file"),
     ("vectors nearest", "file"), ("vectors train", "texts"),
