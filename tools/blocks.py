@@ -223,7 +223,7 @@ def understand(words: Sequence[str]) -> str:
     command: Any = typer.main.get_command(app)
     context = command.commands[words[1]].make_context(words[1], words[2:])
     if words[1] == "train" and (ROOT / words[2]).is_file():
-        read_recipe(ROOT / words[2], context.params["settings"])
+        read_recipe(ROOT / words[2], context.params["files"])
     return ""
 
 
