@@ -265,7 +265,6 @@ def test_edits_are_values():
         ({"kind": "scale"}, "needs 'at'"),
         ({"kind": "add", "at": "embed"}, "needs 'vector'"),
         ({"kind": "patch", "at": "embed"}, "needs 'from'"),
-        ({"kind": "patch", "at": "embed", "from": ""}, "text is empty"),
         ({"kind": "scale", "at": "blocks.0.z", "heads": [9]}, "heads 0 to 3, not 9"),
         ({"kind": "scale", "at": "embed", "heads": [0]}, "no head"),
         ({"kind": "scale", "at": "embed", "positions": [-1]}, "from 0 on"),

@@ -86,10 +86,17 @@ class MemmapDataset:
     def rows(self, numbers: Numbers) -> Rows:
         """Returns the examples with these numbers."""
         columns: dict[str, RaggedColumn] = {}
-        for name, values in self._values.items():
+        for name in self._values:
             starts = self._offsets[name][numbers]
-            columns[name] = sliced(values, starts, self._offsets[name][numbers + 1] - starts)
+            columns[name] = self._sliced(name, starts, self._offsets[name][numbers + 1] - starts)
         return Rows(columns)
+
+    def _sliced(self, name: str, starts: Numbers, lengths: Numbers) -> RaggedColumn:
+        values = self._values[name]
+        if len(starts) and (min(starts.min(), lengths.min()) < 0
+                            or (starts + lengths).max() > len(values)):  # fmt: skip
+            raise self._damaged(_offsets(name))
+        return sliced(values, starts, lengths)
 
     @property
     def size(self) -> int:
@@ -114,8 +121,7 @@ class MemmapDataset:
 
     def slices(self, starts: Numbers, lengths: Numbers) -> Rows:
         """Returns slices of the stream that all examples form."""
-        found = {name: sliced(values, starts, lengths) for name, values in self._values.items()}
-        return Rows(found)
+        return Rows({name: self._sliced(name, starts, lengths) for name in self._values})
 
     @cached_property
     def document_starts(self) -> Numbers:

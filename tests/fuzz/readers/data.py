@@ -18,6 +18,7 @@ from glassformer.data.data_config import DataSettings
 from glassformer.data.records import Records
 from glassformer.storage.parsing import MAX_DEPTH, is_flat
 from glassformer.train.batches.memmap_dataset import ExampleBlock, MemmapDataset, MemmapWriter
+from glassformer.train.objectives.tally import Tally
 from tests.fuzz.readers import _made
 from tests.fuzz.registry import Sample, SilentlyWrongError, reader
 
@@ -136,8 +137,8 @@ def read_prepared(folder: Path) -> None:
         data[number]
     data.lengths()
     if data.parallel:
-        data.slice(0, data.size)
-        data.numbers(0, data.size)
+        data.slices(np.array([0]), np.array([data.size]))
+        assert len(data.document_starts) <= len(data)
 
 
 @reader("prepared data", read=read_prepared, weight=2)
@@ -146,8 +147,9 @@ def prepared() -> Iterator[Sample]:
         writer = MemmapWriter(folder, {"tokens": np.uint16, "text": np.uint8})
         lengths = np.array([3, 2, 4])
         values = {"tokens": np.arange(9, dtype=np.uint16), "text": np.arange(9, dtype=np.uint8)}
-        writer.add(ExampleBlock(values, {"tokens": lengths, "text": lengths},
-                                np.array([True, False, True]), []))  # fmt: skip
+        begins = np.array([True, False, True])
+        by_field = {"tokens": lengths, "text": lengths}
+        writer.add(ExampleBlock(values, by_field, begins, [], Tally()))
         writer.close({})
 
     yield Sample(_made.written(write))
