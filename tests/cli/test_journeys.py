@@ -81,6 +81,7 @@ def test_a_classifier_of_a_csv_file(terminal, tmp_path):
         assert float(row["probability"]) == pytest.approx(answer.probability, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_tagger_of_a_conll_file(terminal, tmp_path):
     lines = [f"{person} B-PER\nlives O\nin O\n{city} B-LOC\n. O\n\n" for person, city in drawn()]
     (tmp_path / "names.conll").write_text("".join(lines))
@@ -94,6 +95,7 @@ def test_a_tagger_of_a_conll_file(terminal, tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_an_answerer_of_a_squad_file(terminal, tmp_path):
     texts = [(p, c, f"{p} was born in {c} and works there.") for p, c in drawn()]
     paragraphs = [
@@ -134,6 +136,7 @@ def test_a_translator_of_tsv_pairs(terminal, tmp_path):
     assert said and json.loads(found.stdout)["translation"] == said
 
 
+@pytest.mark.slow
 def test_a_summarizer_of_json_lines(terminal, tmp_path):
     rows = [
         {"article": f"{person} went to {city} by train.", "summary": f"{person} in {city}"}
@@ -147,6 +150,7 @@ def test_a_summarizer_of_json_lines(terminal, tmp_path):
     assert json.loads(found.stdout)["summary"]
 
 
+@pytest.mark.slow
 def test_a_writer_of_a_folder_of_texts(terminal, tmp_path):
     (tmp_path / "texts").mkdir()
     for number in range(3):

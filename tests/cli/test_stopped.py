@@ -23,7 +23,7 @@ TIMED = ("about.json", "README.md", "run.json", "metrics.jsonl", "events", ".loc
 QUICK = [
     ("lens", "power"),
     ("generate", "SIGHUP"),
-    ("index", "error"),
+    ("vectors convert", "error"),
     ("embed", "SIGINT"),
     ("train", "SIGTERM"),
 ]

@@ -162,7 +162,7 @@ def test_the_recipe_that_is_written_gives_the_same_run(glassformer, here, base):
         (("my.csv",), "name the task before a file with data"),
         (("clasify", "my.csv"), "did you mean classify?"),
         (("tag", "my.csv"), "no list of words"),
-        (("classify", "my.csv", "--labels", "number"), "a number must stand"),
+        (("classify", "my.csv", "--labels", "number"), "not a number"),
         (("recipe.toml", "--epochs", "3"), "train.epochs=3"),
     ],
 )

@@ -95,7 +95,8 @@ def test_too_many_texts_are_refused(decoder):
 
 
 def test_circuits_of_the_weights(served, folders, page, axe):
-    visit(page, served, panel="parameters", parameters_view="circuits", layer=1, head=2)
+    place = {"stack": "decoder", "layer": 1, "head": 2}
+    visit(page, served, panel="parameters", parameters_view="circuits", **place)
     name = served.ask("models")["start"]["model"]
     model = gf.load(folders[name])
     wanted = inside.circuit(model, 1, 2)
