@@ -84,7 +84,7 @@ def test_an_index_of_other_numbers(index, said):
 @pytest.mark.parametrize("width", [5, 10**15])
 def test_an_index_of_a_width_that_its_files_do_not_have(index, width):
     change(index, width=width)
-    assert "vectors.bin is cut off" in refused(index)
+    assert "vectors.bin is truncated" in refused(index)
 
 
 @pytest.mark.parametrize("name", ["rows-1", ".lock"])

@@ -60,7 +60,7 @@ def colors(folder: Path) -> Path:
                 "num_workers": 1,
             },
             objective={"name": "masked-lm", "mlm_probability": 0.4},
-            train={"max_steps": 150, "batch_size": 20, "learning_rate": 6e-3},
+            train={"max_steps": 300, "batch_size": 20, "learning_rate": 6e-3},
         )
     )
     return run.model
