@@ -60,5 +60,5 @@ def test_a_label_that_never_was_right_and_none_at_all():
     results = drawn(1, several=True)
     assert best_thresholds(results, [{"a"}] * 60)["b"] == 0.5
     assert best_threshold(results, [None] * 60) == 1.0
-    with pytest.raises(GlassformerError, match="60 results and 2 texts"):
+    with pytest.raises(GlassformerError, match="60 results and 2 correct labels"):
         best_threshold(results, ["a", "b"])
