@@ -54,6 +54,7 @@ def glassformer(monkeypatch, capsys):
 
         monkeypatch.setattr(sys, "argv", ["glassformer", *words])
         monkeypatch.setenv("COLUMNS", "120")
+        monkeypatch.setenv("GLASSFORMER_DOWNLOAD", "")  # --download sets it for the process
         with pytest.raises(SystemExit) as ended:
             main()
         said = capsys.readouterr()

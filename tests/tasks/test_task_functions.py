@@ -15,7 +15,7 @@ from glassformer.tasks import answer, classify, embed, fill, summarize, tag, tra
 
 FUNCTIONS = {
     "answer": (answer.answer, answer.Answerer, answer.AnswererOptions),
-    "classify": (classify.classify, classify.Classifier, classify.ClassifierOptions),
+    "classify": (classify.classify, classify.Classifier, classify.ClassifyOptions),
     "embed": (embed.embed, embed.Embedder.of, embed.EmbedderOptions),
     "fill": (fill.fill, fill.filler, fill.FillerOptions),
     "summarize": (summarize.summarize, summarize.Summarizer, summarize.SummarizerOptions),
