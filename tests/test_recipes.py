@@ -35,7 +35,9 @@ FRESH = ["model.num_layers=1", "model.num_heads=2", "model.hidden_size=16"]
 RECORD = {"source": ["A miller walked."], "target": ["He walked."], "email": "Hi", "subject": "a"}
 PARTS = [
     {"objective": "classification", "text": "The miller won.", "label": "Sports"},
+    {"objective": "classification", "text": "The miller lost.", "label": "World"},
     {"objective": "classification-2", "text": "Nobody asked him.", "label": "0"},
+    {"objective": "classification-2", "text": "Somebody asked him.", "label": "1"},
     {"objective": "tagging", "words": ["The", "miller"], "tags": ["O", "B-PER"]},
 ]
 TAGS = "The\tO\nold\tB-PER\nmiller\tI-PER\nwalked\tO\n\n" * 12
