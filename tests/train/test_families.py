@@ -221,6 +221,8 @@ def test_the_size_words_mean_something_for_every_preset():
                 words |= {"hidden_size": 64, "num_heads": 4}
             if model_type in ("awd-lstm", "lstm", "cnn", "memory-network"):
                 words = {"num_layers": 4}
+            if model_type == "gptj":  # which rotates so many dimensions of a head
+                words["config"] = {"rotary_dim": 16}
             settings = config_of(ModelSettings(preset=preset, **words), None)
             spec = spec_from_config({**_preset(preset), **settings}, architecture)
             assert len(spec.last_stack.order) == 4, preset

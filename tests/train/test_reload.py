@@ -115,7 +115,7 @@ def test_a_run_reloads_as_what_it_trained(home, monkeypatch, kind, glassformer):
     adapter = {"adapter": ADAPTERS[kind]} if kind in ADAPTERS else {}
     more = {"train": {"freeze_base": True}} if kind == "frozen" else {}
     run, wanted = trained(recipe(kind, **adapter, **more), monkeypatch)
-    last = [json.loads(line) for line in run.metrics.read_text().splitlines()][-1]["valid"]
+    last = [json.loads(line) for line in run.metrics_file.read_text().splitlines()][-1]["valid"]
     found = gf.evaluate(str(run.folder), "valid.jsonl", n_resamples=0).metrics["accuracy"].value
     assert found == pytest.approx(last["accuracy"]) and found > 0.43
     # of AdaLoRA the triplets that were taken away are not saved, so others are added up
