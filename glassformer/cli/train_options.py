@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from glassformer.train.recipe import Recipe
 
 DATA, TRAINING = "What is read (of a task)", "How it is trained (of a task)"
-SETTING = re.compile(r"[a-z]+(.[\w-]+)+=.*", re.DOTALL)
+SETTING = re.compile(r"[a-z]+(\.[\w-]+)+=.*", re.DOTALL)
 RECIPES = (".toml", ".json")
 
 

