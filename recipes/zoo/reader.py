@@ -33,7 +33,11 @@ Record = dict[str, Any]
 
 
 def make(sources: SourceFiles, target: Path) -> None:
-    split = {"topic": topics(sources), "sentiment": sentiments(sources), "entities": entities(sources)}
+    split = {
+        "topic": topics(sources),
+        "sentiment": sentiments(sources),
+        "entities": entities(sources),
+    }
     for task, parts in split.items():
         for part in ("train", "valid"):
             records = ({"objective": PARTS[task], **one} for one in parts[part])
