@@ -285,6 +285,9 @@ def _withdraw(run: Run, made: Sequence[Path]) -> None:
     run.manifest.close()
     for name in (MANIFEST, LOCK):
         (run.folder / name).unlink(missing_ok=True)
+    for name in ("data", "tokenizer"):  # made before a file in them was listed
+        with suppress(OSError):
+            (run.folder / name).rmdir()
     with suppress(OSError):  # stops at a folder in which another file lies
         for folder in made:
             folder.rmdir()
