@@ -22,7 +22,6 @@ from typing import Any
 from sides import Side, serve
 
 PROMPT, NEW = 32, 64
-READING = 34e9  # bytes a second that these two cores read from memory
 LLAMA = {  # as SmolLM2-135M
     "num_hidden_layers": 30,
     "hidden_size": 576,
@@ -32,7 +31,7 @@ LLAMA = {  # as SmolLM2-135M
     "vocab_size": 49152,
     "tie_word_embeddings": True,
 }
-WANTED = {  # the floors: how many times as fast as a peer
+WANTED = {  # at least so many times as fast as a peer
     ("glassformer float32", "transformers float32"): 2.0,
     ("glassformer float32", "CTranslate2 float32"): 1.3,
     ("glassformer int8", "CTranslate2 int8"): 1.7,
@@ -145,7 +144,9 @@ def make(name: str, folder: str) -> tuple[Run, int]:
 # --- the comparison ----------------------------------------------------------------------------
 
 
-def compare(title: str, sides: list[Side], prompts: list[list[int]], rounds: int) -> dict[str, Any]:
+def compare(
+    title: str, sides: list[Side], prompts: list[list[int]], rounds: int, memory_rate: float
+) -> dict[str, Any]:
     batch = len(prompts)
     times: dict[str, list[float]] = {side.name: [] for side in sides}
     for turn in range(1 + rounds):
@@ -161,7 +162,7 @@ def compare(title: str, sides: list[Side], prompts: list[list[int]], rounds: int
         result[side.name] = {"tokens_per_second": round(rate, 1)}
         text = f"  {side.name:24} {rate:8.1f} tokens/s"
         if side.size:
-            limit = batch * READING / side.size
+            limit = batch * memory_rate / side.size
             result[side.name]["megabytes"] = round(side.size / 1e6, 1)
             result[side.name]["reading_alone"] = round(limit, 1)
             text += f"   {side.size / 1e6:6.1f} MB a step,"
@@ -176,12 +177,13 @@ def compare(title: str, sides: list[Side], prompts: list[list[int]], rounds: int
 
 def main(llama: str | None, only: str | None, batches: list[int], rounds: int) -> None:
     import torch
-    from timing import write
+    from timing import memory_rate, write
 
     import glassformer as gf
 
     torch.set_num_threads(2)
     torch.manual_seed(0)
+    rate = memory_rate()
     before = Path(__file__).with_suffix(".json")
     known = json.loads(before.read_text("utf-8"))["results"] if before.exists() else []
     rows = {(row["what"], row["batch"]): row for row in known}
@@ -205,7 +207,7 @@ def main(llama: str | None, only: str | None, batches: list[int], rounds: int) -
             for batch in batches:
                 prompts = torch.randint(5, 49000, (batch, PROMPT)).tolist()
                 taking = [s for s in sides if batch == 1 or not s.name.startswith("llama.cpp")]
-                rows[title, batch] = compare(title, taking, prompts, rounds)
+                rows[title, batch] = compare(title, taking, prompts, rounds, rate)
                 write(__file__, list(rows.values()))
             for side in sides:
                 side.process.terminate()

@@ -42,6 +42,21 @@ def compared(title: str, times: dict[str, list[float]], peer: str) -> dict[str, 
     return row
 
 
+def memory_rate(size: int = 1 << 30) -> float:
+    """The bytes a second that torch's threads read from memory: the best of several sums."""
+    numbers = torch.ones(size // 4)
+    times = in_turn({"sum": numbers.sum}, rounds=10)["sum"]
+    return size / min(times)
+
+
+def cpu_name() -> str:
+    """The name of this machine's CPU."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text("utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 def write(script: str, rows: list[dict[str, Any]], *keys: str) -> None:
     """The last result, committed beside the script; with `keys`, of what was not measured now the
     last one stays."""
@@ -49,7 +64,7 @@ def write(script: str, rows: list[dict[str, Any]], *keys: str) -> None:
 
     machine = {
         "cores": torch.get_num_threads(),
-        "cpu": platform.processor() or platform.machine(),
+        "cpu": cpu_name(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }

@@ -26,9 +26,8 @@ from typing import Any
 
 import torch
 import transformers
-from generate import READING
 from sides import Side, serve
-from timing import write
+from timing import memory_rate, write
 
 import glassformer as gf
 from glassformer.core.linear import Linear
@@ -82,7 +81,7 @@ def step_layers(model: gf.Model) -> list[Linear]:
     return [m for name, m in named if isinstance(m, Linear) and not name.endswith("cross.kv")]
 
 
-def floors(model: gf.Model) -> dict[str, float]:
+def floors(model: gf.Model, memory_rate: float) -> dict[str, float]:
     """Seconds that a step takes at least."""
     layers = step_layers(model)
     codes = isinstance(layers[0], QuantizedLinear)
@@ -98,7 +97,7 @@ def floors(model: gf.Model) -> dict[str, float]:
             begin = time.perf_counter()
             large(x)
             times.append(time.perf_counter() - begin)
-    return {"bytes": size / READING, "operations": operations * min(times) / (2 * 2048**3)}
+    return {"bytes": size / memory_rate, "operations": operations * min(times) / (2 * 2048**3)}
 
 
 def make(name: str, folder: str) -> tuple[Run, int]:
@@ -134,10 +133,11 @@ def main(rounds: int) -> None:
     torch.manual_seed(0)
     source = torch.randint(5, WORDS - 5, (BATCH, SOURCE)).tolist()
     model = gf.create("transformer-base", vocab_size=WORDS, decoder_vocab_size=WORDS)
-    least = {"float32": floors(model)}
+    rate = memory_rate()
+    least = {"float32": floors(model, rate)}
     with tempfile.TemporaryDirectory() as folder:
         model.save(folder)
-        least["int8"] = floors(model.quantize("int8"))
+        least["int8"] = floors(model.quantize("int8"), rate)
         sides = []
         for name in SIDES:
             try:
