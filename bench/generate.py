@@ -22,7 +22,7 @@ from typing import Any
 from sides import Side, serve
 
 PROMPT, NEW = 32, 64
-READING = 34e9  # bytes a second that these two cores read from memory
+READING = 34e9  # bytes a second that two CPU cores read from memory
 LLAMA = {  # as SmolLM2-135M
     "num_hidden_layers": 30,
     "hidden_size": 576,
@@ -32,7 +32,7 @@ LLAMA = {  # as SmolLM2-135M
     "vocab_size": 49152,
     "tie_word_embeddings": True,
 }
-WANTED = {  # the floors: how many times as fast as a peer
+WANTED = {  # the required speed as a multiple of a peer's
     ("glassformer float32", "transformers float32"): 2.0,
     ("glassformer float32", "CTranslate2 float32"): 1.3,
     ("glassformer int8", "CTranslate2 int8"): 1.7,

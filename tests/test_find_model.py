@@ -1,4 +1,4 @@
-"""What is no model is refused with a sentence that says what it is."""
+"""A source that is not a model is refused with an error that describes it."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ class Runner:
             out = self.net.decode(
                 tokens[:, part],
                 mask=None if mask is None else mask[:, part],
-                memory=memory if start == 0 else None,
-                memory_mask=source_mask,
+                encoder_hidden_states=memory if start == 0 else None,
+                encoder_attention_mask=source_mask,
                 prefix_length=prefix,
                 cache=cache,
                 logits_to_keep=1,

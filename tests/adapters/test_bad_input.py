@@ -1,4 +1,4 @@
-"""Bad input gets one clear sentence, and leaves the model as it was."""
+"""Invalid input raises an error of one sentence and leaves the model unchanged."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_settings_that_do_not_fit_the_model(gpt2, settings, said):
         (
             "adalora",
             {"warmup_steps": 5, "final_steps": 5, "max_steps": 10},
-            "leave none to take ranks away in",
+            "leave none of the",
         ),
         ("bottleneck", {"activation": "rellu"}, "did you mean 'relu'"),
         ("bottleneck", {"places": "attention"}, "places is 'attention'"),
@@ -136,7 +136,7 @@ def test_what_cannot_be_merged(gpt2, llama):
     with pytest.raises(GlassformerError, match="lm_head shares its weight with another layer"):
         model.adapters.merge()
     model = llama.model(quantize="int8").adapters.add(LoRA())
-    with pytest.raises(GlassformerError, match="are codes"):
+    with pytest.raises(GlassformerError, match="into quantized weights"):
         model.adapters.merge()
 
 
@@ -163,7 +163,7 @@ def test_orders_of_things(gpt2):
 def test_texts_that_share_a_row(gpt2):
     for settings in (Prefix(num_virtual_tokens=3), Prompt(num_virtual_tokens=3)):
         model = gpt2.model().adapters.add(settings)
-        with pytest.raises(GlassformerError, match="stands before one text"):
+        with pytest.raises(GlassformerError, match="needs one text per row"):
             model(gpt2.tokens, document_ids=torch.zeros_like(gpt2.tokens))
 
 

@@ -1,4 +1,4 @@
-"""Every verb over bad lines: they are named, and with --on-error skip no other is lost."""
+"""Invalid lines: every verb names them, and with --on-error skip processes all others."""
 
 from __future__ import annotations
 

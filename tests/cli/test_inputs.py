@@ -1,4 +1,4 @@
-"""What verbs read: every kind of source, and every kind of trouble, named and survived."""
+"""The inputs of verbs: every kind of source, and every kind of error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hidden words: the figures are those of a plain loop, one hidden piece at a time."""
+"""Masked-LM metrics equal those of a plain loop, one masked piece at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causal bases find the directions that were planted, in their order, at right angles."""
+"""Causal bases find planted directions, in order and orthogonal."""
 
 from __future__ import annotations
 

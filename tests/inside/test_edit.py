@@ -1,4 +1,4 @@
-"""Edits equal what is computed without them: changed weights, a hook, a model with fewer layers."""
+"""Edits equal a computation without them: changed weights, a hook, a model with fewer layers."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def test_edits_are_values():
         ({"kind": "scale", "at": "embed", "factor": "x"}, "factor is made of numbers"),
         ({"kind": "scale", "at": "embed", "positions": 3}, "positions is a list"),
         ({"kind": "add", "at": "embed", "vector": ["x"]}, "vector is made of numbers"),
-        ({"kind": "add", "at": "embed", "vector": "x"}, "vector is a list"),
+        ({"kind": "add", "at": "embed", "vector": "x"}, "vector must be a list"),
         ({"kind": "patch", "at": "embed", "from": OTHER, "positions": [[0, 9]]}, "none at 9"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The view: what it gives, what it costs to ask, and what it says where there is nothing."""
+"""The view: its tensors, its cost, and its errors."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_lenses_of_two_runs_side_by_side():
         assert found.axes == ("stage", "position") and found.shape == (7, 5)
         assert torch.allclose(found.array[-1].double(), want, atol=1e-6)
         assert float(found.array[:3].abs().max()) <= 1e-6 < float(found.array[3].max())
-    with pytest.raises(gf.GlassformerError, match="one number of tokens"):
+    with pytest.raises(gf.GlassformerError, match="the same number of tokens"):
         view.lens_divergence(model.look("fruit"))
     with pytest.raises(gf.GlassformerError, match="one of kl, js, total_variation"):
         view.lens_divergence(other, "far")
@@ -210,7 +210,7 @@ def test_neurons_are_told_of_the_layers_that_are_named():
     want = view.neurons[2].array[-1] * (direction[0] @ block.ffn.down.weight.detach().double())
     assert found.neurons.axes == ("layer", "neuron")
     assert torch.allclose(found.neurons.array[2].double(), want.double(), atol=1e-6)
-    with pytest.raises(gf.GlassformerError, match="of the layers that"):
+    with pytest.raises(gf.GlassformerError, match="Only the layers given"):
         _ = view.contributions().neurons
 
 
@@ -219,7 +219,7 @@ def test_indices_are_numbers_and_slices():
     assert view.attention[np.int64(1), torch.tensor(2)].axes == ("query", "key")
     assert view.residual[0][np.int32(1)].axes == ("width",)
     for wrong in ([0, 1], "x", 1.5, None):
-        with pytest.raises(gf.GlassformerError, match="a number or a slice"):
+        with pytest.raises(gf.GlassformerError, match="an integer or a slice"):
             view.attention[wrong]
     with pytest.raises(gf.GlassformerError, match="stands for 3 tensors"):
         view.tap("blocks.*.z")
@@ -250,9 +250,9 @@ def test_a_token_is_named_as_it_is_shown():
         (lambda m: small.encoder().look(""), "text is empty"),
         (lambda m: m.look([]), "text is empty"),
         (lambda m: m.look("time " * 70), "70 tokens, 6 more than the model's 64"),
-        (lambda m: m.look([5, 999]), "beyond the model's"),
+        (lambda m: m.look([5, 999]), "outside the vocabulary"),
         (lambda m: m.look((TEXT, TEXT, TEXT)), "a pair of texts, not 3"),
-        (lambda m: m.look((5, 999)), "beyond the model's"),
+        (lambda m: m.look((5, 999)), "outside the vocabulary"),
         (lambda m: m.look(()), "text is empty"),
         (lambda m: m.look(TEXT, target="x"), "reads one text"),
         (

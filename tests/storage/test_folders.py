@@ -1,4 +1,4 @@
-"""Saving into a folder that holds something: what is replaced, what is removed, what stays."""
+"""Saving into a folder with files: replaced, removed and kept ones."""
 
 from __future__ import annotations
 

@@ -218,12 +218,12 @@ def test_memory_does_not_grow_with_the_file(corpus: list[str], tmp_path: Path) -
         ({"special_tokens": {"start": "_"}}, "There is no special role 'start'"),
         ({"texts": "one text"}, "texts must be a list"),
         ({"texts": [b"bytes"]}, "A text must be a str, not bytes"),
-        ({"texts": []}, "There is no text to learn from"),
-        ({"texts": ["", ""]}, "There is no text to learn from"),
-        ({"type": "unigram", "texts": [" \n "]}, "There is no text to learn from"),
-        ({"type": "word", "texts": [" \n "]}, "There is no text to learn from"),
+        ({"texts": []}, "There is no text to train on"),
+        ({"texts": ["", ""]}, "There is no text to train on"),
+        ({"type": "unigram", "texts": [" \n "]}, "There is no text to train on"),
+        ({"type": "word", "texts": [" \n "]}, "There is no text to train on"),
         ({"files": "nowhere.txt"}, "The file nowhere.txt does not exist"),
-        ({"type": "unigram", "vocab_size": 8}, "try a larger vocab_size"),
+        ({"type": "unigram", "vocab_size": 8}, "try a larger vocabulary"),
     ],
 )
 def test_refusals(arguments: dict[str, object], message: str, corpus: list[str]) -> None:

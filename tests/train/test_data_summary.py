@@ -1,4 +1,4 @@
-"""What is said about the data before the first step, and what is refused."""
+"""The data summary before the first step, and refused data."""
 
 from __future__ import annotations
 

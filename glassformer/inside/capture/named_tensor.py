@@ -124,8 +124,8 @@ def as_index(given: Any) -> Index:
         return operator.index(given)
     except TypeError:
         raise ConfigError(
-            f"An index is a number or a slice, not {given!r:.40}; .array is a tensor, which takes "
-            "others."
+            f"An index is an integer or a slice, not {given!r:.40}; use .array, a tensor, for "
+            "other indices."
         ) from None
 
 
@@ -133,4 +133,4 @@ def check_index(index: int, size: int, axis: str) -> None:
     """Raises a `ConfigError` if `index` is out of range for an axis of `size` elements."""
     if not -size <= index < size:
         ends = f"from 0 to {size - 1}" if size else "of none at all"
-        raise ConfigError(f"There is no {axis} {index}: they go {ends}.")
+        raise ConfigError(f"There is no {axis} {index}: valid indices are {ends}.")

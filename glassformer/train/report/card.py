@@ -25,11 +25,11 @@ class Card(Reporter):
         self._run = run
 
     def finish(self, how: Mapping[str, Any]) -> None:
-        text = written(summarize(self._run), how)
+        text = render_card(summarize(self._run), how)
         self._run.manifest.write("README.md", text)
 
 
-def written(run: RunSummary, how: Mapping[str, Any]) -> str:
+def render_card(run: RunSummary, how: Mapping[str, Any]) -> str:
     """Returns the text of the model card."""
     return "\n".join(
         [*_front(run), *_what(run, how), *_metrics(run, how), *use(run), *_recipe(run)]

@@ -1,4 +1,4 @@
-"""What a run folder tells: events, plots, a card; the same whether the run was stopped or not."""
+"""Reports in a run folder: events, plots and a card, also after an interruption."""
 
 from __future__ import annotations
 

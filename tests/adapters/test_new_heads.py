@@ -1,5 +1,5 @@
-"""A base gets a head that it lacks: what starts fresh is trained and saved with every kind of
-adapter, and gives the same logits in peft and when its folder is loaded by itself."""
+"""A base model gets a head that it lacks: newly initialized weights are trained and saved with
+every kind of adapter, and give the same logits in peft and after loading the folder."""
 
 from __future__ import annotations
 
