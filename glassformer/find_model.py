@@ -104,19 +104,15 @@ def find_base(adapter: Path, download: bool = False) -> str:
 
     With `download`, it is also found on the hub.
     """
-    description = read_description(adapter)
-    for place in description.places:
+    found = read_description(adapter)
+    for place in found.places:
         if is_named(place) or Path(place).exists() or find_in_cache(place) is not None:
             return place
-    if (
-        description.base is not None
-        and is_hub_name(description.base.source)
-        and may_download(download)
-    ):
-        return description.base.source
+    if found.base is not None and is_hub_name(found.base.source) and may_download(download):
+        return found.base.source
     why = "does not say for which model it is"
-    if description.base is not None:
-        why = f"is for the model {description.base.source}, which is not there"
+    if found.base is not None:
+        why = f"is for the model {found.base.source}, which is not there"
     raise LoadError(
         f"The adapter {adapter} {why}; name the model, and the adapter with it: "
         f"gf.load(MODEL, adapter={str(adapter)!r}), or MODEL --adapter {adapter}."

@@ -38,7 +38,7 @@ OLD_CLASSES = """
 """
 OLD_NAMES = """
     addresses answered askers asks banded beam_burst beside blanks blind both_ways bytelevel chances
-    codec explained figures first_values fitted flattens foresee hide judge judged keeps knob knobs
+    codec explained figures first_values flattens foresee hide judge judged keeps knob knobs
     laid laws lay lifted line_up lineup load_codec load_net make_knobs make_net make_plan misused
     mistake neck nibbles onlooker open_place overheard partly pauses pick play publish read_once
     rehearse rewriting rights roomy run_bursts run_guessing run_texts said_by save_net saw say

@@ -257,7 +257,7 @@ def test_torchrun_trains(tmp_path):
             ["scale.tensor_parallel_size=2"],
             r"does not divide the number of processes, 1.*--nproc-per-node 2",
         ),
-        (4, ["scale.tensor_parallel_size=2"], 'needs scale.parallel = 'fsdp''),
+        (4, ["scale.tensor_parallel_size=2"], "needs scale.parallel = 'fsdp'"),
         (1, ["scale.parallel=fdsp"], "did you mean 'fsdp'"),
     ],
 )
