@@ -91,7 +91,7 @@ def words(root: Path) -> Iterator[str]:
                 yield from metaphors(f"glassformer/{name}:{line}", text)
     for folder, pattern in (("page/src", "*.ts"), ("page/src", "*.svelte")):
         for path in sorted((root / folder).rglob(pattern)):
-            yield from metaphors(path.relative_to(root).as_posix(), path.read_text("utf-8"))
+            yield from metaphors(path.relative_to(root).as_posix(), path.read_text("utf-8"), None)
     pages = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
     for path in sorted(pages):
         text = path.read_text("utf-8")
@@ -110,9 +110,10 @@ def prose(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string.strip("rfb\"'")
 
 
-def metaphors(where: str, text: str) -> Iterator[str]:
+def metaphors(where: str, text: str, quoted: re.Pattern[str] | None = QUOTED) -> Iterator[str]:
+    """Yields a sentence for each metaphor outside of what is `quoted`."""
     for line in text.splitlines():
-        for found in METAPHORS.finditer(QUOTED.sub("", line)):
+        for found in METAPHORS.finditer(quoted.sub("", line) if quoted else line):
             yield f"{where}: {found[0]!r} in: {line.strip()}"
 
 

@@ -58,7 +58,7 @@ def add(
     if isinstance(settings, LoRA | AdaLoRA):
         _add_ranks(adapter, model, settings, seed)
     elif isinstance(settings, Bottleneck):
-        _add_necks(adapter, model, settings, seed)
+        _add_bottlenecks(adapter, model, settings, seed)
     elif isinstance(settings, Prefix):
         adapter.wrapper = PrefixKeys(
             model, settings.num_virtual_tokens, settings.encoder_hidden_size
@@ -139,7 +139,7 @@ def gather(adapter: Adapter) -> None:
     adapter.hooked_layers = list(groups.items())
 
 
-def _add_necks(
+def _add_bottlenecks(
     adapter: Adapter, model: PretrainedTransformer, settings: Bottleneck, seed: int
 ) -> None:
     """Adds bottleneck modules to all blocks."""

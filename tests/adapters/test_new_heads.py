@@ -191,7 +191,9 @@ def test_merged_and_saved_it_is_a_full_model(bases, tmp_path, name):
 def test_ranks_do_not_stand_beside_what_is_trained_whole(bases):
     case = CASES["classes"]
     model = load(case, bases / "classes")
-    with pytest.raises(GlassformerError, match="classifier starts fresh and is trained whole"):
+    with pytest.raises(
+        GlassformerError, match="classifier is newly initialized and trained in full"
+    ):
         model.adapters.add(LoRA(target_modules=("classifier",)))
 
 

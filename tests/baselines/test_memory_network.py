@@ -79,5 +79,5 @@ def test_without_a_story_or_with_too_long_a_one():
         model(tiny.tokens(1, 4))
     with pytest.raises(GlassformerError, match=r"\[batch, sentence, word\]"):
         model(tiny.tokens(1, 4), memory_tokens=tiny.tokens(1, 4))
-    with pytest.raises(GlassformerError, match="6 sentences and the model's memory ends at 5"):
+    with pytest.raises(GlassformerError, match="6 sentences, and the model's memory holds 5"):
         model(tiny.tokens(1, 4), memory_tokens=tiny.tokens(1, 6, 2))

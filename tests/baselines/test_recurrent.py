@@ -102,7 +102,7 @@ def test_packed_documents_are_refused():
 
 def test_a_layer_of_another_width_is_not_read_out():
     model = tiny.transformer(TWO)
-    with pytest.raises(GlassformerError, match="have 20 numbers and the head reads 8"):
+    with pytest.raises(GlassformerError, match="have 20 numbers, and the head needs 8"):
         model.readout(torch.zeros(1, 2, 20))
 
 

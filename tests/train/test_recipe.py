@@ -165,7 +165,7 @@ def test_the_warm_up_is_a_share_of_the_steps_unless_steps_are_given(train, steps
 
 
 def test_the_warm_up_is_said_once():
-    with pytest.raises(GlassformerError, match="one of train.warmup_steps and train.warmup_ratio"):
+    with pytest.raises(GlassformerError, match=r"one of train.warmup_steps and train.warmup_ratio"):
         read_recipe({**LEAST, "train": {"warmup_steps": 3, "warmup_ratio": 0.2}})
 
 

@@ -38,21 +38,22 @@ def preset_config(preset: Mapping[str, Any], settings: Mapping[str, Any]) -> dic
 
     Args:
         preset: The contents of the preset's config.json.
-        settings: Keys of config.json, and names of `SIZES`. A name of `SIZES` that is also a key of
-            this family's config.json is that key.
+        settings: Keys of config.json, and names of `SIZES`. If all of these names are also keys of
+            this family's config.json, they are these keys; inner sizes then stay as they are.
     """
-    config = {**preset, **{key: value for key, value in settings.items() if key not in SIZES}}
-    given = {name: value for name, value in settings.items() if name in SIZES}
-    if not given:
+    keys = {key: value for key, value in settings.items() if key not in SIZES}
+    sizes = {name: value for name, value in settings.items() if name in SIZES}
+    config = {**preset, **keys}
+    if not sizes:
         return config
     reader = reader_of(config)
     spec = find_family(config).spec_from_config(reader, config["architectures"][0])
-    own = {name: value for name, value in given.items() if name in reader.used}
-    sizes = {name: value for name, value in given.items() if name not in own}
+    if reader.used.issuperset(sizes):
+        return {**config, **sizes}
     for name, value in sizes.items():
         if name != "dropout" and (type(value) is not int or value < 1):
             raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}.")
-    return {**config, **config_keys(spec, reader.values, reader.used, sizes), **own}
+    return {**config, **config_keys(spec, reader.values, reader.used, sizes), **keys}
 
 
 def config_keys(
