@@ -144,9 +144,8 @@ class Transformer(nn.Module):
             self.spec, text, text_mask, rows(options.get("global_attention_mask")), cache
         )
         question = find_question(self.spec, text, text_mask)
-        segments = rows(token_type_ids)
-        if question is not None and segments is None:
-            segments = (~question).long()
+        if question is not None and token_type_ids is None:
+            token_type_ids = (~question).long()
         check_masked_patches(stack.spec, options.get("bool_masked_pos"))
         heads = self._wanted_heads(options)
         inner = any(head.num_weighted_layers or head.depth is not None for head in heads)
@@ -157,7 +156,7 @@ class Transformer(nn.Module):
             tokens,
             mask,
             inputs_embeds=embeds,
-            segments=segments,
+            segments=rows(token_type_ids),
             languages=rows(options.get("language_ids")),
             positions=rows(position_ids),
             documents=rows(options.get("document_ids")),
@@ -179,16 +178,15 @@ class Transformer(nn.Module):
         given = (options, stack, self.spec.tokens)
         read = HeadInputs(hidden, states, text, text_mask, question, lead, logits_to_keep, *given)
         results: dict[str, Tensor] = {}
+        features = options.get("return_features")
         for spec in heads:
             head = self.heads[spec.name]
             assert isinstance(head, Head)
-            if options.get("return_features"):
+            if features:
                 results[spec.name] = read.features(head)
             else:
                 results |= read.outputs(head, head(*read.of(head)))
-        scored = [head for head in heads if head.num_outputs is not None]
-        if options.get("return_features"):
-            scored = []
+        scored = [head for head in heads if head.num_outputs is not None and not features]
         output = ModelOutput(
             logits=results[scored[0].name] if scored else None,
             last_hidden_state=hidden.view(*lead, *hidden.shape[1:]),
@@ -216,16 +214,7 @@ class Transformer(nn.Module):
     def encode(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any
     ) -> Tensor:
-        """Runs the encoder alone.
-
-        Args:
-            input_ids: Token ids of [batch, position], or the audio or image input.
-            attention_mask: True at real tokens.
-            **options: Further arguments of `forward`.
-
-        Returns:
-            The hidden states that cross-attention reads, [batch, position, width].
-        """
+        """Runs the encoder alone, and returns the hidden states that cross-attention reads."""
         assert self.encoder is not None
         prepared = prepare_pass("encoder", self.encoder, input_ids, attention_mask, **options)
         return prepared.finish(self.encoder(*prepared.inputs))
@@ -249,9 +238,6 @@ class Transformer(nn.Module):
             encoder_attention_mask: True at real positions of the encoder's output.
             cache: Holds the keys and values of earlier tokens, and is extended.
             **options: Further arguments of `forward`.
-
-        Returns:
-            The output of the forward pass.
         """
         if self.encoder is None or self.decoder is None:
             inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}

@@ -230,7 +230,7 @@ class TestTokens:
                 read(name, format="tokens")
         np.save(tmp_path / "cut.npy", np.zeros(300, np.uint16))
         (tmp_path / "cut.npy").write_bytes((tmp_path / "cut.npy").read_bytes()[:-9])
-        with pytest.raises(GlassformerError, match=r"cut.npy breaks off before token 300"):
+        with pytest.raises(GlassformerError, match=r"cut.npy ends before token 300"):
             read("cut.npy", format="tokens")
 
 
@@ -288,7 +288,7 @@ class TestSquad:
         assert "data[0].paragraphs[0].qas[0]: there is no 'question'" in errors[0]
         assert "there is no 'answer_start'" in errors[1] and "paragraphs[1]" in errors[2]
         for content in ("{", "[]", '{"data": 3}'):
-            with pytest.raises(GlassformerError, match=r"b.json is no SQuAD file"):
+            with pytest.raises(GlassformerError, match=r"b.json is not a SQuAD file"):
                 read(write("b.json", content), format="squad")
 
 
@@ -327,7 +327,7 @@ def test_files_that_are_not_there(write, tmp_path):
         read("no*.txt")
     with pytest.raises(GlassformerError, match=r'is a folder; ".*/\*" are the files in it'):
         read(str(tmp_path))
-    with pytest.raises(GlassformerError, match=r"say data.validation"):
+    with pytest.raises(GlassformerError, match=r"set data.validation"):
         Records(DataSettings(train=("x",)), "validation")
     with pytest.raises(GlassformerError, match=r"a.txt.gz cannot be unpacked"):
         read(write("a.txt.gz", b"this is no gzip file"))

@@ -61,7 +61,7 @@ def test_few_records_that_are_all_right_leave_room_for_doubt(classifier):
 def test_of_several_heads_one_is_meant():
     row = {"text": "A dull film.", "label": "negative"}
     assert gf.evaluate("zoo:reader", [row], head="sentiment")["accuracy"] == 1.0
-    heads = r"which is meant: the task, or the head \(topic, sentiment, entities\)"
+    heads = r"give the task, or the head \(topic, sentiment, entities\)"
     with pytest.raises(GlassformerError, match=heads):
         gf.evaluate("zoo:reader", [row])
 

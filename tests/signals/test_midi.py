@@ -108,7 +108,7 @@ def test_what_a_model_may_write():
     ids = [START, OFF + 9, ON + 60, SHIFT + 9, PAD, OFF + 60, ON + 61, OFF + 61, ON + 62, SHIFT]
     expected = [Note(0, 0.1, 60, 64), Note(0.1, 0.11, 62, 64)]
     assert same(decode([*ids, END, ON + 70, SHIFT]), expected)
-    with pytest.raises(GlassformerError, match="391 is no MIDI event"):
+    with pytest.raises(GlassformerError, match="391 is not a MIDI event"):
         decode([VOCABULARY])
 
 

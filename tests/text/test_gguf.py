@@ -169,7 +169,7 @@ def test_no_tokenizer():
     ("change", "said"),
     [
         ({"model": "bert"}, "a tokenizer of the kind 'bert'; known are llama, gpt2"),
-        ({"pre": "deepseek-llm"}, "by the rule 'deepseek-llm'"),
+        ({"pre": "deepseek-llm"}, "by the unknown rule 'deepseek-llm'"),
         ({"merges": None}, "has no list tokenizer.ggml.merges"),
         ({"merges": ["q x"]}, "merges 'q x', which its vocabulary does not have"),
         ({"merges": ["qx"]}, "merges 'qx', which its vocabulary does not have"),

@@ -237,7 +237,7 @@ def test_refusals(arguments: dict[str, object], message: str, corpus: list[str])
 def test_bad_files(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.txt"
     path.write_bytes(b"")
-    with pytest.raises(GlassformerError, match=r"no text to learn from in .*bad\.txt"):
+    with pytest.raises(GlassformerError, match=r"no text to train on in .*bad\.txt"):
         train(kind, path, 400)
     for content in (b"fine\nalso fine\nbr\xffken\n", b"fine\nalso fine\ncut \xe4\xb8"):
         path.write_bytes(content)

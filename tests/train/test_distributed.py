@@ -270,8 +270,8 @@ def test_what_cannot_be_shared_is_said(tmp_path, monkeypatch, world, said, why):
 @pytest.mark.parametrize(
     ("preset", "settings", "degree", "why"),
     [
-        ("gpt2", {"n_head": 3, "n_embd": 24}, 2, "3 heads cannot be shared"),
-        ("llama-3.2-1b", {"num_key_value_heads": 1}, 2, "1 heads cannot be shared"),
+        ("gpt2", {"n_head": 3, "n_embd": 24}, 2, "does not divide 3 heads"),
+        ("llama-3.2-1b", {"num_key_value_heads": 1}, 2, "does not divide 1 heads"),
         ("deberta-base", {}, 2, "cannot be split by heads"),
     ],
 )

@@ -70,7 +70,7 @@ def _what(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
     trained = "" if about.trained == about.parameters else f", of which {about.trained:,} trained"
     early = " (stopped early)" if how["stopped"] else ""
     epochs = how["tokens"] / max(about.tokens_epoch, 1)
-    start = "a fresh model" if run.recipe.model.preset else "the weights of"
+    start = "a new model" if run.recipe.model.preset else "the weights of"
     rows = {
         "architecture": f"{about.architecture} ({start} {run.model})",
         "parameters": f"{about.parameters:,}{trained}; {about.body:,} in the layers, without "
