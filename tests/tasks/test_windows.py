@@ -83,7 +83,7 @@ def test_each_token_is_read_where_it_has_most_around_it(count, stride, block):
     best = [(token, window) for window in found for token in window.best]
     assert [token for token, _ in best] == [*range(count)]
     for token, window in best:
-        assert [window.text.ids[i] for i in window.own] == [*window.best]
+        assert [window.text.ids[i] for i in window.own_tokens] == [*window.best]
         rivals = [w for w in found if w.start <= token < w.start + len(w.text)]
         # of two that are equally far, either; halves are rounded
         assert around(window, token) >= max(around(w, token) for w in rivals) - 1

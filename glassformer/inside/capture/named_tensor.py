@@ -132,5 +132,5 @@ def as_index(given: Any) -> Index:
 def check_index(index: int, size: int, axis: str) -> None:
     """Raises a `ConfigError` if `index` is out of range for an axis of `size` elements."""
     if not -size <= index < size:
-        ends = f"from 0 to {size - 1}" if size else "of none at all"
+        ends = f"0 to {size - 1}" if size else "none"
         raise ConfigError(f"There is no {axis} {index}: valid indices are {ends}.")
