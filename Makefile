@@ -48,7 +48,7 @@ lint: $(VENV)/.test
 reliability: $(VENV)/.test  # tries every case of faults, layouts and odd requests; the table of docs/reliability.md
 	rm -rf build/reliability
 	$(BIN)/python -m pytest -n 2 --all tests/cli/test_user_files.py tests/cli/test_stopped.py \
-	  tests/storage/test_faults.py tests/train/test_hostile_run.py tests/page/test_odd_questions.py
+	  tests/storage/test_faults.py tests/train/test_hostile_run.py tests/page/test_malformed_requests.py
 	$(BIN)/python tools/reliability.py --collect
 
 test-real: $(VENV)/.test  # on published weights; of those that cannot be fetched, tests are skipped

@@ -31,7 +31,7 @@ LLAMA = {  # as SmolLM2-135M
     "vocab_size": 49152,
     "tie_word_embeddings": True,
 }
-WANTED = {  # at least so many times as fast as a peer
+WANTED = {  # required ratio to the speed of a peer
     ("glassformer float32", "transformers float32"): 2.0,
     ("glassformer float32", "CTranslate2 float32"): 1.3,
     ("glassformer int8", "CTranslate2 int8"): 1.7,

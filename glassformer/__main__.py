@@ -4,7 +4,7 @@ import os
 
 
 def main() -> None:
-    """Whoever stops it while it starts gets no traceback."""
+    """Runs the command line; an interruption during the imports prints no traceback."""
     try:
         from glassformer.cli import main as run
     except KeyboardInterrupt:

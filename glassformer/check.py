@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer import adapters
 from glassformer.adapters import AdaLoRA, BitFit, LoRA
 from glassformer.core.input_rules import input_name, shifted_right
-from glassformer.errors import GlassformerError, LoadError, UnsupportedError
+from glassformer.errors import LoadError, UnsupportedError
 from glassformer.find_model import find_folder
 from glassformer.loading import load
 from glassformer.model import Model
@@ -144,7 +144,7 @@ def import_reference() -> Any:
     try:
         import transformers
     except ImportError:
-        raise GlassformerError(
+        raise UnsupportedError(
             "The reference implementation is not installed; pip install 'glassformer[check]'."
         ) from None
     reference: Any = transformers
@@ -180,7 +180,7 @@ def load_adapted_reference(transformers: Any, model: Model) -> Any:
     try:
         peft: Any = import_module("peft")
     except ImportError:
-        raise GlassformerError("To check an adapter, install peft: pip install peft.") from None
+        raise UnsupportedError("To check an adapter, install peft: pip install peft.") from None
     if model.base.folder is None or holds_adapter(Path(model.base.folder)):
         raise UnsupportedError(
             f"The base of {model.source} is an adapter; merge it, save that and check it."
@@ -315,10 +315,10 @@ def compare(
             states = model.encoder.norm(states)  # unnormed in the reference, for images
     elif states.shape[-1] != out.last_hidden_state.shape[-1]:  # FSMT's bare model returns logits
         results["logits"], states = states, None
-    differences = [largest(named[name], value, mask) for name, value in results.items()]
+    differences = [max_difference(named[name], value, mask) for name, value in results.items()]
     hidden = None
     if states is not None:
-        hidden = largest(
+        hidden = max_difference(
             out.last_hidden_state.reshape(states.shape), states, mask.view(states.shape[:-1])
         )
     return max(differences, default=None), hidden
@@ -353,7 +353,7 @@ REFERENCE_NAMES = {
 }
 
 
-def largest(ours: Tensor, reference: Tensor, mask: Tensor) -> float:
+def max_difference(ours: Tensor, reference: Tensor, mask: Tensor) -> float:
     """Returns the largest difference at real tokens; results at padding have no meaning."""
     difference = (ours - reference).abs()
     if difference.shape[: mask.ndim] == mask.shape:

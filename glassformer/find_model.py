@@ -86,7 +86,10 @@ def is_named(name: str) -> bool:
 def describe_adapter(adapter: str | Path) -> AdapterDescription:
     """Reads what the folder of an adapter, or of a run that trained one, says about its model."""
     if not Path(adapter).exists():
-        raise LoadError(f"There is no folder {adapter}; name that of an adapter, or of its run.")
+        raise LoadError(
+            f"There is no folder {adapter}; name the folder of an adapter, or of a run that "
+            "trained one."
+        )
     folder = published(Path(adapter))
     if not (folder / ADAPTER_CONFIG).is_file():
         raise LoadError(
@@ -101,15 +104,15 @@ def find_base(adapter: Path, download: bool = False) -> str:
 
     With `download`, it is also found on the hub.
     """
-    told = read_description(adapter)
-    for place in told.places:
+    found = read_description(adapter)
+    for place in found.places:
         if is_named(place) or Path(place).exists() or find_in_cache(place) is not None:
             return place
-    if told.base is not None and is_hub_name(told.base.source) and may_download(download):
-        return told.base.source
+    if found.base is not None and is_hub_name(found.base.source) and may_download(download):
+        return found.base.source
     why = "does not say for which model it is"
-    if told.base is not None:
-        why = f"is for the model {told.base.source}, which is not there"
+    if found.base is not None:
+        why = f"is for the model {found.base.source}, which is not there"
     raise LoadError(
         f"The adapter {adapter} {why}; name the model, and the adapter with it: "
         f"gf.load(MODEL, adapter={str(adapter)!r}), or MODEL --adapter {adapter}."

@@ -22,6 +22,7 @@ from glassformer.families import (
     read,
     spec_from_config,
 )
+from glassformer.families._shared.sizes import preset_config
 from glassformer.families._shared.unread_keys import misspelled
 from glassformer.find_model import (
     absolute,
@@ -198,15 +199,15 @@ def _load_whole(
             seed=seed,
         )
         loaded = load_transformer(folder, config, request)
-        beside = folder_beside(folder)
-        generation = read_generation(beside)
+        side_files = folder_beside(folder)
+        generation = read_generation(side_files)
     model = Model(
         loaded.transformer,
         config,
         loaded.architecture,
-        tokenizer=beside,
-        processor=beside,
-        pooling=beside,
+        tokenizer=side_files,
+        processor=side_files,
+        pooling=side_files,
         load_report=loaded.report,
         generation_config=generation,
     )
@@ -278,19 +279,21 @@ def create(
         what: The name of a preset, or a `ModelSpec`.
         seed: Seed of the initial weights.
         tokenizer: The model's tokenizer.
-        **settings: Changes to a preset, named as in its config.json.
+        **settings: Changes to a preset: the sizes of recipes (`num_layers`, `num_heads`,
+            `hidden_size`, `intermediate_size`, `context_length`, `dropout`), or keys of its
+            config.json.
 
     Returns:
         The model.
 
-    >>> gf.create("gpt2", seed=1, n_layer=4, vocab_size=1000)
+    >>> gf.create("gpt2", seed=1, num_layers=4, vocab_size=1000)
     """
     if isinstance(what, ModelSpec):
         if settings:
-            raise ConfigError("Settings go with a preset's name; change the spec itself.")
+            raise ConfigError("Settings are only for presets; change the ModelSpec itself.")
         config = native.config_of(what)
     else:
-        config = {**find_preset(what), **settings}
+        config = preset_config(find_preset(what), settings)
     architecture = named_class(config)
     assert architecture is not None
     parsed = read(config, architecture)
@@ -360,7 +363,7 @@ def open_index(
         raise LoadError(f"{folder} contains no index; to make one, name its model and texts.")
     name = str(header["model"] if model is None else model)
     if model is None and not name:
-        raise LoadError(f"{folder} does not know where its model is; name it.")
+        raise LoadError(f"{folder} does not contain the name of its model; give the model.")
     if not isinstance(model, Model):
         loaded = load(name, device, header.get("dtype"))
     else:
@@ -369,7 +372,9 @@ def open_index(
         assert texts is not None
         return Index.create(folder, loaded, texts, name=absolute(name), **settings)
     if settings:
-        raise ConfigError(f"{folder} is there; {next(iter(settings))!r} is for a new index.")
+        raise ConfigError(
+            f"{folder} exists already, and {next(iter(settings))!r} is only for a new index."
+        )
     return Index.open(folder, loaded)
 
 

@@ -14,7 +14,7 @@ from glassformer.adapters.base_model import (
     read_description,
     write_description,
 )
-from glassformer.errors import GlassformerError, LoadError
+from glassformer.errors import ConfigError, LoadError
 from glassformer.families import spec_from_config
 from glassformer.storage.folders import atomic_folder, complete_pending_save
 from glassformer.tasks.embed import states_width
@@ -111,7 +111,7 @@ class ModelAdapters:
         """
         model, adapter = self._model, adapters.active(self._model)
         if adapter is None:
-            raise GlassformerError("The model has no active adapter; add or activate one.")
+            raise ConfigError("The model has no active adapter; add or activate one.")
         origin = model.base
         if base is not None:
             origin = replace(

@@ -1,4 +1,4 @@
-"""What is said where float32's own rounding is larger than the tolerance."""
+"""The message of `check` if float32 rounding exceeds the tolerance."""
 
 from __future__ import annotations
 

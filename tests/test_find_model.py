@@ -1,4 +1,4 @@
-"""What is no model is refused with a sentence that says what it is."""
+"""A source that is not a model is refused with an error that describes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def test_what_is_not_a_model(tmp_path):
 
 
 def test_what_is_not_an_adapter(tmp_path):
-    with pytest.raises(gf.LoadError, match="There is no folder none; name that of an adapter"):
+    with pytest.raises(
+        gf.LoadError, match="There is no folder none; name the folder of an adapter"
+    ):
         gf.load("zoo:encoder", adapter="none")
     with pytest.raises(gf.LoadError, match=r"has no adapter_config\.json, so it is not an adapter"):
         gf.load("zoo:encoder", adapter=tmp_path)

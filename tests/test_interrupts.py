@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP are treated as Ctrl-C is; what is ignored stays ignored."""
+"""SIGTERM and SIGHUP are treated like Ctrl-C; ignored signals stay ignored."""
 
 from __future__ import annotations
 

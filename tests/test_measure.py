@@ -1,4 +1,4 @@
-"""recipes/measure.py: what is left to do, in which order, and a trial in processes of its own."""
+"""recipes/measure.py: the remaining trials, their order, and a trial in separate processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface that everything else relies on."""
+"""The interface of `Model`."""
 
 from __future__ import annotations
 

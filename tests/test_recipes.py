@@ -1,4 +1,4 @@
-"""The recipes run on other text, and those that are compared differ in nothing else."""
+"""The recipes run on other text, and compared recipes differ only in the compared setting."""
 
 from __future__ import annotations
 

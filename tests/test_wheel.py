@@ -1,4 +1,4 @@
-"""The wheel: all of the package is in it, nothing else, and it works without the checkout."""
+"""The wheel contains all of the package, nothing else, and works without the checkout."""
 
 from __future__ import annotations
 

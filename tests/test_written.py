@@ -1,4 +1,4 @@
-"""recipes/written.py: both sides start alike, and its trial runs from end to end."""
+"""recipes/written.py: both sides start from the same state, and a trial runs to its end."""
 
 from __future__ import annotations
 

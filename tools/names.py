@@ -1,109 +1,125 @@
 """Reports names and words that the project does not use.
 
-    python tools/names.py
+    python tools/names.py [FOLDER]
 
-Checks that a class name is unique in the package, that no module, class, function, parameter or
-field has an old name, and that docstrings and documentation contain none of the old metaphors.
+Checks that a class name is unique in the package, that no module, class, function, parameter,
+field, variable or attribute has a name of version 0.1 that was replaced, and that docstrings,
+comments, messages, the page's sources and the documentation contain none of the old metaphors.
 `make lint` runs it.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "glassformer"
 METAPHORS = re.compile(
-    r"\b(rooms|(?:the|a|this) room|desks?|doors?|knobs?|shel(?:f|ves)|storeys?|onlookers?)\b",
+    r"\b(rooms|(?:the|a|this) room|house of|desks?|(?:back )?doors?|knobs?|shel(?:f|ves)|storeys?"
+    r"|onlookers?|the (?:eye|ear|workshop|archive) of|line-?ups?|(?:is|are) (?:not )?told"
+    r"|comes? about|goes by|speaks? of|begins? anew|whoever|whatever is)\b",
     re.IGNORECASE,
 )
-QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")  # code and examples, where a word is itself
-OLD_CLASSES = {
-    *("Ahead", "Alone", "Animal", "Arranged", "Asked", "Beside", "Branches", "Codec", "Company"),
-    *("Draws", "Encoded", "Figure", "ForeignCodec", "Guesser", "Intake", "Judge", "Judged", "Kept"),
-    *("Knobs", "Lineup", "Misused", "Named", "Neck", "Net", "News", "Nibbles", "Notes", "Onlooker"),
-    *("Overheard", "Packed", "PhraseBeam", "Pick", "Piece", "Place", "Reading", "Room", "Shelf"),
-    *("Shown", "Side", "Slab", "Slots", "Speaking", "Stops", "Strongest", "Taken", "Unfolding"),
-    *("Visible", "WithIdle", "Writer"),
-}
-OLD_NAMES = {  # of functions, parameters, fields and modules
-    *("addresses", "askers", "beside", "blanks", "both_ways", "bytelevel", "codec", "flattens"),
-    *("foreign", "foresee", "judge", "judged", "knobs", "line_up", "lineup", "make_knobs"),
-    *("misused", "onlooker", "open_place", "overheard", "publish", "read_once", "rehearse"),
-    *("rewriting", "roomy", "run_bursts", "run_guessing", "run_texts", "said_by", "saying"),
-    *("shelf", "shift_text", "speaking", "start_from_last", "storeys", "theirs"),
-    *("told", "unfolding", "unrest", "usual"),
-}
-EXCEPTED = ("generate/",)  # its internals are rebuilt, names and words with them
-PAGES = [
-    *(path for path in ROOT.glob("*.md") if path.name != "CHANGELOG.md"),
-    *(path for path in (ROOT / "docs").rglob("*.md") if path.name not in ("api.md",)),
-]
+QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|\*[^*]+\*")  # code and examples
+OLD_CLASSES = """
+    Ahead Alone Animal Arranged Asked Band BeamRunner Beside Branches BranchRunner Buckets
+    BurstRunner Capture Codec Common Company Draft Draws Embed Encoded Ends Feed Figure Filling
+    Finished Flight ForeignCodec Frames Generation Guesser Guide History Hop Intake Judge Judged
+    Kept Known Knobs Lineup Lookup Misused Named Neck Net News Nibbles Notes Onlooker Origin
+    Overheard Packed Pass Patches PhraseBeam Pick Piece Place Reading Room Rule Runner Shelf Shown
+    Side Slab Slots Speaking State Stops Strongest Table Taken Tap Tape TapeRunner Task Unfolding
+    Updates Visible WithIdle Writer
+"""
+OLD_NAMES = """
+    addresses answered askers asks banded beam_burst beside blanks blind both_ways bytelevel chances
+    codec explained figures first_values flattens foresee hide judge judged keeps knob knobs
+    laid laws lay lifted line_up lineup load_codec load_net make_knobs make_net make_plan misused
+    mistake neck nibbles onlooker open_place overheard partly pauses pick play publish read_once
+    rehearse rewriting rights roomy run_bursts run_guessing run_texts said_by save_net saw say
+    saying shaped shelf shift_text shrink source_mask speaking standing start_from_last storeys
+    surround takes taped told trouble unfolding unigrams unrest whole_bias
+"""  # of modules, functions, parameters, fields, variables and attributes
+EXCEPTED = "generate/"  # its internals are rebuilt, names and words with them
+WORD_LISTS = ("text/detect_language.py", "tasks/sentences.py")  # words of languages, not messages
 
 
-def class_names() -> Iterator[str]:
+def names(root: Path) -> Iterator[str]:
+    """Yields a sentence for each class that is not unique and each old name in the package."""
+    old_classes, old_names = set(OLD_CLASSES.split()), set(OLD_NAMES.split())
     places: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = str(path.relative_to(PACKAGE))
+    for path in sorted((root / "glassformer").rglob("*.py")):
+        name = path.relative_to(root / "glassformer").as_posix()
+        excepted = name.startswith(EXCEPTED)
+        if path.stem in old_names and not excepted:
+            yield f"{name}: the module has an old name"
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(name)
-                if node.name in OLD_CLASSES and not name.startswith(EXCEPTED):
+                if node.name in old_classes and not excepted:
                     yield f"{name}:{node.lineno}: class {node.name} has an old name"
+            elif not excepted and (defined := defined_name(node)) in old_names:
+                yield f"{name}:{node.lineno}: {defined} is an old name"
     for name, where in places.items():
         if len(where) > 1:
             yield f"{', '.join(where)}: class {name} is defined {len(where)} times"
 
 
-def old_names() -> Iterator[str]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = str(path.relative_to(PACKAGE))
-        if name.startswith(EXCEPTED):
-            continue
-        if path.stem in OLD_NAMES:
-            yield f"{name}: the module has an old name"
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            defined = ""
-            if isinstance(node, ast.FunctionDef):
-                defined = node.name
-            elif isinstance(node, ast.arg):
-                defined = node.arg
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                defined = node.target.id
-            if defined in OLD_NAMES:
-                yield f"{name}:{node.lineno}: {defined} is an old name"
+def defined_name(node: ast.AST) -> str:
+    """Returns the name that a node defines or reads from an object; empty for other nodes."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return name
+        case ast.arg(arg=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Name(id=name, ctx=ast.Store()):
+            return name
+    return ""
 
 
-def docstrings() -> Iterator[str]:
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = str(path.relative_to(PACKAGE))
-        if name.startswith(EXCEPTED):
-            continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, kinds):
-                yield from metaphors(f"glassformer/{name}", ast.get_docstring(node) or "")
+def words(root: Path) -> Iterator[str]:
+    """Yields a sentence for each old metaphor in code, the page's sources and the documentation."""
+    for path in sorted((root / "glassformer").rglob("*.py")):
+        name = path.relative_to(root / "glassformer").as_posix()
+        if not name.startswith(EXCEPTED) and name not in WORD_LISTS:
+            for line, text in prose(path.read_text("utf-8")):
+                yield from metaphors(f"glassformer/{name}:{line}", text)
+    for folder, pattern in (("page/src", "*.ts"), ("page/src", "*.svelte")):
+        for path in sorted((root / folder).rglob(pattern)):
+            yield from metaphors(path.relative_to(root).as_posix(), path.read_text("utf-8"), None)
+    pages = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
+    for path in sorted(pages):
+        text = path.read_text("utf-8")
+        if path.name == "CHANGELOG.md":
+            text = text.partition("### Renamed")[0]
+        text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        yield from metaphors(path.relative_to(root).as_posix(), text)
 
 
-def pages() -> Iterator[str]:
-    for path in PAGES:
-        prose = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
-        yield from metaphors(str(path.relative_to(ROOT)), prose)
+def prose(source: str) -> Iterator[tuple[int, str]]:
+    """Yields the comments and the strings of a module, with their lines."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+        elif token.type == tokenize.STRING and " " in token.string:
+            yield token.start[0], token.string.strip("rfb\"'")
 
 
-def metaphors(where: str, text: str) -> Iterator[str]:
+def metaphors(where: str, text: str, quoted: re.Pattern[str] | None = QUOTED) -> Iterator[str]:
+    """Yields a sentence for each metaphor outside of what is `quoted`."""
     for line in text.splitlines():
-        for found in METAPHORS.finditer(QUOTED.sub("", line)):
+        for found in METAPHORS.finditer(quoted.sub("", line) if quoted else line):
             yield f"{where}: {found[0]!r} in: {line.strip()}"
 
 
 def main() -> None:
-    problems = [*class_names(), *old_names(), *docstrings(), *pages()]
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    problems = [*names(root), *words(root)]
     for problem in problems:
         print(problem)
     sys.exit(bool(problems))

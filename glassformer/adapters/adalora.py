@@ -141,5 +141,5 @@ def _importance(part: LowRank) -> Importance:
 
 def _steps(settings: AdaLoRA) -> int:
     if settings.max_steps is None:
-        raise ConfigError("AdaLoRA takes ranks away over a run's steps; say how many: steps.")
+        raise ConfigError("AdaLoRA prunes ranks over the steps of a run; set max_steps.")
     return settings.max_steps

@@ -15,7 +15,7 @@ from glassformer.adapters.target_modules import TargetModule
 from glassformer.core import Transformer
 from glassformer.core.linear import Linear
 from glassformer.core.stack import Stack
-from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
+from glassformer.errors import ConfigError, UnsupportedError
 
 DEFAULT = "default"
 
@@ -129,7 +129,7 @@ def switch(model: Transformer, name: str | None) -> None:
         raise ConfigError(f"The model has no adapter {name!r}; {there}")
     for other, adapter in known.items():
         if adapter.merged is not None:
-            raise GlassformerError(f"The adapter {other!r} is merged; unmerge it first.")
+            raise UnsupportedError(f"The adapter {other!r} is merged; unmerge it first.")
         if other != name:
             adapter.turn_off(model)
     for parameter in model.parameters():

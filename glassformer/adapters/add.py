@@ -25,7 +25,7 @@ from glassformer.adapters.settings import (
 from glassformer.adapters.target_modules import (
     TargetModule,
     choose,
-    ends,
+    ends_with,
     find_target_modules,
     fresh_names,
     matcher,
@@ -58,12 +58,12 @@ def add(
     if isinstance(settings, LoRA | AdaLoRA):
         _add_ranks(adapter, model, settings, seed)
     elif isinstance(settings, Bottleneck):
-        _add_necks(adapter, model, settings, seed)
+        _add_bottlenecks(adapter, model, settings, seed)
     elif isinstance(settings, Prefix):
         adapter.wrapper = PrefixKeys(
             model, settings.num_virtual_tokens, settings.encoder_hidden_size
         )
-        adapter.wrapper.draw(_drawn(seed, "prefix"))
+        adapter.wrapper.initialize(_drawn(seed, "prefix"))
     elif isinstance(settings, Prompt):
         adapter.wrapper = PromptTokens(model, settings.num_virtual_tokens)
         table = prompt_stack(model).embed.token.weight  # type: ignore[union-attr]
@@ -104,13 +104,14 @@ def _add_ranks(
     adapter.places = {p.published: p for p in chosen if f"{p.module}.weight" not in fresh}
     if not adapter.places:
         raise ConfigError(
-            f"{chosen[0].published} starts fresh and is trained whole; adapt other targets."
+            f"{chosen[0].published} is newly initialized and trained in full; adapt other "
+            "target_modules."
         )
     for name, place in adapter.places.items():
         add_rank(adapter, place, settings.rank, settings.scale)
         part = adapter.parts[name]
         assert isinstance(part, LowRank)
-        part.draw(_drawn(seed, name))
+        part.initialize(_drawn(seed, name))
     gather(adapter)
     if isinstance(settings, AdaLoRA):
         watch(adapter)
@@ -123,8 +124,8 @@ def add_rank(adapter: Adapter, place: TargetModule, rank: int, scale: float) -> 
     height, width = place.stop - place.start, place.linear.in_features
     if rank > min(height, width):
         raise ConfigError(
-            f"{place.published} is a matrix of {height} by {width}, which has no rank of {rank}; "
-            f"choose a rank of at most {min(height, width)}, or other targets."
+            f"{place.published} is a matrix of {height} by {width}, which is too small for rank "
+            f"{rank}; choose a rank of at most {min(height, width)}, or other target_modules."
         )
     singular = isinstance(settings, AdaLoRA)
     adapter.parts[place.published] = LowRank(place, rank, scale, settings.dropout, singular)
@@ -138,7 +139,7 @@ def gather(adapter: Adapter) -> None:
     adapter.hooked_layers = list(groups.items())
 
 
-def _add_necks(
+def _add_bottlenecks(
     adapter: Adapter, model: PretrainedTransformer, settings: Bottleneck, seed: int
 ) -> None:
     """Adds bottleneck modules to all blocks."""
@@ -148,10 +149,12 @@ def _add_necks(
             behind = [module.attention.out] if settings.places == "both" else []
             for linear in (*behind, module.ffn.down):
                 name = places[linear]
-                neck = BottleneckAdapter(linear, settings.bottleneck_size, settings.activation)
-                neck.draw(_drawn(seed, name))
-                adapter.parts[name] = neck
-                adapter.hooked_layers.append((linear, neck))
+                bottleneck = BottleneckAdapter(
+                    linear, settings.bottleneck_size, settings.activation
+                )
+                bottleneck.initialize(_drawn(seed, name))
+                adapter.parts[name] = bottleneck
+                adapter.hooked_layers.append((linear, bottleneck))
 
 
 def _whole_names(
@@ -195,7 +198,7 @@ def _whole_names(
 def within(tensor: str, module: str) -> bool:
     """Whether a published tensor belongs to a module that is given by the end of its name."""
     path = tensor.rpartition(".")[0]
-    return any(ends(path[: found.end()], module) for found in re.finditer(r"[^.]+", path))
+    return any(ends_with(path[: found.end()], module) for found in re.finditer(r"[^.]+", path))
 
 
 def _first_tokens(model: PretrainedTransformer, settings: Prompt, words: int, seed: int) -> Tensor:
@@ -206,10 +209,10 @@ def _first_tokens(model: PretrainedTransformer, settings: Prompt, words: int, se
         )
     tokenizer = getattr(model, "tokenizer", None)
     if tokenizer is None:
-        raise UnsupportedError("The model has no tokenizer to read the prompt's text with.")
+        raise UnsupportedError("init_text needs a tokenizer, and the model has none.")
     ids = tokenizer.encode(settings.init_text, special=False).ids
     if not ids:
-        raise InputError(f"The prompt's text {settings.init_text!r} has no tokens; write more.")
+        raise InputError(f"init_text {settings.init_text!r} has no tokens; use a longer text.")
     return torch.tensor((list(ids) * settings.num_virtual_tokens)[: settings.num_virtual_tokens])
 
 

@@ -67,7 +67,7 @@ class AdapterBase:
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterDescription:
-    """What an adapter folder says about the adapted model.
+    """The description of the adapted model in an adapter folder.
 
     Attributes:
         base: The base model, if it is known.
@@ -84,7 +84,7 @@ class AdapterDescription:
     dtype: str | None = None
 
     def checked(self, base: AdapterBase, adapter: str | Path | None) -> AdapterBase:
-        """Returns the base that is to be loaded, with the fingerprint that the adapter knows.
+        """Returns the base that is to be loaded, with the fingerprint stored in the adapter folder.
 
         Raises an error if it has the source that the adapter was trained on, and its weights have
         changed since. Another source is the caller's choice.

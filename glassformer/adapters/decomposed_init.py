@@ -49,10 +49,10 @@ def start_of(config: Mapping[str, Any]) -> Start | None:
         return None
     if name not in STARTS:
         raise UnsupportedError(
-            f"The adapter was begun with init_lora_weights = {said!r}, which changed its model's "
-            "weights in a way that cannot be repeated here; save it anew with peft's "
-            "save_pretrained(..., path_initial_model_for_weight_conversion=...), or merge it into "
-            "its model with peft and load that.",
+            f"The adapter was initialized with init_lora_weights = {said!r}, which changed the "
+            "weights of its base model in a way that cannot be repeated; save it again with "
+            "peft's save_pretrained(..., path_initial_model_for_weight_conversion=...), or merge "
+            "it into its base model with peft and load that.",
             field="init_lora_weights",
         )
     return STARTS[name]
@@ -88,13 +88,14 @@ def without_start(
     """
     if isinstance(place.linear, QuantizedLinear):
         raise UnsupportedError(
-            "The adapter was begun with factors of its model's weights, which codes cannot give "
-            "back; load the model without quantize, and its adapter beside it."
+            "The adapter was initialized from a decomposition of its base model's weights, which "
+            "quantized weights do not have; load the model without quantize."
         )
     if start is olora and place.transposed:
         raise UnsupportedError(
-            f"The adapter was begun as OLoRA at {place.published}, whose weight is kept "
-            "transposed, where peft computes something else; train it as LoRA or PiSSA."
+            f"The adapter was initialized by OLoRA at {place.published}, whose weight is stored "
+            "transposed; there, peft computes something else, so train the adapter as LoRA or "
+            "PiSSA."
         )
     weight = place.hf(place.linear.weight[place.start : place.stop]).float()
     a, b = start(weight, len(parts["A"]), scale)

@@ -145,8 +145,8 @@ def _load_ranks(
     for feature in UNKNOWN:
         if config.get(feature):
             raise UnsupportedError(
-                f"The adapter uses {feature}, which is not read here; merge it into its model with "
-                "peft and load that.",
+                f"The adapter uses {feature}, which is not supported; merge it into its model "
+                "with peft and load that.",
                 field=feature,
             )
     ranks: dict[str, dict[str, Tensor]] = {}
@@ -159,7 +159,7 @@ def _load_ranks(
     needed = {"A", "B", "E"} if config["peft_type"] == "ADALORA" else {"A", "B"}
     if not ranks or any(set(parts) != needed for parts in ranks.values()):
         raise LoadError(
-            "The adapter's file does not hold low ranks in pairs (lora_A, lora_B); get it again."
+            "The adapter's file does not contain pairs of lora_A and lora_B; get it again."
         )
     start = start_of(config)
     config = config if start is None else twice_the_ranks(config)
@@ -304,8 +304,8 @@ def _fill(
     adapter.give_back(model, unsaid)
     if tensors:
         raise LoadError(
-            f"The adapter's file has {next(iter(tensors))}, for which this model has no place; "
-            "load the model that it was made for.",
+            f"The adapter's file has {next(iter(tensors))}, which this model does not have; load "
+            "the model that it was made for.",
             unexpected=tuple(tensors),
         )
 
@@ -322,8 +322,8 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     for key, tensor in tensors.items():
         if not tensor.is_floating_point() or is_float8(tensor.dtype):
             raise UnsupportedError(
-                f"{folder / ADAPTER_TENSORS} stores {key} as {str(tensor.dtype)[6:]}, in codes "
-                "whose scales are not known; get the adapter's full weights."
+                f"{folder / ADAPTER_TENSORS} stores {key} as {str(tensor.dtype)[6:]}, a quantized "
+                "format whose scales are unknown; get the adapter's full weights."
             )
     fronts = (FRONT, FRONT_OF_PROMPTED)
     named = {}

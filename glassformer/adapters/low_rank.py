@@ -40,7 +40,7 @@ class LowRank(nn.Module):
         self.e = nn.Parameter(torch.zeros(rank, 1, **like)) if singular else None
 
     @torch.no_grad()
-    def draw(self, generator: torch.Generator) -> None:
+    def initialize(self, generator: torch.Generator) -> None:
         """Draws initial values as peft does; the update is zero at first."""
         if self.e is None:
             reach = 1 / math.sqrt(self.a.shape[1])
@@ -90,7 +90,7 @@ class BottleneckAdapter(nn.Module):
         self.activation = ACTIVATIONS[activation]
 
     @torch.no_grad()
-    def draw(self, generator: torch.Generator) -> None:
+    def initialize(self, generator: torch.Generator) -> None:
         drawn = torch.empty(self.down.weight.shape).normal_(0, 0.02, generator=generator)
         self.down.weight.copy_(drawn)
         for zero in (self.down.bias, self.up.weight, self.up.bias):

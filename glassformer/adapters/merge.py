@@ -26,19 +26,20 @@ def merge(model: Transformer, name: str, *, forget: bool = False) -> None:
     adapter = adapters_of(model)[name]
     if not isinstance(adapter.settings, LoRA | AdaLoRA | BitFit):
         raise UnsupportedError(
-            f"The adapter {name!r} is not a change of weights and cannot be merged into them; "
-            "keep it beside the model."
+            f"The adapter {name!r} does not change weights, so it cannot be merged into them; "
+            "keep it as an adapter."
         )
     shared = {id(model.get_parameter(n)) for pair in model.spec.tied_weights for n in pair}
     for place in adapter.places.values():
         if isinstance(place.linear, QuantizedLinear):
             raise UnsupportedError(
-                "Weights that are codes cannot take an adapter in; load them whole."
+                "An adapter cannot be merged into quantized weights; load the model without "
+                "quantize."
             )
         if id(place.linear.weight) in shared:
             raise UnsupportedError(
                 f"{place.published} shares its weight with another layer, which would change too; "
-                "keep the adapter beside the model."
+                "keep the adapter unmerged."
             )
     adapter.turn_off(model)
     kept = {}

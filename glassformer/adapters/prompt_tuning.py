@@ -44,7 +44,7 @@ class PrefixKeys(nn.Module):
         )
 
     @torch.no_grad()
-    def draw(self, generator: torch.Generator) -> None:
+    def initialize(self, generator: torch.Generator) -> None:
         self.weight.copy_(torch.empty(self.weight.shape).normal_(generator=generator))
         if self.make is not None:
             for layer in self.make:
@@ -76,8 +76,7 @@ class PrefixKeys(nn.Module):
         """Puts the prefix into an empty cache."""
         if inputs.get("documents") is not None or inputs.get("permutation") is not None:
             raise UnsupportedError(
-                "A prefix stands before one text: give each its own row (data.batching = 'pad'), "
-                "in its own order."
+                "Prefix tuning needs one text per row, in its own order; set data.batching = 'pad'."
             )
         cache: Cache | None = inputs.get("cache")
         if cache is None:
@@ -112,8 +111,8 @@ def prefix_shape(spec: StackSpec) -> tuple[int, int, int]:
     shape = shapes.pop()
     if shapes or shape is None or spec.memory is not None:
         raise UnsupportedError(
-            "A prefix needs layers of attention that are all alike and have no memory of their "
-            "own; choose another adapter."
+            "Prefix tuning needs attention layers of equal size without a memory of their own; "
+            "choose another adapter."
         )
     return len(blocks), *shape
 
@@ -130,7 +129,7 @@ class PromptTokens(nn.Module):
         embed = prompt_stack(model).embed
         table: Tensor = embed.token.weight  # type: ignore[union-attr,assignment]
         self.weight = nn.Parameter(torch.zeros(tokens, table.shape[1], device=table.device))
-        self.seen = model.encoder is not None and model.decoder is not None
+        self.is_encoder_prompt = model.encoder is not None and model.decoder is not None
         # a head that reads the first token reads the first virtual token, as in peft
         self.first = all(head.pooling == "first" for head in model.spec.heads) and bool(
             model.spec.heads
@@ -138,7 +137,9 @@ class PromptTokens(nn.Module):
 
     def num_virtual_tokens(self, stack: Stack) -> int:
         """Returns how many positions of the stack the prompt occupies."""
-        only_sees = self.seen and any(b.cross is not None for b in stack.spec.attention_blocks)
+        only_sees = self.is_encoder_prompt and any(
+            b.cross is not None for b in stack.spec.attention_blocks
+        )
         return 0 if only_sees else len(self.weight)
 
     @torch.no_grad()
@@ -151,7 +152,7 @@ class PromptTokens(nn.Module):
     ) -> tuple[Tensor, dict[str, Any]]:
         """Puts the virtual tokens before the text, and extends masks and positions by them."""
         count, given = len(self.weight), dict(inputs)
-        if self.seen and name == "decoder":
+        if self.is_encoder_prompt and name == "decoder":
             if given.get("memory_mask") is not None:
                 given["memory_mask"] = F.pad(given["memory_mask"], (count, 0), value=True)
             return tokens, given
@@ -160,8 +161,7 @@ class PromptTokens(nn.Module):
             return tokens, given
         if given.get("documents") is not None or given.get("permutation") is not None:
             raise UnsupportedError(
-                "A prompt stands before one text: give each its own row (data.batching = 'pad'), "
-                "in its own order."
+                "Prompt tuning needs one text per row, in its own order; set data.batching = 'pad'."
             )
         given["cu_seqlens"] = None  # they describe the text without the prompt
         given["virtual_tokens"] = self.weight
@@ -185,7 +185,7 @@ class PromptTokens(nn.Module):
 
     def finish(self, hidden: Tensor, ctx: PassContext) -> Tensor:
         """Removes the hidden states of the virtual tokens, unless the decoder attends to them."""
-        if ctx.virtual_tokens is None or self.seen:
+        if ctx.virtual_tokens is None or self.is_encoder_prompt:
             return hidden
         count = len(self.weight)
         if self.first:
@@ -199,8 +199,8 @@ def prompt_stack(model: Transformer) -> Stack:
     assert stack is not None
     if not _embeds_tokens(model.spec) or stack.spec.memory is not None:
         raise UnsupportedError(
-            "A prompt stands before tokens that one table turns into vectors, which this model "
-            "does not have or joins with a memory; choose another adapter."
+            "Prompt tuning needs one table of token embeddings and no memory, which this model "
+            "does not have; choose another adapter."
         )
     return stack
 

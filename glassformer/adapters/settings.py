@@ -120,12 +120,13 @@ class AdaLoRA(LowRankConfig):
         _at_least("allocation_interval", self.allocation_interval, 1)
         if self.target_rank > self.rank:
             raise ConfigError(
-                f"target_rank is {self.target_rank} and ranks begin with {self.rank}; lower it."
+                f"target_rank is {self.target_rank}, which is above the initial rank {self.rank}; "
+                "lower it."
             )
         if self.max_steps is not None and self.warmup_steps >= self.max_steps - self.final_steps:
             raise ConfigError(
-                f"Of {self.max_steps} steps, {self.warmup_steps} of warmup and {self.final_steps} "
-                "final ones leave none to take ranks away in; shorten them."
+                f"warmup_steps = {self.warmup_steps} and final_steps = {self.final_steps} leave "
+                f"none of the {self.max_steps} steps to prune ranks; lower them."
             )
 
     @property

@@ -120,15 +120,15 @@ def choose(places: Mapping[str, TargetModule], targets: Sequence[str] | None) ->
     if targets is None:
         return [place for place in places.values() if ".blocks." in place.module]
     for target in targets:
-        if not any(ends(name, target) for name in places):
+        if not any(ends_with(name, target) for name in places):
             words = {name.rpartition(".")[2] for name in places}
             raise ConfigError(
                 f"The model has no linear layer {target!r} to adapt; {nearest(target, words)}"
             )
-    return [p for name, p in places.items() if any(ends(name, target) for target in targets)]
+    return [p for name, p in places.items() if any(ends_with(name, target) for target in targets)]
 
 
-def ends(name: str, end: str) -> bool:
+def ends_with(name: str, end: str) -> bool:
     """Whether `name` ends with `end` at a dot, as peft compares names."""
     return name == end or name.endswith(f".{end}")
 
@@ -136,7 +136,7 @@ def ends(name: str, end: str) -> bool:
 def shortest(chosen: Sequence[str], known: Mapping[str, Any]) -> list[str]:
     """Returns the last name parts of the chosen layers if they select no others, else all names."""
     words = sorted({name.rpartition(".")[2] for name in chosen})
-    picked = {name for name in known if any(ends(name, word) for word in words)}
+    picked = {name for name in known if any(ends_with(name, word) for word in words)}
     return words if picked == set(chosen) else sorted(chosen)
 
 

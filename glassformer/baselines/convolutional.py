@@ -50,7 +50,7 @@ class ConvolutionalLayer(nn.Module):
             return F.pad(text, (0, 0, before, self.reach - before))
         if not self.spec.causal:
             raise UnsupportedError(
-                "This model reads tokens on both sides, so it cannot go on from a cache."
+                "This model reads tokens on both sides, so it cannot use a cache."
             )
         past = ctx.cache.state(ctx.layer) or (F.pad(text[:, :0], (0, 0, self.reach, 0)),)
         text = torch.cat((*past, text), 1)

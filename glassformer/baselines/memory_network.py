@@ -45,13 +45,13 @@ class MemoryNetworkHop(nn.Module):
         """Returns word ids and the mask of real words, both [batch, sentence, word]."""
         if ctx.memory_tokens is None or ctx.memory_tokens.ndim != 3:
             raise InputError(
-                "This model answers from a story: give its words as `source`, of the shape "
-                "[batch, sentence, word]."
+                "This model answers from a story: give its words as `memory_tokens`, of the "
+                "shape [batch, sentence, word]."
             )
         if self.sentences is not None and ctx.memory_tokens.shape[1] > self.sentences:
             raise InputError(
-                f"The story has {ctx.memory_tokens.shape[1]} sentences and the model's memory ends "
-                f"at {self.sentences}; keep the last ones."
+                f"The story has {ctx.memory_tokens.shape[1]} sentences, and the model's memory "
+                f"holds {self.sentences}; give the last ones."
             )
         if ctx.memory_tokens_mask is None:
             return ctx.memory_tokens, torch.ones_like(ctx.memory_tokens, dtype=torch.bool)

@@ -99,9 +99,7 @@ class RecurrentLayer(nn.Module):
     def continue_from_cache(self, x: Tensor, ctx: PassContext) -> Tensor:
         """Continues from the state in the cache, and stores the new state there."""
         if self.spec.bidirectional:
-            raise UnsupportedError(
-                "This model reads its text also from the end, so it cannot go on from a cache."
-            )
+            raise UnsupportedError("This model is bidirectional, so it cannot use a cache.")
         assert ctx.cache is not None
         hidden, cell = ctx.cache.state(ctx.layer) or self.ahead.initial_state(x)
         aligned = left_align(ctx, x)

@@ -73,8 +73,8 @@ def ended() -> int:
         sys.stdout.flush()
         return code
     except GlassformerError as error:
-        speaks = is_main_process() or isinstance(error, LostProcessError)
-        print_error(str(error), quiet=not speaks)
+        reports = is_main_process() or isinstance(error, LostProcessError)
+        print_error(str(error), quiet=not reports)
         return 1
     except UsageError as error:
         message = format_usage_error(error)

@@ -90,7 +90,7 @@ def classify(
             return first
         return first, pair if inputs.word is not None else field_of(record, pair, "--pair")
 
-    with PredictionFile.at(out) as table, progress(inputs, "classifying", out is None) as passed:
+    with PredictionFile.open(out) as table, progress(inputs, "classifying", out is None) as passed:
         for record, result in passed(inputs.answers(question, classifier)):
             cut += result.cut > 0
             if table is not None:

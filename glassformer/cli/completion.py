@@ -24,7 +24,7 @@ def colons_kept() -> Iterator[None]:
         return
     given = os.environ.get("COMP_WORDS", "").split("\n")  # as in typer's completion script
     given = given[: int(os.environ.get("COMP_CWORD") or 0) + 1]
-    words = joined(given)
+    words = join_colons(given)
     if len(words) == len(given):
         yield
         return
@@ -38,7 +38,7 @@ def colons_kept() -> Iterator[None]:
         print("\n".join(one.removeprefix(before) for one in shown.getvalue().splitlines()))
 
 
-def joined(words: Sequence[str]) -> list[str]:
+def join_colons(words: Sequence[str]) -> list[str]:
     found: list[str] = []
     for word in words:
         last = found[-1] if found else ""

@@ -155,7 +155,7 @@ class InputRecords:
     def bad(self, where: str, wrong: str) -> None:
         error = RecordError(where, wrong.rstrip("."))
         if self.on_error == "stop":
-            raise error.refused("go on with --on-error skip")
+            raise error.refused("continue with --on-error skip")
         self.skipped += 1
         print_note(f"{error.where}: {error.wrong}; skipped.")
 

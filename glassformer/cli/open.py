@@ -38,7 +38,9 @@ def open_page(
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help=f"Where to listen: {PORT}, or else one that is free; 0 is any."
+            min=0,
+            max=65535,
+            help=f"The port; by default {PORT} or a free one; 0: a free one.",
         ),
     ] = None,
     text: Annotated[str | None, typer.Option(help="The text that is shown first.")] = None,

@@ -33,7 +33,7 @@ class PredictionFile:
 
     @classmethod
     @contextmanager
-    def at(cls, path: Path | None) -> Iterator[PredictionFile | None]:
+    def open(cls, path: Path | None) -> Iterator[PredictionFile | None]:
         """Yields the file, which appears when it is complete; None if no path is given."""
         if path is None:
             yield None

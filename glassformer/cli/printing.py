@@ -86,13 +86,13 @@ class ResultRows:
             return
         line = Text(no_wrap=True, overflow="crop")
         for (column, width), cell in zip(self._columns, cells, strict=True):
-            status = cell if column.whole else fitted(cell, width, column.right)
+            status = cell if column.whole else fit_cell(cell, width, column.right)
             line.append(status, "bold" if bold else column.style).append("  ")
         line.rstrip()
         self._console.print(line, soft_wrap=True)
 
 
-def fitted(cell: str, width: int, right: bool = False) -> str:
+def fit_cell(cell: str, width: int, right: bool = False) -> str:
     """Fits a cell into one line of `width` terminal columns; Chinese characters take two."""
     text = Text(in_one_line(cell))
     text.truncate(width, overflow="ellipsis")

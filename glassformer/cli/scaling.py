@@ -43,7 +43,7 @@ def scaling(
 def show(fitted: Scaling, console: Console) -> None:
     for note in fitted.notes:
         console.print(f"Note: {note}.", soft_wrap=True, markup=False, highlight=False)
-    console.print(laws(fitted))
+    console.print(law_table(fitted))
     missing = [(f"L({trend.of})", trend.why) for trend in fitted.trends if trend.fit is None]
     if fitted.joint is None:
         missing.append(("L(N, D)", fitted.why))
@@ -60,7 +60,7 @@ def show(fitted: Scaling, console: Console) -> None:
         console.print(best(fitted))
 
 
-def laws(fitted: Scaling) -> Table:
+def law_table(fitted: Scaling) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in ("law", "constants", "error", "runs"):
         table.add_column(column, justify="left" if column in ("law", "constants") else "right")

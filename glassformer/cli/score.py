@@ -94,7 +94,7 @@ def score(
 def words_of(model: Model, result: Score) -> list[str]:
     if model.tokenizer is None:
         return [str(id) for id in result.tokens]
-    tokenizer = model.tokenizer.target
+    tokenizer = model.tokenizer.target_tokenizer
     return [tokenizer.decode([id], special=True) for id in result.tokens]
 
 

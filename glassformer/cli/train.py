@@ -62,8 +62,8 @@ def train(
 ) -> None:
     """Train a model on a file, or by a recipe.
 
-    Of a file, the format, the columns, the labels and all settings are found out, and written as a
-    recipe. Every tenth row is held out, to choose the best model and to judge it.
+    For a file, the command detects the format, the columns, the labels and all settings, and writes
+    them as a recipe. One row in ten is held out to select and to evaluate the best model.
 
     $ glassformer train classify my.csv --base zoo:encoder --out runs/mine
     $ glassformer train runs/mine --epochs 5

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from glassformer.train.recipe import Recipe
 
-DATA, TRAINING = "What is read (of a task)", "How it is trained (of a task)"
+DATA, TRAINING = "Data of a task", "Training of a task"
 SETTING = re.compile(r"[a-z]+(\.[\w-]+)+=.*", re.DOTALL)
 RECIPES = (".toml", ".json")
 
@@ -35,61 +35,63 @@ def training(**options: Any) -> Any:
 
 @dataclass(frozen=True)
 class TaskRunOptions:
-    """The options of a task; without a task, only the run's length can be given."""
+    """The options of a task; for a recipe or a run, only its length can be given."""
 
     base: Annotated[
         str | None,
         training(
-            help="The model to start from; else zoo:encoder, zoo:translator or zoo:stories.",
+            help="The model to start from; by default zoo:encoder, zoo:translator or zoo:stories.",
             autocompletion=zoo_names,
         ),
     ] = None
     out: Annotated[
-        Path | None, OutputPath(continued=True), training(help="The run folder; else runs/TASK.")
+        Path | None,
+        OutputPath(continued=True),
+        training(help="Run folder; by default runs/TASK."),
     ] = None
     epochs: Annotated[
-        float | None, training(help="Passes over the data; of a run, in total.", min=0.0)
+        float | None, training(help="Passes over the data, in total if a run is extended.", min=0.0)
     ] = None
-    max_steps: Annotated[int | None, training(help="Steps, in place of epochs.", min=1)] = None
-    learning_rate: Annotated[float | None, training(help="The highest one.")] = None
-    batch_size: Annotated[int, training(help="Rows per step; 0: chosen.", min=0)] = 0
+    max_steps: Annotated[int | None, training(help="Steps, instead of epochs.", min=1)] = None
+    learning_rate: Annotated[float | None, training(help="The maximum learning rate.")] = None
+    batch_size: Annotated[int, training(help="Rows per step; 0 chooses it.", min=0)] = 0
     lora: Annotated[
         bool, training(help="Train a LoRA adapter and the new head, not all weights.")
     ] = False
-    seed: Annotated[int, training(help="Of all that is random.", min=0)] = 0
+    seed: Annotated[int, training(help="Random seed.", min=0)] = 0
     text: Annotated[str | None, data(help="The column with the text.")] = None
     label: Annotated[str | None, data(help="The column with the label.")] = None
     column: Annotated[
-        list[str] | None, data(help="A column's name: label=stars. May come again.")
+        list[str] | None, data(help="Name of a column, as label=stars; may be repeated.")
     ] = None
     labels: Annotated[
         Literal["one", "several", "number"] | None,
-        data(help="What a label is: one class per text, several, or a number to predict."),
+        data(help="Kind of labels: one class per text, several classes, or a number."),
     ] = None
-    balanced: Annotated[
-        bool, data(help="Each label counts equally in the loss, however rare it is.")
-    ] = False
+    balanced: Annotated[bool, data(help="Weight the loss so that all labels count equally.")] = (
+        False
+    )
     validation: Annotated[
         str | None,
-        data(help="A file, or the share of the rows that is held out; else 0.1; 0: none."),
+        data(help="A file, or the fraction of rows to hold out; by default 0.1; 0 for none."),
     ] = None
-    test: Annotated[str | None, data(help="A file that the best model is judged by.")] = None
+    test: Annotated[str | None, data(help="A file to evaluate the best model on.")] = None
     source_language: Annotated[
-        str | None, data("--from", "--source-language", help="Of a translation.")
+        str | None, data("--from", "--source-language", help="Source language of a translation.")
     ] = None
     target_language: Annotated[
-        str | None, data("--to", "--target-language", help="Of a translation.")
+        str | None, data("--to", "--target-language", help="Target language of a translation.")
     ] = None
     format: Annotated[
         str | None,
         data(
-            help="csv, tsv, jsonl, conll, squad, parallel, text, parquet; else by the file's "
-            "ending and content."
+            help="csv, tsv, jsonl, conll, squad, parallel, text, parquet; by default detected from "
+            "the file extension and the content."
         ),
     ] = None
-    delimiter: Annotated[str | None, data(help="Of a table; else found.")] = None
-    encoding: Annotated[str | None, data(help="Else found.")] = None
-    on_error: Annotated[OnError, data(help="A row that cannot be used: stop, or skip it.")] = "stop"
+    delimiter: Annotated[str | None, data(help="Delimiter of a table; by default detected.")] = None
+    encoding: Annotated[str | None, data(help="Encoding; by default detected.")] = None
+    on_error: Annotated[OnError, data(help="Stop at an invalid row, or skip it.")] = "stop"
 
     def recipe(
         self, what: str, rest: list[str], console: Console
@@ -115,8 +117,8 @@ class TaskRunOptions:
         wrong = [word for word in rest if not SETTING.fullmatch(word)]
         if wrong:
             raise ConfigError(
-                f"{wrong[0]!r} is no setting, which are given as section.key=value; for a task on "
-                f"a file, name the task first: glassformer train classify {what}."
+                f"{wrong[0]!r} is not a setting, which is given as section.key=value; for a task "
+                f"on a file, name the task first: glassformer train classify {what}."
             )
         return rest
 
@@ -182,13 +184,13 @@ def kind_of(what: str) -> Literal["task", "run", "recipe"]:
     if os.path.exists(what) or what.endswith(RECIPES):
         if not what.endswith(RECIPES) and Path(what).suffix:
             raise ConfigError(
-                f"{what} is no recipe; name the task before a file with data: "
-                f"glassformer train classify {what}."
+                f"{what} is not a recipe; name the task before a file with data: glassformer "
+                f"train classify {what}."
             )
         return "recipe"
     if verb_of(what) is not None:
         return "task"
-    raise ConfigError(f"{what} is no task, recipe or run folder{near_task(what)}")
+    raise ConfigError(f"{what} is not a task, a recipe or a run folder{near_task(what)}")
 
 
 def _number_or_path(value: str | None) -> str | float | None:

@@ -83,7 +83,7 @@ def translate(
 
     with progress(inputs, "translating") as passed:
         for record, result in passed(inputs.answers(question, translator)):
-            cut += any(part.stop == "length" for part in result.parts)
+            cut += any(part.finish_reason == "length" for part in result.parts)
             if options.as_json:
                 print_json({**about(record, {"text": question(record)}), **result.record()})
             else:

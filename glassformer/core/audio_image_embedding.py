@@ -23,7 +23,9 @@ class SignalEmbedding(nn.Module):
         self, signal: Tensor, ctx: PassContext, segments: Tensor | None, languages: Tensor | None
     ) -> Tensor:
         if segments is not None or languages is not None:
-            raise InputError("Only text has segments and languages; leave them out.")
+            raise InputError(
+                "Only text inputs have token_type_ids and language_ids; leave them out."
+            )
         x = self.vectors(signal, ctx)
         if ctx.key_mask is not None and ctx.key_mask.shape[1] != x.shape[1]:
             raise InputError(
@@ -33,7 +35,7 @@ class SignalEmbedding(nn.Module):
         return ctx.hook_point("embed", x)
 
     def query_stream(self, asked: Tensor) -> Tensor:
-        raise InputError("Only a text has targets to ask for; leave them out.")
+        raise InputError("Only text inputs can have a permutation; leave it out.")
 
     def vectors(self, signal: Tensor, ctx: PassContext) -> Tensor:
         raise NotImplementedError

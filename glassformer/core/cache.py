@@ -205,7 +205,7 @@ class Cache:
         if length < self.length:
             if self._state:
                 raise UnsupportedError(
-                    "This model's memory is a state that has moved on, so it cannot be cut; read "
+                    "The cache of a recurrent model is a state, which cannot be cropped; process "
                     "the text again with a new cache."
                 )
             assert self.next_position is not None

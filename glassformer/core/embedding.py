@@ -109,7 +109,7 @@ class Embedding(nn.Module):
             x = x if tokens.ndim == 3 else x[:, None]
         if segments is not None and not self.spec.segments:
             if not self.spec.segments_are_tokens:
-                raise InputError("This model has no segment embeddings; leave segments out.")
+                raise InputError("This model has no segment embeddings; leave token_type_ids out.")
             x = x + self.token(segments)
         if self.spec.scale != 1.0:
             x = x * self.spec.scale
@@ -119,7 +119,7 @@ class Embedding(nn.Module):
             x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
         if languages is not None:
             if not self.spec.languages:
-                raise InputError("This model has no language embeddings; leave them out.")
+                raise InputError("This model has no language embeddings; leave language_ids out.")
             x = x + self.language(languages)
         if self.spec.position is not None:
             x = x + self.position(ctx.q_pos)
@@ -135,7 +135,7 @@ class Embedding(nn.Module):
     def query_stream(self, asked: Tensor) -> Tensor:
         """Returns the initial vectors of the query stream (XLNet)."""
         if not self.spec.has_query_stream:
-            raise InputError("This model cannot be asked for targets; leave them out.")
+            raise InputError("This model has no query stream; leave permutation out.")
         return F.dropout(self.ask.expand(*asked.shape, -1), self.spec.dropout, self.training)
 
 

@@ -44,7 +44,7 @@ class ActivationCapture:
 
     def __init__(self, *patterns: str) -> None:
         self.patterns = patterns or ("*",)
-        self.seen: dict[str, Tensor] = {}
+        self.tensors: dict[str, Tensor] = {}
 
     def wants(self, name: str) -> bool:
         """Returns whether a name matches one of the patterns.
@@ -56,11 +56,11 @@ class ActivationCapture:
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
         if self.wants(name):
-            self.seen[name] = value
+            self.tensors[name] = value
         return value
 
     def __getitem__(self, name: str) -> Tensor:
-        return self.seen[name]
+        return self.tensors[name]
 
     def matching(self, pattern: str, without: str | None = None) -> tuple[Tensor, ...]:
         """Returns the stored tensors whose names match a pattern, in the order of the pass.
@@ -74,7 +74,7 @@ class ActivationCapture:
         """
         return tuple(
             value
-            for name, value in self.seen.items()
+            for name, value in self.tensors.items()
             if fnmatchcase(name, pattern) and (without is None or without not in name)
         )
 

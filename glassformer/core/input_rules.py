@@ -134,8 +134,8 @@ def find_global_tokens(
         return None
     if cache is not None:
         raise InputError(
-            "Global tokens see all of a text, also what a cache does not know yet; "
-            "leave one of the two out."
+            "Global attention needs the whole text in one pass, so it cannot be combined with a "
+            "cache; leave one of the two out."
         )
     real = _real(tokens, mask)
     if given is not None:

@@ -39,8 +39,8 @@ def heads_loss(
     """
     if not heads:
         raise UnsupportedError(
-            "This model has no head with outputs, so that labels have no loss; load a class that "
-            "has one.",
+            "This model has no head with outputs, so there is no loss for `labels`; load a class "
+            "that has one.",
             field="labels",
         )
     named = labels if isinstance(labels, Mapping) else {heads[0].name: labels}
@@ -75,7 +75,8 @@ def labels_loss(
     """
     if head.adaptive is not None or head.beam is not None or head.pixel_shuffle:
         raise UnsupportedError(
-            f"The head {head.name!r} has no loss by `labels`; compute it from the logits.",
+            f"The loss of the head {head.name!r} is not computed from `labels`; compute it from "
+            "the logits.",
             field="labels",
         )
     logits = logits.float()

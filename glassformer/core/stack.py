@@ -103,8 +103,7 @@ class Stack(nn.Module):
             ctx.document_ids is not None or ctx.prefix_length is not None
         ):
             raise UnsupportedError(
-                "Packed documents and prefixes are for models with attention; give this one a row "
-                "for every text."
+                "Packed documents and prefixes need a model with attention; use one row per text."
             )
         x = embedded = self.embed(tokens, ctx, segments, languages)
         if ctx.query_stream is not None:

@@ -102,8 +102,8 @@ def _prepare(
     ordered, prefix = options.get("permutation") is not None, options.get("prefix_length")
     if (documents is not None and (blank or ordered)) or (prefix is not None and ordered):
         raise UnsupportedError(
-            "Packed documents have no blank memory of their own, and an order of reading goes "
-            "with neither them nor a prefix; give such texts one a row, by themselves."
+            "Packed documents cannot be combined with an empty memory, and a permutation cannot "
+            "be combined with packed documents or a prefix; use one row per text."
         )
     if cache is not None and empty_slots and mask is None:  # no real tokens; caches may be joined
         mask = torch.ones_like(tokens, dtype=torch.bool)

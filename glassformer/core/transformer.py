@@ -144,9 +144,8 @@ class Transformer(nn.Module):
             self.spec, text, text_mask, rows(options.get("global_attention_mask")), cache
         )
         question = find_question(self.spec, text, text_mask)
-        segments = rows(token_type_ids)
-        if question is not None and segments is None:
-            segments = (~question).long()
+        if question is not None and token_type_ids is None:
+            token_type_ids = (~question).long()
         check_masked_patches(stack.spec, options.get("bool_masked_pos"))
         heads = self._wanted_heads(options)
         inner = any(head.num_weighted_layers or head.depth is not None for head in heads)
@@ -157,7 +156,7 @@ class Transformer(nn.Module):
             tokens,
             mask,
             inputs_embeds=embeds,
-            segments=segments,
+            segments=rows(token_type_ids),
             languages=rows(options.get("language_ids")),
             positions=rows(position_ids),
             documents=rows(options.get("document_ids")),
@@ -179,16 +178,15 @@ class Transformer(nn.Module):
         given = (options, stack, self.spec.tokens)
         read = HeadInputs(hidden, states, text, text_mask, question, lead, logits_to_keep, *given)
         results: dict[str, Tensor] = {}
+        features = options.get("return_features")
         for spec in heads:
             head = self.heads[spec.name]
             assert isinstance(head, Head)
-            if options.get("return_features"):
+            if features:
                 results[spec.name] = read.features(head)
             else:
                 results |= read.outputs(head, head(*read.of(head)))
-        scored = [head for head in heads if head.num_outputs is not None]
-        if options.get("return_features"):
-            scored = []
+        scored = [head for head in heads if head.num_outputs is not None and not features]
         output = ModelOutput(
             logits=results[scored[0].name] if scored else None,
             last_hidden_state=hidden.view(*lead, *hidden.shape[1:]),
@@ -213,40 +211,42 @@ class Transformer(nn.Module):
         auxiliary = options.get("auxiliary_heads", False)
         return [head for head in self.spec.heads if auxiliary or not head.auxiliary]
 
-    def encode(self, source: Tensor, source_mask: Tensor | None = None, **options: Any) -> Tensor:
+    def encode(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any
+    ) -> Tensor:
         """Runs the encoder alone, and returns the hidden states that cross-attention reads."""
         assert self.encoder is not None
-        prepared = prepare_pass("encoder", self.encoder, source, source_mask, **options)
+        prepared = prepare_pass("encoder", self.encoder, input_ids, attention_mask, **options)
         return prepared.finish(self.encoder(*prepared.inputs))
 
     def decode(
         self,
-        tokens: Tensor,
-        mask: Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
         *,
-        memory: Tensor | None = None,
-        memory_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
         cache: Cache | None = None,
         **options: Any,
     ) -> ModelOutput:
         """Runs the last stack: the decoder of an encoder-decoder, or the only stack.
 
         Args:
-            tokens: Token ids of [batch, position].
-            mask: True at real tokens.
-            memory: The encoder's output.
-            memory_mask: True at real positions of `memory`.
+            input_ids: Token ids of [batch, position].
+            attention_mask: True at real tokens.
+            encoder_hidden_states: The encoder's output.
+            encoder_attention_mask: True at real positions of the encoder's output.
             cache: Holds the keys and values of earlier tokens, and is extended.
             **options: Further arguments of `forward`.
         """
         if self.encoder is None or self.decoder is None:
-            inputs: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask}
+            inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
         else:
             inputs = {
-                "attention_mask": memory_mask,
-                "decoder_input_ids": tokens,
-                "decoder_attention_mask": mask,
-                "encoder_hidden_states": memory,
+                "attention_mask": encoder_attention_mask,
+                "decoder_input_ids": input_ids,
+                "decoder_attention_mask": attention_mask,
+                "encoder_hidden_states": encoder_hidden_states,
             }
         output: ModelOutput = self(**inputs, past_key_values=cache, **options)
         return output
@@ -270,7 +270,7 @@ class Transformer(nn.Module):
         stack, width = self._last[1], residual.shape[-1]
         if width != stack.spec.widths[-1]:
             raise InputError(
-                f"This layer's vectors have {width} numbers and the head reads "
+                f"The vectors of this layer have {width} numbers, and the head needs "
                 f"{stack.spec.widths[-1]}."
             )
         logits: Tensor = self.heads[name](stack.norm(residual), None)

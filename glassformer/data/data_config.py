@@ -59,8 +59,8 @@ class DataSettings:
             raise ConfigError(f"There is no encoding {self.encoding!r} (data.encoding).") from None
         if not plain:
             raise ConfigError(
-                f"Lines of {self.encoding} cannot be told apart byte by byte; convert the files "
-                "to UTF-8 (data.encoding)."
+                f"Lines of {self.encoding} cannot be separated byte by byte; convert the files to "
+                "UTF-8 (data.encoding)."
             )
 
     @property

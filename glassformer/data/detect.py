@@ -1,4 +1,4 @@
-"""Finds out how a data file is written: its format, encoding, delimiter and header.
+"""Detection of the layout of a data file: its format, encoding, delimiter and header.
 
 The ending decides where it says enough, and the content elsewhere. The result is a `FileLayout`,
 whose settings are keys of a recipe's [data] table.

@@ -197,7 +197,7 @@ def read_squad(file_reader: TextFileReader, path: Path, settings: DataSettings) 
             ]
         except (ValueError, LookupError, TypeError) as error:
             raise DataError(
-                f"{path} is no SQuAD file, which has questions as data[].paragraphs[].qas[]: "
+                f"{path} is not a SQuAD file, which has questions as data[].paragraphs[].qas[]: "
                 f"{type(error).__name__} {error}.",
                 path=path,
             ) from None
@@ -214,7 +214,7 @@ def read_squad(file_reader: TextFileReader, path: Path, settings: DataSettings) 
             except LookupError as error:
                 yield RecordError(where, f"there is no {error}")
             except (TypeError, ValueError, AttributeError, OverflowError) as error:
-                yield RecordError(where, f"this is no question ({error})")
+                yield RecordError(where, f"this is not a question ({error})")
 
 
 def _squad_record(paragraph: Any, question: Any, where: str) -> Record:
@@ -301,14 +301,15 @@ def read_tokens(file_reader: TextFileReader, path: Path, settings: DataSettings)
             version, shape, kind = (0, 0), (), np.dtype(object)
         if version != (1, 0) or len(shape) != 1 or kind.kind not in "iu":
             raise DataError(
-                f"{path} is no list of token ids; save a flat array of whole numbers by np.save.",
+                f"{path} is not a list of token ids; save a flat array of whole numbers by "
+                "np.save.",
                 path=path,
             )
         for first in range(0, shape[0], PIECE):
             count = min(PIECE, shape[0] - first)
             data = stream.read(count * kind.itemsize)
             if len(data) < count * kind.itemsize:
-                raise DataError(f"{path} breaks off before token {shape[0]:,}.", path=path)
+                raise DataError(f"{path} ends before token {shape[0]:,}.", path=path)
             yield {
                 "tokens": np.frombuffer(data, kind),
                 "begins": first == 0,

@@ -35,7 +35,7 @@ class RecordError(DataError):
     def refused(self, remedy: str = 'leave it out with data.on_error = "skip"') -> DataError:
         """Returns the error to raise if malformed records are not skipped."""
         why = str(self).rstrip(".")
-        return DataError(f"{why}; mend it, or {remedy}.", path=self.path, line=self.line)
+        return DataError(f"{why}; correct it, or {remedy}.", path=self.path, line=self.line)
 
 
 def invalid(record: Record, wrong: str, advice: str = "") -> RecordError:

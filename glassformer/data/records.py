@@ -27,7 +27,7 @@ class Records:
         self.settings, self.split, self.seed = settings, split, seed
         patterns = settings.files(split)
         if not patterns:
-            raise ConfigError(f"The recipe names no files to read; say data.{split}.")
+            raise ConfigError(f"The recipe names no files to read; set data.{split}.")
         self.files = [find_files([pattern]) for pattern in patterns]
         self.file_reader = TextFileReader([path for paths in self.files for path in paths])
 

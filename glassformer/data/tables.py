@@ -15,7 +15,7 @@ from glassformer.data.data_config import DataSettings
 from glassformer.data.files import TextFileReader
 from glassformer.data.header import check_header, check_names
 from glassformer.data.record import Record, RecordError
-from glassformer.errors import DataError, GlassformerError
+from glassformer.errors import DataError, UnsupportedError
 from glassformer.storage.parsing import parsing
 
 Line = tuple[int, str | RecordError]  # its number and content
@@ -168,7 +168,7 @@ def _import_parquet(path: Path) -> Any:
     try:
         return import_module("pyarrow.parquet")
     except ImportError:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"Reading {path} needs pyarrow: pip install 'glassformer[parquet]', or write it as "
             "JSON lines."
         ) from None

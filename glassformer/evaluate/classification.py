@@ -65,7 +65,7 @@ class ClassificationEvaluator(Evaluator[Labeled, Classification]):
         for name in right:
             if name not in self.numbers:
                 raise DataError(
-                    f"the label {name!r} is none of the model's{near(name, self.labels)}"
+                    f"the label {name!r} is not a label of the model{near(name, self.labels)}"
                 )
         if not self.classifier.several and len(right) != 1:
             raise DataError(f"there are {len(right)} labels, and the model gives one")

@@ -123,7 +123,7 @@ def evaluate(
             evaluator.examples = [question for _, question in questions(evaluator, read(examples))]
     elif num_fewshot or examples is not None:
         raise ConfigError(
-            f"Examples go before the questions of a benchmark, and {name} is none; there are "
+            f"Few-shot examples are for benchmarks, and {name} is not one; there are "
             f"{', '.join(BENCHMARKS)}."
         )
     if hasattr(data, "columns") or hasattr(data, "column_names"):  # a DataFrame or a Dataset
@@ -131,7 +131,7 @@ def evaluate(
     records = read(data)
     if columns is None:
         records.usual_columns = dict(settings_of(loaded, COLUMNS))
-    given, answers = answered(evaluator, records, limit, progress)
+    given, answers = answer_records(evaluator, records, limit, progress)
     if not given:
         why = (
             f" The first of {len(records.skipped)}: {records.skipped[0]}" if records.skipped else ""
@@ -177,16 +177,16 @@ def task_of(model: Model, head: str | None = None) -> str:
     if len(named) > 1:
         meant = [one.name for one in heads if kind_of(one, spec) != "pooler"]
         raise ConfigError(
-            f"{model.architecture} has heads for {' and '.join(named)}; say which is meant: the "
-            f"task, or the head ({', '.join(meant)})."
+            f"{model.architecture} has heads for {' and '.join(named)}; give the task, or the "
+            f"head ({', '.join(meant)})."
         )
     if "lm" in kinds and (spec.encoder is None or spec.decoder is None):
         return "perplexity" if spec.encoder is None else "masked-lm"
     if "lm" in kinds and model.tokenizer is not None and model.tokenizer.language_tokens:
         return "translation"  # the model has tokens for target languages
     raise ConfigError(
-        f"Nothing says by what task {model.architecture} is to be judged: it is {purpose(model)}. "
-        f"Tasks that can be named are {', '.join(TASKS)}."
+        f"The task of {model.architecture} cannot be inferred from its heads: it is "
+        f"{purpose(model)}. Give one of the tasks {', '.join(TASKS)}."
     )
 
 
@@ -216,7 +216,7 @@ def questions(evaluator: Evaluator[Any, Any], records: RecordSource) -> Iterator
             records.reject(record["where"], str(error))
 
 
-def answered(
+def answer_records(
     evaluator: Evaluator[Any, Any],
     records: RecordSource,
     limit: int | None,

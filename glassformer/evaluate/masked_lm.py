@@ -65,7 +65,7 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
         tokenizer = require_tokenizer(model)
         if model.spec.decoder is not None or "mask" not in tokenizer.special:
             raise UnsupportedError(
-                f"Hidden words are told by a masked language model; {model.architecture} is "
+                f"masked-lm needs a masked language model; {model.architecture} is "
                 f"{purpose(model)}."
             )
         self.model, self.frame, self.length = model, TextFrame(tokenizer), length_of(model, None)
@@ -126,14 +126,14 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
         models.
         """
         metrics: dict[str, OfSums] = {
-            "perplexity": lambda sums: np.exp(-share(sums, 0, 1)),
-            "accuracy": lambda sums: share(sums, 2, 1),
-            "word_perplexity": lambda sums: np.exp(-share(sums, 0, 3)),
-            "word_accuracy": lambda sums: share(sums, 4, 3),
+            "perplexity": lambda sums: np.exp(-ratio(sums, 0, 1)),
+            "accuracy": lambda sums: ratio(sums, 2, 1),
+            "word_perplexity": lambda sums: np.exp(-ratio(sums, 0, 3)),
+            "word_accuracy": lambda sums: ratio(sums, 4, 3),
         }
         return bootstrap_sums(answers, metrics, draws)
 
 
-def share(sums: NDArray[np.float64], part: int, whole: int) -> NDArray[np.float64]:
+def ratio(sums: NDArray[np.float64], part: int, whole: int) -> NDArray[np.float64]:
     """Returns the ratio of two sums, [draw]; NaN where nothing was masked."""
     return sums[:, part] / np.where(sums[:, whole] > 0, sums[:, whole], np.nan)

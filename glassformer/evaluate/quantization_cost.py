@@ -1,4 +1,4 @@
-"""What quantization costs: the perplexity of a text before and after it."""
+"""The cost of quantization: the perplexity of a text before and after it."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ KINDS = {
 }
 CLASSES = {f"Gemma{n}{kind}": base for n in ("", "2") for kind, base in KINDS.items()}
 IGNORED: Mapping[str, str] = {
-    "hidden_act": "Gemma 2 goes by hidden_activation",
-    "hidden_activation": "Gemma 1 goes by hidden_act",
+    "hidden_act": "Gemma 2 uses hidden_activation",
+    "hidden_activation": "Gemma 1 uses hidden_act",
     "cache_implementation": "how the reference runs, not what it computes",
     "sliding_window_size": "an older name of sliding_window",
     **dict.fromkeys(

@@ -25,7 +25,7 @@ CLASSES = {
 }
 IGNORED: Mapping[str, str] = {
     "attn_logit_softcapping": "a key of Gemma 2, which is read nowhere",
-    "hidden_act": "it goes by hidden_activation",
+    "hidden_act": "it uses hidden_activation",
     "cache_implementation": "how the reference runs, not what it computes",
 }
 UNUSED_TENSORS: Mapping[str, str] = {}

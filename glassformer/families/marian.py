@@ -16,7 +16,7 @@ CLASSES = {"MarianModel": "", "MarianMTModel": "model.", "MarianForCausalLM": "m
 IGNORED = {
     **fairseq_like.IGNORED,
     "classifier_dropout": "no class of this family classifies",
-    "init_std": "fresh models are drawn as in 2017",
+    "init_std": "new models are initialized as in 2017",
 }
 UNUSED_TENSORS = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (

@@ -276,7 +276,11 @@ class RecordedBeamPrefill:
         if self.source.shape[1]:
             memory = net.encode(self.source, self.mask)
         out = net.decode(
-            self.prompt, memory=memory, memory_mask=self.mask, cache=cache, logits_to_keep=1
+            self.prompt,
+            encoder_hidden_states=memory,
+            encoder_attention_mask=self.mask,
+            cache=cache,
+            logits_to_keep=1,
         )
         runner.slots.lay(cache)
         assert out.logits is not None

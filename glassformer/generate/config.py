@@ -85,7 +85,7 @@ class GenerationConfig:
     prefill_chunk: int | None = None  # prompt tokens per forward pass; None: all of them
     prefix_cache_bytes: int = 2**28  # size limit of the cache for shared prompt prefixes
     bidirectional_prefix: bool = False  # bidirectional attention within the prompt (prefix LM)
-    graph: bool = True  # record a decoding step once and replay it
+    enforce_eager: bool = False  # run the modules, without CUDA graphs and compiled C++ steps
     compile: bool = False  # on a GPU: fuse kernels, which takes some seconds once
     truncate: Literal["left", "right"] | None = None  # side on which too long prompts are cut
 

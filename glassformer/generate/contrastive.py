@@ -44,7 +44,7 @@ def run_contrastive(
     memory = None
     if request.source is not None:
         memory = net.encode(*joined([request.source], runner.device))
-    out = net.decode(tokens, memory=memory, cache=cache)
+    out = net.decode(tokens, encoder_hidden_states=memory, cache=cache)
     history = SequenceState.of([request.prompt], [request.limit], runner.device)
     said: Tensor = out.last_hidden_state  # [1, position, width]
     logits = last_logits(out)

@@ -67,7 +67,7 @@ class DraftModel:
         if self.source is not None and not self.cache.has_cross_attention:
             memory = self.net.encode(torch.as_tensor(self.source, device=self.device)[None])
         ids = torch.tensor([tokens], device=self.device)
-        out = self.net.decode(ids, memory=memory, cache=self.cache, logits_to_keep=1)
+        out = self.net.decode(ids, encoder_hidden_states=memory, cache=self.cache, logits_to_keep=1)
         self.read += tokens
         assert out.logits is not None
         return int(out.logits[0, -1].argmax())

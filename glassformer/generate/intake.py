@@ -55,8 +55,8 @@ class RequestBuilder:
                 )
         if not self.listens and (found.language or found.task):
             raise ConfigError(
-                "language and task are for models that listen; a translator is told its languages "
-                "by source_language and target_language."
+                "language and task are options of speech models; a translation model takes "
+                "source_language and target_language."
             )
         return found if self.listens else self.in_language(found)
 
@@ -64,7 +64,7 @@ class RequestBuilder:
         """Sets the language token of a translation as the decoder's start or first token."""
         if knobs.source_language is None and knobs.target_language is None:
             return knobs
-        target = self.reads(knobs)[0].target
+        target = self.reads(knobs)[0].target_tokenizer
         if knobs.target_language is None or target.language is None:
             return knobs
         if target.encode("").ids[0] == target.language:

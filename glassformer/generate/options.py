@@ -58,6 +58,6 @@ class GenerationOptions(TypedDict, total=False):
     prefill_chunk: int | None
     prefix_cache_bytes: int | None
     bidirectional_prefix: bool | None
-    graph: bool | None
+    enforce_eager: bool | None
     compile: bool | None
     truncate: Literal["left", "right"] | None

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.generate.config import GenerationConfig
 from glassformer.generate.history import SequenceState
 from glassformer.generate.processors import NEVER, Processor
@@ -55,7 +55,7 @@ def match(knobs: GenerationConfig, tokenizer: Tokenizer, translates: bool) -> Pr
         mask = torch.full_like(scores, NEVER)
         for row in range(len(history)):
             prompt = [] if translates else history.prompt_of(row)
-            text = tokenizer.target.decode(history.new(row)[0], after=prompt)
+            text = tokenizer.target_tokenizer.decode(history.new(row)[0], after=prompt)
             mask[row, [id for id in allowed(text) if id < scores.shape[1]]] = 0.0
         return scores + mask
 
@@ -65,7 +65,7 @@ def match(knobs: GenerationConfig, tokenizer: Tokenizer, translates: bool) -> Pr
 @lru_cache(maxsize=4)
 def text_tree(tokenizer: Tokenizer) -> dict[str, Any]:
     """Returns a trie of the texts of all tokens. Tokens with part of a character are left out."""
-    target = tokenizer.target
+    target = tokenizer.target_tokenizer
     tree: dict[str, Any] = {}
     anchor = next(id for id in range(target.size) if target.decode([id]).strip())
     before = target.decode([anchor])
@@ -84,7 +84,7 @@ def _import_regex() -> Any:
     try:
         import regex  # type: ignore[import-untyped]
     except ImportError:
-        raise GlassformerError(
+        raise UnsupportedError(
             "Constraining a text needs a package; pip install 'glassformer[regex]'."
         ) from None
     return regex

@@ -18,7 +18,7 @@ class GenerationOutput:
         text: The generated text.
         tokens: Token ids of the generated text.
         logprobs: Log-probability of each token under the model itself, before any setting applies.
-        stop: Why generation ended: "eos", "length", "string" or "time".
+        finish_reason: Why generation ended: "eos", "length", "string" or "time".
         score: For beam search, the sum of log-probabilities divided by length^length_penalty.
         alternatives: The further sequences if `num_return_sequences` is above 1.
         tree: For beam search with `tree=True`, the candidates of each step.
@@ -29,7 +29,7 @@ class GenerationOutput:
     text: str
     tokens: list[int]
     logprobs: list[float]
-    stop: str
+    finish_reason: str
     score: float | None = None
     alternatives: list[GenerationOutput] = field(default_factory=list)
     tree: list[BeamStep] | None = None
@@ -41,24 +41,24 @@ class GenerationOutput:
 
     def record(self) -> dict[str, Any]:
         """Returns the result as a dict for JSON; `score`, `spans` and `tree` only if present."""
-        said: dict[str, Any] = {
+        record: dict[str, Any] = {
             "text": self.text,
             "tokens": self.tokens,
             "logprobs": self.logprobs,
-            "stop": self.stop,
+            "finish_reason": self.finish_reason,
         }
-        said |= {k: v for k in ("score", "spans") if (v := getattr(self, k)) is not None}
-        said["alternatives"] = [
+        record |= {k: v for k in ("score", "spans") if (v := getattr(self, k)) is not None}
+        record["alternatives"] = [
             {k: v for k, v in other.record().items() if k not in OF_ALL}
             for other in self.alternatives
         ]
-        said["unknown_ratio"] = self.unknown_ratio
+        record["unknown_ratio"] = self.unknown_ratio
         if self.tree is not None:
-            said["tree"] = [
+            record["tree"] = [
                 {part: [one._asdict() for one in found] for part, found in vars(step).items()}
                 for step in self.tree
             ]
-        return said
+        return record
 
 
 @dataclass(frozen=True)

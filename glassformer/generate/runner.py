@@ -77,9 +77,9 @@ class Runner:
             part = slice(start, start + chunk)
             out = self.net.decode(
                 tokens[:, part],
-                mask=None if mask is None else mask[:, part],
-                memory=memory if start == 0 else None,
-                memory_mask=source_mask,
+                attention_mask=None if mask is None else mask[:, part],
+                encoder_hidden_states=memory if start == 0 else None,
+                encoder_attention_mask=source_mask,
                 prefix_length=prefix,
                 cache=cache,
                 logits_to_keep=1,

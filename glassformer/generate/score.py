@@ -107,7 +107,7 @@ def read(net: Transformer, ids: Sequence[int], known: int, source: Source | None
     for start in range(0, len(ids) - 1, CHUNK):
         end = min(start + CHUNK, len(ids) - 1)
         given = memory if start == 0 else None
-        out = net.decode(tokens[:, start:end], memory=given, cache=cache)
+        out = net.decode(tokens[:, start:end], encoder_hidden_states=given, cache=cache)
         assert out.logits is not None
         log = out.logits[0].float().log_softmax(-1)
         found += log.gather(1, tokens[0, start + 1 : end + 1, None])[:, 0].tolist()

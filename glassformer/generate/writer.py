@@ -142,7 +142,7 @@ class Generator(RequestBuilder):
             )
         request, outlet = self.request(0, prompt, knobs), None
         if self.tokenizer is not None:
-            outlet = self.tokenizer.target.stream(after=self.before(request))
+            outlet = self.tokenizer.target_tokenizer.stream(after=self.before(request))
         held, gone = "", ""
         for news in self.run([request], knobs, draft):
             for token in news.tokens:
@@ -181,7 +181,7 @@ class Generator(RequestBuilder):
         ids: Prompt = target
         if isinstance(target, str) and target and self.tokenizer is not None:
             warned(self.unknown_ratio(target))
-            ids = self.tokenizer.target.encode(target).ids
+            ids = self.tokenizer.target_tokenizer.encode(target).ids
         wanted, source = self.ids(ids, knobs), self.source(text, knobs)
         begun = self.beginning(source, knobs)
         found = score(self.net, [*begun, *wanted], frame, source)
@@ -232,7 +232,7 @@ class Generator(RequestBuilder):
         rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
         # only the plain runner supports bidirectional prompts and edited activations
         plain = knobs.bidirectional_prefix or is_edited(self.net)
-        if knobs.graph and rows <= ROWS and knows(self.net) and not plain:
+        if not knobs.enforce_eager and rows <= ROWS and knows(self.net) and not plain:
             runner = TapeRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
         elif knobs.num_beams > 1 and branches_fit(self.net) and not plain:
             runner = BranchRunner(self.net, strategy.width, chunk=knobs.prefill_chunk)
@@ -256,7 +256,7 @@ class Generator(RequestBuilder):
 
     def on_gpu(self, knobs: GenerationConfig) -> bool:
         """Returns whether decoding steps are recorded as CUDA graphs."""
-        plain = not knobs.graph or knobs.bidirectional_prefix or is_edited(self.net)
+        plain = knobs.enforce_eager or knobs.bidirectional_prefix or is_edited(self.net)
         if plain or next(self.net.parameters()).device.type != "cuda":
             return False
         from glassformer.generate.static import fits  # triton is installed only with CUDA builds
@@ -326,7 +326,7 @@ class Generator(RequestBuilder):
 
     def decode(self, request: GenerationRequest, tokens: Sequence[int]) -> str:
         assert self.tokenizer is not None
-        return self.tokenizer.target.decode(tokens, after=self.before(request))
+        return self.tokenizer.target_tokenizer.decode(tokens, after=self.before(request))
 
     def whole(
         self, request: GenerationRequest, finished: list[FinishedSequence], knobs: GenerationConfig
@@ -338,7 +338,7 @@ class Generator(RequestBuilder):
                 text=self.text(request, one, stops),
                 tokens=one.tokens,
                 logprobs=one.logprobs,
-                stop=one.stop,
+                finish_reason=one.stop,
                 score=one.score,
                 tree=one.tree,
             )

@@ -108,8 +108,8 @@ class ModelComparison(Displayable):
         """
         if self.logit_divergence is None:
             raise UnsupportedError(
-                "The two models do not say the same things (their heads differ, or one has none); "
-                "patterns and streams are compared all the same."
+                "The two models have different outputs, or one has none; their attention "
+                "patterns and residual streams can still be compared."
             )
         return movers(Predicted(self.before), Predicted(self.after), position, count)
 
@@ -151,13 +151,13 @@ def compare(
     """
     for one in (a, b):
         if isinstance(one, str | Path):
-            raise InputError(f"Models are compared: give gf.load({str(one)!r}).")
+            raise InputError(f"compare needs loaded models: give gf.load({str(one)!r}).")
     there = [head if head in [one.name for one in model.spec.heads] else None for model in (a, b)]
     first, second = there if any(there) else (head, head)  # if neither has it, `look` raises
     if a is b and adapters.active(a) is None:
         raise InputError(
-            "A model beside itself is compared with its adapter off and on, and this one has no "
-            "adapter that is on; give two models."
+            "Comparing a model with itself compares its adapter off and on, and this model has "
+            "no active adapter; give two models."
         )
     _check(a, b)
     with adapters.switched_off(a) if a is b else nullcontext():
@@ -183,8 +183,8 @@ def _check(a: TaskModel, b: TaskModel) -> None:
         and a.tokenizer.fingerprint != b.tokenizer.fingerprint
     ):
         raise InputError(
-            "The two models read texts with different tokenizers, so that their tokens cannot be "
-            "laid side by side; compare models with the same one."
+            "The two models have different tokenizers, so their tokens cannot be aligned; "
+            "compare models with the same tokenizer."
         )
     shapes = [
         [

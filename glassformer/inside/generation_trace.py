@@ -134,7 +134,8 @@ def cache_size(view: View) -> CacheSize:
     blocks = [layer for layer in layers if isinstance(layer, BlockSpec)]
     if not blocks:
         raise UnsupportedError(
-            f"{view.model.architecture} keeps no keys and values; its layers have no attention."
+            f"{view.model.architecture} has no cache of keys and values; its layers have no "
+            "attention."
         )
     number = next(view.model.parameters()).element_size()
     token = sum(2 * number * one.attention.key_heads * one.attention.head_dim for one in blocks)
@@ -191,7 +192,7 @@ def beam_tree(
     request, generator = _request(view, length, position), view.model.generator
     turned = generator.resolve_config(
         {"num_beams": beams, "num_return_sequences": beams, "tree": True, "do_sample": False}
-        | {"graph": False, **options}
+        | {"enforce_eager": True, **options}
     )
     with applied_edits(view.model, view.edits, alone=True):
         ((_, best),) = generator.results([request], turned)
@@ -261,7 +262,7 @@ def continued_position(view: View, position: int | None = None) -> int:
 def _request(view: View, length: int, position: int | None) -> GenerationRequest:
     """A generation request with the view's tokens up to a position as the prompt."""
     if view.stack != "decoder":
-        raise UnsupportedError(f"{view.model.architecture} does not write; it fills gaps.")
+        raise UnsupportedError(f"{view.model.architecture} does not generate text; it fills gaps.")
     inputs = view.model_inputs.inputs
     prompt = tuple(text_ids(inputs)[0].tolist()[: continued_position(view, position) + 1])
     source = inputs[input_name(view.model.spec)] if view.model.spec.is_encoder_decoder else None
@@ -269,8 +270,7 @@ def _request(view: View, length: int, position: int | None) -> GenerationRequest
     capacity = length if context is None else min(length, context - len(prompt))
     if capacity < 1:
         raise InputError(
-            f"The text has {len(prompt)} tokens, which are all that the model can read; shorten it "
-            "to let it write."
+            f"The text has {len(prompt)} tokens, which is the model's context length; shorten it."
         )
     return GenerationRequest(0, prompt, capacity, None if source is None else _given(source))
 

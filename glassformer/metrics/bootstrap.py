@@ -70,7 +70,7 @@ class Resamples:
         if not 0 < self.confidence < 1:
             raise ConfigError(f"A confidence is between 0 and 1, not {self.confidence}.")
 
-    def places(self, records: int) -> Iterator[NDArray[np.int64]]:
+    def indices(self, records: int) -> Iterator[NDArray[np.int64]]:
         """Yields record indices, [resample, record], some of the resamples at a time."""
         rng = np.random.default_rng(self.seed)
         size = max(1, PART // records)
@@ -167,7 +167,7 @@ def bootstrap(
     draws = draws or Resamples()
     _check(len(results))
     drawn: dict[str, list[float]] = {name: [] for name in metrics}
-    for part in draws.places(len(results)):
+    for part in draws.indices(len(results)):
         for places in part.tolist():
             some = [results[i] for i in places]
             for name, metric in metrics.items():
@@ -200,7 +200,7 @@ def bootstrap_sums(
     table: Numbers = np.asarray(statistics, dtype=float)
     _check(len(table))
     sums = [table.sum(0, keepdims=True)]
-    for part in draws.places(len(table)):
+    for part in draws.indices(len(table)):
         times = np.stack([np.bincount(places, minlength=len(table)) for places in part])
         sums.append(times @ table)
     every, without = np.concatenate(sums), sums[0] - table
@@ -245,4 +245,4 @@ def _known(values: ArrayLike) -> Numbers:
 
 def _check(records: int) -> None:
     if not records:
-        raise DataError("There is nothing that could be judged.")
+        raise DataError("There is nothing to evaluate.")

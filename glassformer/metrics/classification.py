@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from glassformer.metrics.registry import metric
-from glassformer.metrics.report_table import share
+from glassformer.metrics.report_table import ratio
 
 Numbers = NDArray[Any]
 OfCounts = Callable[[Numbers], Numbers]  # [sum, statistic] to [sum]
 
 
 def accuracy(predicted: Sequence[Any], gold: Sequence[Any]) -> float:
-    return share(sum(p == g for p, g in zip(predicted, gold, strict=True)), len(gold))
+    return ratio(sum(p == g for p, g in zip(predicted, gold, strict=True)), len(gold))
 
 
 @metric("f1")

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from glassformer.errors import DataError, InputError
-from glassformer.metrics.report_table import ScoreTable, share
+from glassformer.metrics.report_table import ScoreTable, ratio
 
 Entity = tuple[str, int, int]  # type, first word, last word
 Scheme = Literal["IOB2", "IOBES"]
@@ -64,7 +64,7 @@ def report(
     return NerReport(
         entities=_of_entities(pairs, scheme) if names_entities(names) else None,
         tokens=_of_tokens(pairs, names_entities(names)),
-        accuracy=share(
+        accuracy=ratio(
             sum(a == b for p, g in pairs for a, b in zip(p, g, strict=True)),
             sum(len(g) for _, g in pairs),
         ),

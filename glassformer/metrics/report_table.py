@@ -24,7 +24,7 @@ class ClassScores:
 
     @classmethod
     def of(cls, hits: int, found: int, right: int) -> ClassScores:
-        return cls(share(hits, found), share(hits, right), share(2 * hits, found + right), right)
+        return cls(ratio(hits, found), ratio(hits, right), ratio(2 * hits, found + right), right)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ScoreTable:
         return asdict(self)
 
 
-def share(part: float, whole: float) -> float:
+def ratio(part: float, whole: float) -> float:
     """Divides; a division by 0 gives 0."""
     return part / whole if whole else 0.0
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from glassformer.errors import DataError
 from glassformer.metrics.registry import metric
-from glassformer.metrics.report_table import share
+from glassformer.metrics.report_table import ratio
 
 
 def normalized(answer: str) -> str:
@@ -45,7 +45,7 @@ def _word_f1(predicted: list[str], answer: list[str]) -> float:
     if not predicted or not answer:
         return float(predicted == answer)
     shared = sum((Counter(predicted) & Counter(answer)).values())
-    return share(2 * shared, len(predicted) + len(answer))
+    return ratio(2 * shared, len(predicted) + len(answer))
 
 
 def right_answers(record: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from glassformer.errors import ConfigError, GlassformerError, InputError
+from glassformer.errors import ConfigError, InputError, UnsupportedError
 from glassformer.metrics.registry import declare_metric
 from glassformer.metrics.rouge import all_words, plain_words, rouge_means, stemmed_words
 
@@ -74,7 +74,8 @@ def translation_metrics(
     except (ValueError, RuntimeError, ImportError) as error:
         why = " ".join(str(error).split())
         raise ConfigError(
-            f"sacrebleu cannot split words by {chosen!r} ({why}); choose another way, such as char."
+            f"sacrebleu cannot split words by {chosen!r} ({why}); choose another tokenization, "
+            "such as char."
         ) from None
 
 
@@ -134,7 +135,7 @@ def _sacrebleu() -> Any:
     try:
         from sacrebleu import metrics
     except ImportError:
-        raise GlassformerError(
+        raise UnsupportedError(
             "BLEU and chrF need sacrebleu: pip install 'glassformer[tasks]'."
         ) from None
     return metrics

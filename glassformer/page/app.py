@@ -53,7 +53,7 @@ class Api:
         self.streamed: dict[str, Job[Answer]] = {}
 
     async def ask(self, request: Request) -> Response:
-        """Answers a question; a client that accepts events is told about the progress, too."""
+        """Answers a question; a client that accepts events receives the progress, too."""
         name = request.path_params["question"]
         question = ROUTES.get(name)
         if question is None:

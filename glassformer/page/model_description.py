@@ -8,7 +8,7 @@ from glassformer.page.request_types import AttentionType, StackName
 
 LayerKind = Literal["attention", "recurrent", "convolutional", "hop"]
 ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
-# What a row of predictions is, and its outcomes (see inside/attribute/predicted.py). "next" and
+# What a row of predictions is, and its outcomes (see inside/attribute/predictions.py). "next" and
 # "masked": a position, tokens of the vocabulary; "tag": a position, labels; "classify": the whole
 # text, labels; "span": 0 for the start of an answer and 1 for its end, positions.
 PredictionKind = Literal["next", "masked", "tag", "classify", "span"]

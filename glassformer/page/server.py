@@ -11,7 +11,7 @@ from threading import Event
 
 import uvicorn
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.interrupts import restore_handlers, set_handlers
 from glassformer.page.access import ADDRESS
 from glassformer.page.app import make_app
@@ -100,7 +100,7 @@ def listen(port: int) -> socket.socket:
         found.listen(BACKLOG)
     except OSError as error:
         found.close()
-        raise GlassformerError(
+        raise ConfigError(
             f"Port {port} of {ADDRESS} cannot be used ({error.strerror or error}); name "
             "another with --port, or --port 0 for any that is free."
         ) from None

@@ -133,10 +133,12 @@ class AudioProcessor:
             rows = [F.pad(row, (0, self.samples - len(row))) for row in rows]
         lengths = {len(row) for row in rows}
         if len(lengths) != 1:
-            raise InputError("Sounds of different lengths make no batch; leave `pad` on.")
+            raise InputError(
+                "Sounds of different lengths cannot form a batch without padding; set pad=True."
+            )
         if min(lengths) <= self.window // 2:
             raise InputError(
-                f"The sound has {min(lengths)} samples, which is less than a frame; leave `pad` on."
+                f"The sound has {min(lengths)} samples, which is less than a frame; set pad=True."
             )
         return self.spectrogram(torch.stack(rows))
 

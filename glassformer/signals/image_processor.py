@@ -12,13 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.errors import (
-    ConfigError,
-    DataError,
-    GlassformerError,
-    InputError,
-    UnsupportedError,
-)
+from glassformer.errors import ConfigError, DataError, InputError, UnsupportedError
 from glassformer.spec import PatchEmbeddingSpec
 from glassformer.storage.parsing import parsing
 from glassformer.text.loading.files import READER_FILE, json_bytes, read_reader, write_files
@@ -137,7 +131,9 @@ class ImageProcessor:
         """
         read = [self.resized(self.pixels_of(image)) for image in images]
         if len({tuple(image.shape) for image in read}) != 1:
-            raise InputError("Images of different sizes make no batch; give them one by one.")
+            raise InputError(
+                "Images of different sizes cannot form a batch; process them one by one."
+            )
         values = torch.stack(read).float()
         if self.scale is not None:
             values = values * self.scale
@@ -191,7 +187,7 @@ def import_pillow(what: str) -> Any:
     try:
         return import_module("PIL.Image")
     except ImportError:
-        raise GlassformerError(
+        raise UnsupportedError(
             f"{what} needs Pillow: pip install 'glassformer[images]', or give an array of the "
             "right size."
         ) from None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import DataError, GlassformerError, InputError
+from glassformer.errors import DataError, InputError, UnsupportedError
 from glassformer.storage.files import atomic_file
 
 STEPS_PER_SECOND = 100
@@ -44,8 +44,8 @@ class Note:
         known = 0 <= self.pitch < PITCHES and 0 < self.velocity <= VELOCITIES * VELOCITY_BIN - 1
         if not known or not 0 <= self.start <= self.end:
             raise InputError(
-                f"{self} cannot be played: pitches go from 0 to 127, velocities from 1 to 127, and "
-                "time goes on from 0."
+                f"{self} is not a valid note: pitches are 0 to 127, velocities are 1 to 127, and "
+                "times are at least 0."
             )
 
 
@@ -93,7 +93,7 @@ def decode(ids: Iterable[int]) -> list[Note]:
 
     for event in ids:
         if not 0 <= event < VOCABULARY:
-            raise InputError(f"{event} is no MIDI event; ids go from 0 to {VOCABULARY - 1}.")
+            raise InputError(f"{event} is not a MIDI event; ids are 0 to {VOCABULARY - 1}.")
         if event == END:
             break
         if event < OFF:
@@ -252,7 +252,7 @@ def _open(path: Path) -> Any:
         file = mido.MidiFile(str(path), clip=True)
     except FileNotFoundError:
         raise DataError(f"There is no file {path}.", path=path) from None
-    except Exception as error:  # mido raises whatever its parsing comes to
+    except Exception as error:  # mido raises many kinds of errors
         raise DataError(
             f"{path} is not a MIDI file that can be read ({error}).", path=path
         ) from None
@@ -269,7 +269,7 @@ def _mido() -> Any:
     try:
         import mido  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError:
-        raise GlassformerError(
+        raise UnsupportedError(
             'MIDI files need the package mido: pip install "glassformer[music]".'
         ) from None
     return mido

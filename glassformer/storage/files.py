@@ -94,7 +94,7 @@ def open_plain(path: Path, mode: Literal["w", "a", "r+"]) -> IO[bytes]:
         handle = os.open(path, flags, 0o666)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise LoadError(f"{path} is no regular file; remove it.")
+                raise LoadError(f"{path} is not a regular file; remove it.")
             if mode == "w" and os.fstat(handle).st_size:
                 os.ftruncate(handle, 0)
             return os.fdopen(handle, f"{mode}b")

@@ -209,7 +209,7 @@ def _manifest(path: Path, folder: Path) -> tuple[list[Path], list[Path]]:
         said = parse_json(path.read_bytes())
         keys, remove = list(said["keys"]), list(said["remove"])
     except (ValueError, KeyError, TypeError):
-        raise LoadError(f"{path} is not of a save by Glassformer; remove it.") from None
+        raise LoadError(f"{path} was not written by Glassformer; remove it.") from None
     return (
         [named_in(folder, name, path).relative_to(folder) for name in keys],
         [named_in(folder, name, path) for name in remove],

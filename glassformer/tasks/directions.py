@@ -55,8 +55,8 @@ class Directions:
             asked = f"into {target}" if source is None else asked
             asked = f"from {source}" if target is None else asked
             raise ConfigError(
-                f"This model was not taught to translate {asked}, only {self}; go by way of a "
-                "language in between."
+                f"This model was not trained to translate {asked}, only {self}; translate by way "
+                "of a third language."
             )
 
 

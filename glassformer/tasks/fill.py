@@ -171,7 +171,7 @@ class MaskedFiller:
                 assert isinstance(found, GlassformerError)
                 yield found
             else:
-                yield self.filled(text, encoding, found)
+                yield self.fill_text(text, encoding, found)
 
     def _forward(
         self, inputs: dict[str, Tensor], texts: list[TextEncoding]
@@ -201,7 +201,7 @@ class MaskedFiller:
             )
         return made
 
-    def filled(self, text: str, encoded: TextEncoding, guesses: list[list[Guess]]) -> Filled:
+    def fill_text(self, text: str, encoded: TextEncoding, guesses: list[list[Guess]]) -> Filled:
         places = [found.span() for found in self.marks.finditer(text)]
         if self.targets is not None:
             guesses = [self.of_words(text, gap) for gap in range(len(places))]

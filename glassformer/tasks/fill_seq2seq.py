@@ -34,11 +34,11 @@ class Seq2SeqFiller:
         """Yields results in order; a text that cannot be read yields an error in its place."""
         for text in texts:
             try:
-                yield self.filled(text)
+                yield self.fill_text(text)
             except GlassformerError as error:
                 yield error
 
-    def filled(self, text: str) -> Filled:
+    def fill_text(self, text: str) -> Filled:
         if not isinstance(text, str):
             raise InputError(f"A text must be a str, not {type(text).__name__}.")
         best = infill(self.model, text, **self.options)

@@ -55,8 +55,8 @@ def rows_folder(folder: Path, header: Mapping[str, Any]) -> Path:
     path = named_in(folder, header.get("rows"), folder / HEADER)
     if not ROWS.fullmatch(path.name):
         raise LoadError(
-            f"{folder / HEADER} names {path.name!r}, and rows are in rows-1, rows-2, ...; make the "
-            "index anew."
+            f"{folder / HEADER} names {path.name!r}, and rows are in rows-1, rows-2, ...; make "
+            "the index again."
         )
     for one in (path, *(path / name for name in FILES)):
         if one.is_symlink():

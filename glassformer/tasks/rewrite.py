@@ -194,7 +194,7 @@ class Rewriter:
         width = max(self.config.num_beams, self.config.num_return_sequences)
         return POOLS * max(1, self.config.batch_size // width)
 
-    def written(
+    def generate_texts(
         self, sources: Iterable[Ids], factor: float | None = None
     ) -> Iterator[GenerationOutput]:
         """Yields the generated text of each source, in order.
@@ -243,7 +243,7 @@ class Rewriter:
             except GlassformerError as error:
                 jobs.append(error)
         sources = (ids for job in jobs if isinstance(job, tuple) for ids in job[0])
-        outputs = self.written(sources, factor)
+        outputs = self.generate_texts(sources, factor)
         for job in jobs:
             if isinstance(job, GlassformerError):
                 yield job

@@ -33,7 +33,7 @@ class Summary:
 
     text: str
     score: float | None
-    stop: str
+    finish_reason: str
     unread: int = 0
     parts: int = 1
     unknown_ratio: float = 0.0
@@ -112,7 +112,7 @@ class Summarizer:
             spans = parts_of(text, rewriter.measure, rewriter.capacity, "text")
             first = first if first > 1 else len(spans)
             sources = (rewriter.ids(text[slice(*span)]) for span in spans)
-            shorter = "\n".join(one.text.strip() for one in rewriter.written(sources))
+            shorter = "\n".join(one.text.strip() for one in rewriter.generate_texts(sources))
             if not shorter.strip() or rewriter.measure(shorter) >= length:
                 break  # the summaries are not shorter: the text is truncated
             text = shorter
@@ -191,4 +191,4 @@ def _summary(
     written: list[GenerationOutput], *, unread: int, parts: int, unknown_ratio: float
 ) -> Summary:
     (one,) = written
-    return Summary(one.text.strip(), one.score, one.stop, unread, parts, unknown_ratio)
+    return Summary(one.text.strip(), one.score, one.finish_reason, unread, parts, unknown_ratio)

@@ -203,7 +203,7 @@ class Tagger:
             if found is None:
                 size = len(step.about)
                 found = np.zeros(size, np.float32), np.full(size, -1, np.int32)
-            for i in step.window.own:
+            for i in step.window.own_tokens:
                 word, slot = step.window.text.words[i], step.before + i
                 if word is not None and found[1][word] < 0:  # its first token
                     for known, side in zip(found, step.result, strict=True):

@@ -45,7 +45,7 @@ class TaskCache:
         self._tasks: dict[Any, Any] = {}
 
     def tasks_of(self, model: TaskModel) -> dict[Any, Any]:
-        if self._made_for is None or not self._made_for.holds(model):
+        if self._made_for is None or not self._made_for.is_current(model):
             self._made_for, self._tasks = ModelState(model), {}
         return self._tasks
 
@@ -60,7 +60,7 @@ class ModelState:
         self.spec, self.tokenizer = model.spec, model.tokenizer  # both are immutable
         self.values = deepcopy(self._values(model))
 
-    def holds(self, model: TaskModel) -> bool:
+    def is_current(self, model: TaskModel) -> bool:
         same = model.spec is self.spec and model.tokenizer is self.tokenizer
         return same and self._values(model) == self.values
 

@@ -33,14 +33,15 @@ FACTOR = 3.0  # the maximum ratio of the tokens of a translation to those of its
 class TranslatedPart:
     """The translation of a text from `start` to `end`.
 
-    `score` is the score of the beam, `stop` why generation ended: "length" if it was cut off.
+    `score` is the score of the beam, `finish_reason` why generation ended: "length" if it was cut
+    off.
     """
 
     start: int
     end: int
     text: str
     score: float | None
-    stop: str
+    finish_reason: str
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Translator:
     def _lacks_target(self) -> bool:
         """Whether the model has several languages and no target language is set."""
         config, tokenizer = self.rewriter.config, require_tokenizer(self.rewriter.model)
-        if tokenizer.language is None or tokenizer.target is not tokenizer:
+        if tokenizer.language is None or tokenizer.target_tokenizer is not tokenizer:
             return False
         start = config.decoder_start_token_id
         plain = start is None or start in tokenizer.special.values()
@@ -297,7 +298,7 @@ def _joined(
 ) -> Translation:
     texts = [as_line(one.text.strip()) for one in written]
     parts = tuple(
-        TranslatedPart(*span, translated, one.score, one.stop)
+        TranslatedPart(*span, translated, one.score, one.finish_reason)
         for span, translated, one in zip(spans, texts, written, strict=True)
     )
     return Translation(rejoined(text, spans, texts), parts, unknown_ratio)

@@ -87,7 +87,7 @@ def framed_windows(
         return
     try:
         for window, last in with_last(job.windows):
-            encoding = job.frame.around(window.text)
+            encoding = job.frame.add_frame(window.text)
             yield FramedWindow(job.about, window, encoding, len(job.frame.before), last)
     except GlassformerError as error:
         yield error

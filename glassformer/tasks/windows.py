@@ -42,11 +42,11 @@ class WindowFrame:
     def __len__(self) -> int:
         return len(self.before) + len(self.behind)
 
-    def around(self, text: TextEncoding) -> TextEncoding:
+    def add_frame(self, text: TextEncoding) -> TextEncoding:
         """Returns the text with the frame around it."""
         size = len(text)
         own = replace(text, segments=[self.segment] * size, sequence=[self.text] * size)
-        return TextEncoding.joined([self.before, own, self.behind])
+        return TextEncoding.concatenate([self.before, own, self.behind])
 
     def capacity(self, length: int) -> int:
         """Returns the number of tokens for the text in a window of `length` tokens."""
@@ -156,7 +156,7 @@ class TextWindow:
     best: range
 
     @property
-    def own(self) -> range:
+    def own_tokens(self) -> range:
         """The `best` range, relative to the window."""
         return range(self.best.start - self.start, self.best.stop - self.start)
 
@@ -186,12 +186,12 @@ def _cuts(
     blocks: Iterable[TextEncoding], capacity: int, stride: int
 ) -> Iterator[tuple[int, TextEncoding]]:
     held, first, start = (
-        TextEncoding.joined([]),
+        TextEncoding.concatenate([]),
         0,
         0,
     )  # held tokens, index of the first of them, start of the window
     for block in blocks:
-        held = TextEncoding.joined([held, block])
+        held = TextEncoding.concatenate([held, block])
         while first + len(held) > start + capacity:
             yield start, held.take(range(start - first, start - first + capacity))
             start += stride

@@ -34,7 +34,7 @@ class TokenizerBackend(Protocol):
         """Whether a token's text depends only on its neighbors, so that it can be streamed."""
 
     @property
-    def target(self) -> "TokenizerBackend":
+    def target_backend(self) -> "TokenizerBackend":
         """The backend for a translation model's target language."""
 
     def with_languages(self, source: str | None, target: str | None) -> "TokenizerBackend":
@@ -63,8 +63,8 @@ class TokenizerBackend(Protocol):
 
 def no_languages() -> ConfigError:
     return ConfigError(
-        "This tokenizer reads all languages alike, and it has none to choose; leave "
-        "source_language and target_language out."
+        "This tokenizer does not distinguish languages; leave source_language and "
+        "target_language out."
     )
 
 
@@ -84,7 +84,7 @@ class LibraryBackend:
         return True
 
     @property
-    def target(self) -> TokenizerBackend:
+    def target_backend(self) -> TokenizerBackend:
         return self
 
     def with_languages(self, source: str | None, target: str | None) -> TokenizerBackend:

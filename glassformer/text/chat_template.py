@@ -194,7 +194,7 @@ def check_messages(messages: Sequence[Message]) -> None:
         raise InputError("The conversation is empty; it needs at least one message.")
     for number, message in enumerate(messages):
         if not isinstance(message, Mapping) or "role" not in message:
-            raise InputError(f'Message {number} is no dict with a "role" and a "content".')
+            raise InputError(f"Message {number} is not a dict with a 'role' and a 'content'.")
 
 
 @lru_cache(maxsize=32)
@@ -210,7 +210,7 @@ def compiled(template: str) -> Template:
             field="chat_template",
         ) from None
 
-    class Generation(Extension):
+    class GenerationTag(Extension):
         """The tag {% generation %}, which marks the assistant's words and changes no text."""
 
         tags: set[str] = {"generation"}  # noqa: RUF012 - as the base class declares it
@@ -240,7 +240,7 @@ def compiled(template: str) -> Template:
             return super().wrap_str_format(value)
 
     environment = Limited(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
+        trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, "jinja2.ext.loopcontrols"]
     )
     environment.filters["tojson"] = to_json
     environment.globals |= {

@@ -99,7 +99,7 @@ def added(write: Callable[[list[str]], str], before: list[str], tokens: list[str
     return whole[len(start) :] if whole.startswith(start) else write(tokens)
 
 
-def tail(tokens: list[str]) -> list[str]:
+def last_tokens(tokens: list[str]) -> list[str]:
     """Returns the last few tokens, which determine how the next one is joined.
 
     A run of byte tokens is kept whole.

@@ -58,7 +58,7 @@ class TextEncoding:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence["TextEncoding"]) -> "TextEncoding":
+    def concatenate(cls, parts: Sequence["TextEncoding"]) -> "TextEncoding":
         """Concatenates encodings."""
         joined: dict[str, Any] = {
             name: [x for part in parts for x in getattr(part, name)] for name in FIELDS
@@ -96,7 +96,7 @@ class TextEncoding:
             [i for i, s in enumerate(self.sequence) if s == text and not self.special_mask[i]]
             for text in (0, 1)
         )
-        capacity = shares(len(first), len(second), max_length - len(special))
+        capacity = split_capacity(len(first), len(second), max_length - len(special))
         kept = [cut(text, size, side) for text, size in zip((first, second), capacity, strict=True)]
         whole = self.take(sorted([*special, *kept[0], *kept[1]]))
         return replace(whole, cut=len(self) - len(whole))
@@ -105,7 +105,7 @@ class TextEncoding:
 FIELDS = tuple(field.name for field in fields(TextEncoding) if field.name != "cut")  # one per token
 
 
-def shares(first: int, second: int, capacity: int) -> tuple[int, int]:
+def split_capacity(first: int, second: int, capacity: int) -> tuple[int, int]:
     """Returns how many tokens of each text fit into `capacity`.
 
     The longer text is shortened first, then both evenly.

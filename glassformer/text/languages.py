@@ -92,7 +92,7 @@ class LanguageBackend:
         return self.inner.piecewise
 
     @property
-    def target(self) -> TokenizerBackend:
+    def target_backend(self) -> TokenizerBackend:
         return self if self.goal is None else replace(self, source=self.goal, goal=None)
 
     def with_languages(self, source: str | None, target: str | None) -> TokenizerBackend:

@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError, InputError
 from glassformer.storage.folders import stable_folder
 from glassformer.text.backend import Text, TokenizerBackend
-from glassformer.text.detokenize_stream import DetokenizeStream, added, clean_spaces, tail
+from glassformer.text.detokenize_stream import DetokenizeStream, added, clean_spaces, last_tokens
 from glassformer.text.encoding import BatchEncoding, TextEncoding
 from glassformer.text.languages import ADDRESS, address, known
 from glassformer.text.loading.files import json_bytes, read_side_files, write_files
@@ -87,7 +87,7 @@ class Tokenizer:
         kinds = ["input_ids", "token_type_ids", "attention_mask"]
         if not self._segments:
             kinds.remove("token_type_ids")
-        config = self._settings.written(
+        config = self._settings.to_dict(
             tokenizer_class=self._backend.reference_class(),
             model_input_names=kinds,
             padding_side=self.padding_side,
@@ -146,11 +146,11 @@ class Tokenizer:
         return self._settings.side("truncation_side", "right")
 
     @cached_property
-    def target(self) -> "Tokenizer":
+    def target_tokenizer(self) -> "Tokenizer":
         """The tokenizer of a translation model's target language; usually this one."""
-        if self._backend.target is self._backend:
+        if self._backend.target_backend is self._backend:
             return self
-        return self._changed(self._backend.target, self._settings)
+        return self._changed(self._backend.target_backend, self._settings)
 
     def with_languages(self, source: str | None, target: str | None = None) -> "Tokenizer":
         """Returns a copy that encodes texts in `source` and whose `target` encodes that language.
@@ -440,7 +440,7 @@ class Tokenizer:
     def _before(self, ids: Iterable[int], special: bool) -> list[str]:
         """Returns the preceding tokens that decoding needs as context."""
         tokens = self._tokens(ids, special)
-        return tail(tokens) if self._backend.piecewise else tokens
+        return last_tokens(tokens) if self._backend.piecewise else tokens
 
     def _tokens(self, ids: Iterable[int] | Tensor, special: bool) -> list[str]:
         shown = (self._shown(int(id), special) for id in ids)
@@ -460,7 +460,7 @@ class Tokenizer:
     def _shown(self, id: int, special: bool) -> str | None:
         """Returns the token to decode for an id, or None if the id gives no text."""
         if id < 0:
-            raise InputError(f"{id} is no token id; ids start at 0.")
+            raise InputError(f"{id} is not a token id; ids start at 0.")
         if not special and id in self.special_ids:
             return None
         token: str | None = self._backend.vocabulary.id_to_token(id)

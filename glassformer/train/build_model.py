@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import cycle, islice
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 from glassformer import adapters
 from glassformer.errors import ConfigError
 from glassformer.families import find_family, find_preset, reader_of
+from glassformer.families._shared.sizes import SIZES, config_keys
 from glassformer.loading import create, load, merged
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
@@ -24,27 +24,6 @@ from glassformer.text.training.trainers import KINDS
 from glassformer.train.recipe import ModelSettings, Recipe, TokenizerSettings
 from glassformer.train.reporter import Reporter
 
-SIZES = {  # sizes in a recipe: the config keys of the model families
-    "num_layers": "num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers "
-    "decoder_layers num_hops",
-    "num_heads": "num_attention_heads n_head n_heads num_heads encoder_attention_heads "
-    "decoder_attention_heads",
-    "hidden_size": "hidden_size n_embd d_model dim emb_dim emb_sz",
-    "intermediate_size": "intermediate_size n_inner d_ff dff hidden_dim ffn_dim d_inner "
-    "encoder_ffn_dim decoder_ffn_dim n_hid",
-    "context_length": "max_position_embeddings n_positions max_target_positions memory_size",
-    "dropout": "hidden_dropout_prob attention_probs_dropout_prob resid_pdrop embd_pdrop "
-    "attn_pdrop dropout attention_dropout dropout_rate hidden_dropout embed_dropout "
-    "resid_dropout embedding_dropout mlp_dropout dropatt",
-    "vocabulary": "vocab_size decoder_vocab_size src_vocab_size tgt_vocab_size",
-    "head_dim": "head_dim d_kv d_head",
-    "kv_heads": "num_key_value_heads",
-    "embedded": "d_embed word_embed_proj_dim",
-}
-GIVEN_SIZES = (  # keys of the [model] table
-    *("num_layers", "num_heads", "hidden_size", "intermediate_size", "context_length"),
-    "dropout",
-)
 DEFAULT_TYPE = "byte-bpe"
 BYTES = 256
 
@@ -133,22 +112,10 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
         )
     reader = reader_of({**preset, **settings.config})
     before = family.spec_from_config(reader, architecture)
-    wanted = {word: value for word in GIVEN_SIZES if (value := getattr(settings, word)) is not None}
-    for word in wanted:
-        if not keys_of(word, reader.used):
-            raise ConfigError(
-                f"model.{word} has no meaning for the preset {settings.preset!r}; leave it out, or "
-                "say it under [model.config] in the words of its config.json."
-            )
+    sizes = {name: value for name in SIZES if (value := getattr(settings, name)) is not None}
     if tokenizer is not None:
-        wanted["vocabulary"] = max(tokenizer.size, tokenizer.target.size)
-    named = {
-        key: value
-        for word, value in (_in_proportion(before, wanted) | wanted).items()
-        for key in keys_of(word, reader.used)
-    }
-    if settings.num_layers is not None:
-        named |= _layer_by_layer(reader.values, settings.num_layers)
+        sizes["vocab_size"] = max(tokenizer.size, tokenizer.target_tokenizer.size)
+    named = config_keys(before, reader.values, reader.used, sizes)
     if tokenizer is not None:
         named |= _special(before, tokenizer, reader.used)
     if settings.labels:
@@ -162,23 +129,23 @@ def check_vocabulary(model: Model) -> None:
     tokenizer, spec = model.tokenizer, model.spec
     if tokenizer is None:
         return
-    sides = {"encoder": tokenizer, "decoder": tokenizer.target}
+    sides = {"encoder": tokenizer, "decoder": tokenizer.target_tokenizer}
     for side, used in sides.items():
         stack = getattr(spec, side)
         has = 0 if stack is None else stack.embed.vocabulary  # 0 if the stack reads no token ids
         if has and used.size > has:
             raise ConfigError(
                 f"The tokenizer has {used.size} tokens and the model's {side} {has}; use the "
-                "model's own tokenizer, or a model of that vocabulary."
+                "model's own tokenizer, or a model with that vocabulary size."
             )
 
 
 def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> Model:
-    sized = [word for word in (*GIVEN_SIZES, "config") if getattr(settings, word) not in (None, {})]
+    sized = [word for word in (*SIZES, "config") if getattr(settings, word) not in (None, {})]
     if sized:
         raise ConfigError(
-            f"model.{sized[0]} is for fresh models (model.preset); the model in "
-            f"{settings.base} is as it is."
+            f"model.{sized[0]} is for new models (model.preset); the sizes of the model in "
+            f"{settings.base} are fixed."
         )
     assert settings.base is not None
     model = load(
@@ -208,44 +175,6 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
     )
     other.source, other.base = model.source, model.base
     return other
-
-
-def _in_proportion(before: ModelSpec, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the sizes that follow from others; inner layers keep their ratio to the width."""
-    blocks = before.last_stack.attention_blocks
-    if not blocks or not {"hidden_size", "num_heads"} & set(wanted):
-        return {}
-    attention, ffn = blocks[0].attention, blocks[0].ffn
-    width = wanted.get("hidden_size", before.last_stack.width)
-    heads = wanted.get("num_heads", attention.heads)
-    if width % heads:
-        raise ConfigError(
-            f"A model of hidden size {width} cannot have {heads} heads; choose a model.num_heads "
-            "that divides model.hidden_size."
-        )
-    shared = attention.heads // (attention.kv_heads or attention.heads)
-    return {
-        "intermediate_size": round(ffn.width * width / before.last_stack.width),
-        "head_dim": width // heads,
-        "kv_heads": max(1, heads // shared),
-        "embedded": width,
-    }
-
-
-def _layer_by_layer(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
-    """Repeats the per-layer entries of a config for the new number of layers."""
-    named: dict[str, Any] = {}
-    if config.get("layer_types"):
-        named["layer_types"] = list(islice(cycle(config["layer_types"]), layers))
-    if config.get("attention_types"):  # pairs of a group and its number of repetitions
-        kinds = [kind for group, times in config["attention_types"] for kind in group * times]
-        named["attention_types"] = [[list(islice(cycle(kinds), layers)), 1]]
-    return named
-
-
-def keys_of(word: str, used: set[str]) -> list[str]:
-    """Returns the keys of a family's config that stand for a size."""
-    return [key for key in SIZES[word].split() if key in used]
 
 
 def _special(spec: ModelSpec, tokenizer: Tokenizer, used: set[str]) -> dict[str, Any]:

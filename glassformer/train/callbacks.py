@@ -1,4 +1,4 @@
-"""What happens after a training step: logging, evaluation and checkpoints."""
+"""Callbacks after each training step: logging, evaluation and checkpoints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.train.checkpointing import Checkpointer, step_name
 from glassformer.train.early_stopping import EarlyStopping, metric_value
 from glassformer.train.estimate import RunEstimate
@@ -63,9 +63,9 @@ class LogCallback:
         In float16 a step may overflow; it is then skipped and the loss scale is changed.
         """
         if not math.isfinite(entry["loss"]) and self.loop.settings.precision != "float16":
-            raise GlassformerError(
+            raise ConfigError(
                 f"The loss of step {entry['step']} is {entry['loss']}; lower train.learning_rate, "
-                "lengthen train.warmup_steps or set train.max_grad_norm, and begin anew with "
+                "raise train.warmup_steps or set train.max_grad_norm, and start again with "
                 "--restart."
             )
 

@@ -104,7 +104,7 @@ class CheckpointState:
         if odd := sorted(missing | unexpected | mismatched):
             raise LoadError(
                 f"The checkpoint {newest} is of another model or optimizer ({odd[0]}); --restart "
-                "begins anew.",
+                "starts again.",
                 missing=sorted(missing),
                 unexpected=sorted(unexpected),
                 mismatched=sorted(mismatched),
@@ -151,18 +151,18 @@ class Checkpointer:
         if loop.state.tokenizer not in ("", self._tokenizer):
             raise DataError(
                 f"The tokenizer of {run.folder} has changed since its last checkpoint; put its "
-                "files back as they were, or --restart begins anew."
+                "files back as they were, or --restart starts again."
             )
         if loop.state.tokens_per_epoch != loop.data.tokens_per_epoch:
             raise DataError(
                 f"The data had {loop.state.tokens_per_epoch:,} tokens when {run.folder} was begun "
                 f"and has {loop.data.tokens_per_epoch:,} now; put it back, or --restart begins "
-                "anew."
+                "again."
             )
         if loop.state.random_choices != RANDOM_CHOICES and loop.module.objective.makes_choices:
             raise DataError(
                 f"{run.folder} was begun by an older version, which masked texts in another way; "
-                "go on with that version, or --restart begins anew."
+                "resume with that version, or --restart starts again."
             )
         loop.state.random_choices = RANDOM_CHOICES
         loop.precision.restore(loop.state.scaler)
@@ -231,7 +231,7 @@ def _draft_checkpoint(files: Manifest, step: int, progress: str, worker: Worker)
         last = f"that of {saved[-1].name} in {folder} is whole" if saved else "there is none yet"
         raise LoadError(
             f"The checkpoint of step {step} could not be written ({_why(error)}); {last}. Make "
-            "room or get permission, and the same command goes on from there."
+            "room or get permission, and the same command resumes from there."
         ) from None
     if worker.is_main:
         _remove_others(files, step)

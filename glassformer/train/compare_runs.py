@@ -9,7 +9,7 @@ from typing import Any
 
 from glassformer.errors import GlassformerError, LoadError
 from glassformer.plotting import Panel, Series
-from glassformer.train.recipe import flat
+from glassformer.train.recipe import flatten
 from glassformer.train.report.summary import RunSummary, evaluations_of, steps_of, summarize
 from glassformer.train.run_folder import Run
 from glassformer.train.stored_recipe import read_stored_recipe
@@ -42,7 +42,7 @@ def read_run(folder: Path) -> Run:
 
 def differing(summaries: Sequence[RunSummary]) -> dict[str, list[Any]]:
     """Returns the recipe keys that are not the same in all runs, with the value of each run."""
-    recipes = [flat(summary.recipe.tables()) for summary in summaries]
+    recipes = [flatten(summary.recipe.tables()) for summary in summaries]
     keys = dict.fromkeys(key for recipe in recipes for key in recipe if key != "run.out")
     values = {key: [recipe.get(key) for recipe in recipes] for key in keys}
     return {key: each for key, each in values.items() if any(one != each[0] for one in each)}

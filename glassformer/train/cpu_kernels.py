@@ -1,4 +1,4 @@
-"""Attention and GELU with the library's own CPU kernels (`native/cpu.py`) in training.
+"""Attention and GELU with the library's own CPU kernels (`native/attention.py`) in training.
 
 torch's functions are used for tensor layouts that the kernels do not support, and on machines
 without a compiler.

@@ -50,7 +50,7 @@ class Recording:
     gradients: dict[nn.Parameter, Tensor]
     sums: Sums
 
-    def play(self, batch: TrainingBatch, factors: Factors) -> Sums:
+    def replay(self, batch: TrainingBatch, factors: Factors) -> Sums:
         torch._foreach_copy_(_tensors(self.batch), _tensors(batch))
         for part, factor in self.factors.items():
             factor.fill_(factors[part])
@@ -106,7 +106,7 @@ class Recorded:
         if kind in self._reached and kind not in self._recordings:
             self._recordings[kind] = self._record(self._reached[kind], batch, factors)
         if kind in self._recordings:
-            return self._recordings[kind].play(batch, factors)
+            return self._recordings[kind].replay(batch, factors)
         if self._waited == PATIENCE or len(self._recordings) == SHAPES:
             return self._forward_backward(batch, factors, last)
         with self._added_up() as reached, _watched() as warned:

@@ -39,9 +39,9 @@ def apply_tensor_parallel(module: TrainingModule, worker: Worker, recipe: Recipe
     if OPTIMIZERS.find(recipe.train.optimizer).needs_full_matrices:
         fitting = [n for n, kind in OPTIMIZERS.all().items() if not kind.needs_full_matrices]
         raise UnsupportedError(
-            f"The optimizer {recipe.train.optimizer!r} looks at matrices as a whole, and with "
-            f"scale.tensor_parallel_size = {worker.tensor_parallel_size} none is; "
-            f"use {' or '.join(fitting)}.",
+            f"The optimizer {recipe.train.optimizer!r} needs whole matrices, which "
+            f"scale.tensor_parallel_size = {worker.tensor_parallel_size} splits; use "
+            f"{' or '.join(fitting)}.",
             field="train.optimizer",
         )
     return split_layers(module, worker.world_info.mesh)
@@ -155,13 +155,13 @@ def _check_sharing(module: TrainingModule) -> None:
     adapter = adapters.active(module.net)
     if adapter is not None and type(adapter.settings) is not LoRA:
         raise UnsupportedError(
-            'Of the adapters LoRA alone goes with scale.parallel = "fsdp"; use "ddp".',
+            "LoRA is the only adapter that supports scale.parallel = 'fsdp'; use 'ddp'.",
             field="scale.parallel",
         )
     for stack in module.modules():
         if isinstance(stack, Stack) and stack.spec.layer_dropout:
             raise UnsupportedError(
-                "Layers that are left out at random are others on each process, and cannot be "
-                'gathered by all; set that dropout to 0 or scale.parallel = "ddp".',
+                "Randomly dropped layers differ between processes, which scale.parallel = 'fsdp' "
+                "does not support; set their dropout to 0 or scale.parallel = 'ddp'.",
                 field="scale.parallel",
             )

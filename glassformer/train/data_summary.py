@@ -93,7 +93,7 @@ class DataSummary:
                     does = "occurs" if len(unknown) == 1 else "occur"
                     yield f"{_listed(unknown)} of data.{name} {does} in no training record."
 
-    def written(self) -> str:
+    def to_json(self) -> str:
         """Returns the summary as JSON."""
         splits = {
             name: {
@@ -103,7 +103,7 @@ class DataSummary:
                 "examples": split.examples,
                 "skipped": split.skipped,
                 "reasons": split.reasons,
-                "tally": split.tally.written(),
+                "tally": split.tally.to_dict(),
             }
             for name, split in self.splits.items()
         }

@@ -160,14 +160,14 @@ def init_distributed(device: str, scale: ScaleSettings) -> Iterator[Worker]:
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world % scale.tensor_parallel_size:
         raise ConfigError(
-            f"scale.tensor_parallel_size is {scale.tensor_parallel_size}, and that does not divide "
-            f"the number of processes, {world}; start so many: torchrun --nproc-per-node "
+            f"scale.tensor_parallel_size is {scale.tensor_parallel_size}, which does not divide "
+            f"the number of processes, {world}; use for example torchrun --nproc-per-node "
             f"{scale.tensor_parallel_size} -m glassformer ..."
         )
     if scale.parallel == "ddp" and 1 < scale.tensor_parallel_size < world:
         raise ConfigError(
-            f"Of {world} processes {scale.tensor_parallel_size} share the matrices of a layer; "
-            'those that share the data then have to be scale.parallel = "fsdp".'
+            f"With scale.tensor_parallel_size = {scale.tensor_parallel_size}, the {world} "
+            "processes also share the data, which needs scale.parallel = 'fsdp'."
         )
     if world == 1:
         yield find_worker(device)
@@ -177,8 +177,8 @@ def init_distributed(device: str, scale: ScaleSettings) -> Iterator[Worker]:
         local = int(os.environ.get("LOCAL_RANK", "0"))
         if local >= torch.cuda.device_count():
             raise DeviceError(
-                f"There are {torch.cuda.device_count()} GPUs here and more processes; start one "
-                "process a GPU, or say scale.device=cpu."
+                f"There are more processes than the {torch.cuda.device_count()} GPUs of this "
+                "machine; start one process per GPU, or set scale.device=cpu."
             )
         worker = Worker(torch.device("cuda", local))
         torch.cuda.set_device(worker.device)

@@ -39,24 +39,24 @@ def train(
 ) -> Run:
     """Trains a model for a task on data, or by a recipe, and writes a run folder.
 
-    A run that was interrupted goes on from its last checkpoint when it is called again, with
+    A run that was interrupted resumes from its last checkpoint when it is called again, with
     bit-identical results.
 
     Args:
         what: A task such as "classify", or a recipe: the path of a TOML file, its tables as a dict,
             or a `Recipe`; or the folder of a run to extend by `epochs` or `max_steps`.
-        data: Of a task the rows: a file or several, a pandas DataFrame, a `datasets.Dataset`, or
-            dicts. Rows that are no file are written to one beside the run folder. Of a recipe the
-            settings that replace those of the recipe, each as `section.key=value`.
+        data: For a task, the rows: one or several files, a pandas DataFrame, a `datasets.Dataset`,
+            or dicts. Rows that are not in a file are written to one beside the run folder. For a
+            recipe, settings that replace those of the recipe, each as `section.key=value`.
         text: The column with the text.
         label: The column with the label.
-        columns: The names of further columns, by the task's names.
-        settings: Of a task, settings that replace those of its recipe.
+        columns: The names of further columns in the data, by the names that the task uses.
+        settings: For a task, settings that replace those of its recipe.
         restart: Whether to delete the files of an earlier run in the folder and start again.
         device: Device to train on; replaces `scale.device`.
-        progress: Whether a progress bar is shown; by default for tasks.
+        progress: Whether to show a progress bar; by default only for tasks.
         reporters: Reporters to call in addition to those that the recipe configures.
-        **options: Of a task the other fields of `train.task_recipe.TaskOptions`, such as `base`,
+        **options: For a task, the other fields of `train.task_recipe.TaskOptions`, such as `base`,
             `out`, `epochs`, `learning_rate`, `validation`, `lora` and `seed`.
 
     Returns:
@@ -94,7 +94,7 @@ def train(
             f"train.{name}={value}" for name, value in length.items() if value is not None
         ]
         if isinstance(what, str) and not Path(what).exists() and not Path(what).suffix:
-            raise ConfigError(f"{what!r} is no task, recipe or run folder{near_task(what)}")
+            raise ConfigError(f"{what!r} is not a task, a recipe or a run folder{near_task(what)}")
         return trainer.train(what, overrides, **how)
 
 

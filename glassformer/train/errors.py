@@ -27,9 +27,9 @@ def explain_model_memory() -> Iterator[None]:
         if not _no_memory(error):
             raise
         raise DeviceError(
-            "There is not enough memory for the model, its gradients and what the optimizer "
-            "remembers; choose a smaller model.hidden_size or model.num_layers, or share it "
-            'between processes with scale.parallel = "fsdp".'
+            "There is not enough memory for the model, its gradients and the optimizer state; "
+            "choose a smaller model.hidden_size or model.num_layers, or share it between "
+            "processes with scale.parallel = 'fsdp'."
         ) from error
 
 
@@ -45,7 +45,7 @@ def explain_step_errors(settings: TrainSettings) -> Iterator[None]:
             raise out_of_memory(settings) from error
         if "deterministic" in str(error) and settings.deterministic:
             raise UnsupportedError(
-                f"A kernel cannot promise the same bits ({str(error).splitlines()[0]}); set "
+                f"A kernel is not deterministic ({str(error).splitlines()[0]}); set "
                 "train.deterministic = false.",
                 field="train.deterministic",
             ) from error
@@ -63,9 +63,9 @@ def explain_lost_process(worker: Worker) -> Iterator[None]:
         if worker.world_info is None or not _lost(error):
             raise
         raise LostProcessError(
-            f"Process {worker.global_rank} of {worker.world_size} waited in vain for another, "
-            "which has ended or hangs; see what that one said. The last checkpoint is whole, and "
-            "the same command goes on from it."
+            f"Process {worker.global_rank} of {worker.world_size} waited too long for another "
+            "process, which has ended or hangs; see the messages of that process. The last "
+            "checkpoint is complete, and the same command resumes from it."
         ) from error
 
 

@@ -84,7 +84,7 @@ def loss_metrics(
     weights = module.weights
     parts = {part: total / counts[part] for part, total in sums.items() if counts.get(part)}
     if not parts:
-        raise DataError("The validation files hold nothing that could be judged.")
+        raise DataError("The validation files have no records that can be evaluated.")
     loss = sum(weights[part] * value for part, value in parts.items())
     metrics = {"loss": loss}
     if len(parts) > 1:

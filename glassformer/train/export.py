@@ -46,5 +46,5 @@ def export_model(loop: TrainingLoop, folder: Path, draft_folder: DraftFolder = n
         except GlassformerError as error:
             raise LoadError(
                 f"{error} Checkpoints of the run are whole: make room or get permission, and "
-                "the same command goes on."
+                "the same command resumes."
             ) from None

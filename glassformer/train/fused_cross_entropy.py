@@ -77,7 +77,7 @@ def head_of(model: nn.Module, name: str) -> Head:
     if name not in heads:
         raise UnsupportedError(
             f"The model has no head {name!r} (it has: {', '.join(heads) or 'none'}); choose an "
-            "architecture that has, or another objective."
+            "architecture that has it, or another objective."
         )
     found = heads[name]
     assert isinstance(found, Head)

@@ -1,6 +1,6 @@
 """The inputs of a run: the files that it reads, with fingerprints of their content.
 
-inputs.json lists them when the run begins. A run goes on with the same inputs only.
+inputs.json lists them when the run begins. A run resumes only with the same inputs.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class RunInputs:
         path = self.files.get(setting, {}).get(name, lost)
         return (
             f"{path} ({setting}) {what} the run in {self.folder} was begun; put it {remedy}, or "
-            "--restart begins anew."
+            "--restart starts again."
         )
 
 

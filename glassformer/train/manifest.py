@@ -290,7 +290,7 @@ class Manifest:
     def _foreign(self, name: str) -> LoadError:
         return LoadError(
             f"{self.folder / name} was not written by the run in {self.folder}, which needs that "
-            "name; move it to another place, and the same command goes on."
+            "name; move it to another place, and the same command resumes."
         )
 
     def _content(self) -> dict[str, Any]:

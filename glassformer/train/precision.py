@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from glassformer.core.embedding import Embedding
 from glassformer.core.norm import LayerNorm, RMSNorm
-from glassformer.train.optimizers.shards import whole
+from glassformer.train.optimizers.shards import full_tensor
 
 STREAM = (Embedding, LayerNorm, RMSNorm)  # modules that output the residual stream
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -58,7 +58,7 @@ class Precision:
         """Clips the gradients, takes an optimizer step, and returns the unclipped gradient norm."""
         self._scaler.unscale_(optimizer)
         known = [parameter for parameter in parameters if parameter.grad is not None]
-        length = whole(nn.utils.get_total_norm([p.grad for p in known if p.grad is not None]))
+        length = full_tensor(nn.utils.get_total_norm([p.grad for p in known if p.grad is not None]))
         short = not length.is_cuda and float(length) < clip  # on a GPU this would synchronize
         if clip > 0 and not short:
             nn.utils.clip_grads_with_norm_(known, clip, length)

@@ -124,7 +124,7 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         if self.max_steps is not None and self.epochs is not None:
-            raise ConfigError("train.max_steps or train.epochs: give one.")
+            raise ConfigError("Give one of train.max_steps and train.epochs.")
         if self.max_steps is None and self.epochs is None:
             object.__setattr__(self, "max_steps", DEFAULT_MAX_STEPS)
 
@@ -215,19 +215,19 @@ class Recipe:
     def __post_init__(self) -> None:
         if (self.model.preset is None) == (self.model.base is None):
             raise ConfigError(
-                "model.preset (a fresh model) or model.base (one to start from): give one."
+                "Give one of model.preset (a new model) and model.base (a model to start from)."
             )
         if self.tokenizer.type is not None and self.tokenizer.folder is not None:
-            raise ConfigError("tokenizer.type or tokenizer.folder: give one.")
+            raise ConfigError("Give one of tokenizer.type and tokenizer.folder.")
         if not self.data.train:
-            raise ConfigError("data.train names no file to learn from.")
+            raise ConfigError("data.train names no file to train on.")
         if (
             self.train.warmup_steps is not None
             and self.train.warmup_ratio != TrainSettings.warmup_ratio
         ):
-            raise ConfigError("train.warmup_steps or train.warmup_ratio: give one.")
+            raise ConfigError("Give one of train.warmup_steps and train.warmup_ratio.")
         if self.train.ema_decay and self.train.averaging_patience:
-            raise ConfigError("train.ema_decay or train.averaging_patience: give one.")
+            raise ConfigError("Give one of train.ema_decay and train.averaging_patience.")
         if self.train.averaging_patience and not (self.data.validation and self.train.eval_steps):
             raise ConfigError(
                 "train.averaging_patience counts evaluations: set data.validation and "
@@ -310,7 +310,7 @@ def _with_optimizer_options(settings: TrainSettings) -> TrainSettings:
 
 def differences(old: Recipe, new: Recipe) -> list[str]:
     """Returns the settings that make two recipes different runs, one line per setting."""
-    one, other = (flat(absolute_paths(recipe.tables())) for recipe in (old, new))
+    one, other = (flatten(absolute_paths(recipe.tables())) for recipe in (old, new))
     return [
         f"{key}: {one.get(key)!r} there, {other.get(key)!r} here"
         for key in dict.fromkeys((*one, *other))
@@ -318,7 +318,7 @@ def differences(old: Recipe, new: Recipe) -> list[str]:
     ]
 
 
-def flat(value: Any, path: str = "") -> dict[str, Any]:
+def flatten(value: Any, path: str = "") -> dict[str, Any]:
     """Flattens nested tables into one dict with keys as used in overrides."""
     if isinstance(value, Mapping):
         parts: Any = value.items()
@@ -329,7 +329,7 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
     return {
         key: leaf
         for name, one in parts
-        for key, leaf in flat(one, f"{path}.{name}" if path else str(name)).items()
+        for key, leaf in flatten(one, f"{path}.{name}" if path else str(name)).items()
     }
 
 

@@ -8,7 +8,7 @@ best/           the same, at the best evaluation
 steps/          the same, every run.snapshot_steps steps and after the steps in run.snapshots
 tokenizer/      the tokenizer that was trained on the data
 about.json      facts about the model, the data and the machine that the recipe does not contain
-inputs.json     fingerprints of the files that the run reads: it goes on with the same only
+inputs.json     fingerprints of the files that the run reads: it resumes only with the same
 data_summary.json  rows, labels and truncated texts of every split
 plots/          plots of loss, learning rate and gradient norm
 events.*        the same values for TensorBoard
@@ -43,7 +43,7 @@ from glassformer.train.early_stopping import is_better
 from glassformer.train.inputs import FILE as INPUTS
 from glassformer.train.inputs import RunInputs, read_inputs
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
-from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat
+from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flatten
 from glassformer.train.recipe_text import recipe_format
 from glassformer.train.reporter import Entry
 from glassformer.train.run_folder_v01 import files_of_older_run
@@ -165,7 +165,7 @@ class Run:
             return [parse_json(line) for line in lines[:-1]]
         except ValueError:
             raise LoadError(
-                f"{self.metrics_file} is damaged: a line is not JSON; take that line out."
+                f"{self.metrics_file} is damaged: a line is not JSON; remove that line."
             ) from None
 
     def cut(self, step: int) -> None:
@@ -272,7 +272,7 @@ def open_run(
         run = Run(folder, recipe)
         then = (
             f"the last checkpoint in {run.state} is whole. Make room or get permission, and the "
-            "same command goes on from it."
+            "same command resumes from it."
             if run.is_begun
             else "make room, get permission, or name another run.out."
         )
@@ -301,7 +301,7 @@ def _check_folder(folder: Path) -> None:
     others = sorted({path.name for path in folder.iterdir()} - stopped - {*NO_CONTENT})
     if others:
         raise ConfigError(
-            f"{folder} holds {others[0]!r}, which no {MANIFEST} of a run lists; a run begins in a "
+            f"{folder} contains {others[0]!r}, which no {MANIFEST} of a run lists; a run needs a "
             f"new or empty folder, for example run.out={free_folder(folder)}."
         )
 
@@ -321,9 +321,9 @@ def free_folder(folder: Path) -> Path:
 def _clear(run: Run) -> None:
     if run.manifest.adopted:
         raise ConfigError(
-            f"{run.folder} holds a run of an older version, which did not list its files, so they "
-            "cannot be told from yours; move what you need and delete the folder, or name another "
-            f"one, for example run.out={free_folder(run.folder)}."
+            f"{run.folder} has a run of an older version, which did not list its files, so they "
+            "cannot be distinguished from yours; move what you need and delete the folder, or "
+            f"name another one, for example run.out={free_folder(run.folder)}."
         )
     run.manifest.clear()
 
@@ -331,7 +331,7 @@ def _clear(run: Run) -> None:
 def _check_inputs(run: Run) -> None:
     """Raises an error if the recipe reads a file that its run writes."""
     own = run.folder.resolve()
-    for key, value in flat(run.recipe.tables()).items():
+    for key, value in flatten(run.recipe.tables()).items():
         if key.split(".")[0] in FREE or key in FREE_KEYS:
             continue
         for word in value if isinstance(value, list) else [value]:
@@ -369,8 +369,8 @@ def _compare(run: Run, extend: bool) -> None:
         _clear(run)
     elif changed:
         raise ConfigError(
-            f"{run.folder} holds a run of another recipe ({'; '.join(changed)}); name another "
-            "run.out, or --restart begins anew."
+            f"{run.folder} has a run of another recipe ({'; '.join(changed)}); name another "
+            "run.out, or start again with --restart."
         )
 
 

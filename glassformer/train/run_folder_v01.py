@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 from glassformer.train.checkpointing import checkpoints, read_progress, step_folders
-from glassformer.train.recipe import flat
+from glassformer.train.recipe import flatten
 
 FILES = ("recipe.toml", "metrics.jsonl", "about.json")
 DEFAULTS = ("tokenizer.min_frequency", "train.momentum", "train.save_every", "run.log_every")
@@ -52,6 +52,6 @@ def _is_filled(recipe: Path) -> bool:
         text = recipe.read_text("utf-8")
         tables = tomllib.loads(text)
         plain = all(map(LINE.fullmatch, text.splitlines()))
-        return plain and {*DEFAULTS} <= {*flat(tables)}
+        return plain and {*DEFAULTS} <= {*flatten(tables)}
     except (OSError, ValueError, RecursionError):
         return False

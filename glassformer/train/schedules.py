@@ -52,7 +52,7 @@ def schedule(settings: ScheduleSettings, width: int | None = None) -> Factor:
     if name == "transformer":
         if width is None:
             raise ConfigError(
-                "The scheduler 'transformer' goes by the model's width; give it, or choose "
+                "The scheduler 'transformer' depends on the model's width; give it, or choose "
                 "'inverse-square-root'."
             )
         scale = (width * max(settings.num_warmup_steps, 1)) ** -0.5
@@ -145,7 +145,9 @@ def _above_floor(settings: ScheduleSettings, factor: float) -> float:
 
 def _check(settings: ScheduleSettings) -> None:
     if settings.num_warmup_steps < 0:
-        raise ConfigError(f"A warm-up takes 0 steps or more, not {settings.num_warmup_steps}.")
+        raise ConfigError(
+            f"The number of warmup steps must be at least 0, not {settings.num_warmup_steps}."
+        )
     if not 0 <= settings.min_lr_ratio <= 1:
         raise ConfigError(
             f"min_lr_ratio is {settings.min_lr_ratio}; it is a share of the learning rate from 0 "
@@ -157,4 +159,4 @@ def _check(settings: ScheduleSettings) -> None:
             f"not {settings.cut_fraction} and {settings.ratio}."
         )
     if settings.learning_rate <= 0:
-        raise ConfigError(f"A learning rate is above 0, not {settings.learning_rate}.")
+        raise ConfigError(f"The learning rate must be above 0, not {settings.learning_rate}.")

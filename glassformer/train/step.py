@@ -24,7 +24,7 @@ from glassformer.train.precision import Precision
 Sums = dict[str, Tensor]
 Factors = Mapping[str, Any]  # multipliers of the loss parts: numbers, or scalar tensors
 ADAPTER = "adapter"
-EVALUATION = 2**32  # takes the worker of the step number in the seed of an evaluation
+EVALUATION = 2**32  # replaces the step number in the seed of an evaluation
 
 
 class TrainingModule(nn.Module):

@@ -1,4 +1,4 @@
-"""Which columns of a user's file have what a task needs."""
+"""Selection of the columns of a user's file for a task."""
 
 from __future__ import annotations
 

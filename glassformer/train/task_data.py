@@ -1,4 +1,4 @@
-"""The files of a task: how they are written, and the rows in them."""
+"""The files of a task: their layout and their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the labels of a user's file are: classes, several classes per text, or numbers."""
+"""Detection of the kind of labels: classes, several classes per text, or numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from glassformer.data.record import Record
 from glassformer.train.objectives.classification import SEPARATORS
-from glassformer.train.objectives.labels import written
+from glassformer.train.objectives.labels import label_text
 from glassformer.train.task_columns import is_list
 
 MOST_GRADES = 20  # so many different whole numbers may be classes, such as stars
@@ -75,14 +75,14 @@ def kind_of_labels(records: Sequence[Record], column: str, kind: str | None = No
         return LabelKind("number", Counter())
     if kind == "several":
         return LabelKind("several", Counter(name for value in values for name in split(value)))
-    return LabelKind("one", Counter(map(written, values)))
+    return LabelKind("one", Counter(map(label_text, values)))
 
 
 def split(value: Any) -> list[str]:
     """Returns the labels of a value that has several."""
     if is_list(value):
-        return [written(one) for one in value]
-    return [name for name in re.split(SEPARATORS, written(value).strip()) if name]
+        return [label_text(one) for one in value]
+    return [name for name in re.split(SEPARATORS, label_text(value).strip()) if name]
 
 
 def _are_several(values: Sequence[Any]) -> bool:

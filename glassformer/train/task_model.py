@@ -18,7 +18,7 @@ from glassformer.text.loading.load import holds_tokenizer
 from glassformer.weights.folder_kind import holds_adapter
 from glassformer.weights.mapping import build_transformer, make_load_plan
 from glassformer.weights.tensor_files import TensorFiles
-from glassformer.weights.unused_tensors import explained
+from glassformer.weights.unused_tensors import unused_reasons
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,14 @@ class BaseModel:
         if config["model_type"] in native.MODEL_TYPES:
             heads = ", ".join(head.name for head in spec.heads)
             raise UnsupportedError(
-                f"{self.name} has heads of its own ({heads}) and takes no other; start from "
-                "zoo:encoder, or another model of a published class."
+                f"{self.name} has custom heads ({heads}), to which no other head can be added; "
+                "start from zoo:encoder, or another model of a published class."
             )
         folder = find_folder(self.name)
         if holds_adapter(folder):
             raise UnsupportedError(
-                f"{self.name} is an adapter, whose base would get another head; start from the "
-                "base itself."
+                f"{self.name} is an adapter, and another head needs the base model; start from "
+                "the base model."
             )
         architecture = self._class_with(kind, verb)
         named = {**config, "architectures": [architecture]}
@@ -95,7 +95,7 @@ class BaseModel:
             named["id2label"] = {str(i): label for i, label in enumerate(labels)}
             named.pop("num_labels", None)
         plan = make_load_plan(named, architecture, TensorFiles(folder))
-        reasons = explained(plan)
+        reasons = unused_reasons(plan)
         head = [source for source in plan.sources if source.name.startswith("heads.")]
         old = [s for s in head if s.found is not None and ".transform." not in s.name]
         new = [source.expected.hf[0] for source in head if source.found is None or source in old]

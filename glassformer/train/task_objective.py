@@ -10,7 +10,7 @@ from glassformer.data.record import Record
 from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.ner import names_entities
 from glassformer.tasks.registry import TASKS
-from glassformer.train.objectives.labels import label_order, written
+from glassformer.train.objectives.labels import label_order, label_text
 from glassformer.train.task_columns import is_list
 from glassformer.train.task_labels import kind_of_labels
 from glassformer.train.task_model import BaseModel
@@ -106,8 +106,8 @@ def _classification(
     if len(labels) > max(2, 0.5 * len(records)) and options.labels is None:
         raise DataError(
             f"{name[0].upper() + name[1:]} has {len(labels):,} different labels in "
-            f"{len(records):,} rows; name the column with the labels by --label NAME, or say "
-            "--labels one if they are right."
+            f"{len(records):,} rows; name the column with the labels by --label NAME, or confirm "
+            "them with --labels one."
         )
     table: dict[str, Any] = {"name": "classification"}
     notes, metric = [], "accuracy"
@@ -139,7 +139,7 @@ def _tagging(records: Sequence[Record], plain: TaskObjective) -> TaskObjective:
             "CoNLL files (a word and its tag per line, an empty line between sentences; "
             "--format conll), or JSON lines with such lists."
         )
-    found = {written(tag) for record in records for tag in record[tags]}
+    found = {label_text(tag) for record in records for tag in record[tags]}
     labels = tuple(sorted(found, key=label_order(found)))
     letters = all(len(word) == 1 for record in records[:100] for word in record[words])
     table = {**plain.table, "split": "characters"} if letters else plain.table
@@ -156,8 +156,7 @@ def _rewriting(
     given = {"source_language": options.source_language, "target_language": options.target_language}
     if verb == "translate" and codes and options.target_language is None:
         raise ConfigError(
-            f"{base.name} writes several languages; say which is learned: --to one of "
-            f"{', '.join(codes)}."
+            f"{base.name} has several target languages; choose one: --to {', '.join(codes)}."
         )
     table |= {name: code for name, code in given.items() if code is not None and both}
     return TaskObjective(table=table, columns=plain.columns, metric=plain.metric)

@@ -29,23 +29,23 @@ FEW_HELD_OUT = 200  # rows, below which accuracy is too coarse to compare models
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-    """What a user may say of a run beside the task and the files; None is chosen.
+    """The options of a task run besides the task and the files; None is chosen automatically.
 
     Attributes:
         base: The model to start from.
         out: The run folder.
         columns: The names of the task's columns in the file.
-        labels: What the labels are, where the file leaves it open.
-        balanced: Whether each label counts equally in the loss, however rare it is.
-        source_language, target_language: Of a translation, as the tokenizer names them.
-        validation: A file, or the share of the rows that is held out; 0: nothing is evaluated.
-        test: A file that the best model is judged by.
+        labels: The kind of labels, if the file does not determine it.
+        balanced: Whether the loss is weighted so that all labels count equally.
+        source_language, target_language: The languages of a translation, as in the tokenizer.
+        validation: A file, or the fraction of rows to hold out; 0 for no evaluation.
+        test: A file to evaluate the best model on.
         lora: Whether to train a LoRA adapter and the new head instead of all weights.
         epochs: Passes over the data.
-        max_steps: Steps, in place of epochs.
-        learning_rate: The highest learning rate.
-        batch_size: Rows per step; 0 is chosen.
-        seed: Seed of all that is random.
+        max_steps: The number of steps, instead of epochs.
+        learning_rate: The maximum learning rate.
+        batch_size: Rows per step; 0 is chosen automatically.
+        seed: The random seed.
         format, delimiter, encoding: How the files are written.
         on_error: "stop" at an invalid row, or "skip" it.
         settings: Further settings of the recipe, as `section.key=value`.

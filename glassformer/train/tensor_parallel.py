@@ -116,7 +116,7 @@ def split_layers(root: nn.Module, mesh: DeviceMesh) -> ShardPlan:
     for model in models:
         if adapters.active(model) is not None:
             raise UnsupportedError(
-                "Adapters do not go with scale.tensor_parallel_size; leave one of them out.",
+                "Adapters do not support scale.tensor_parallel_size; leave one of them out.",
                 field="scale.tensor_parallel_size",
             )
         check_shares(model.spec, tensor.size())
@@ -302,12 +302,12 @@ def check_shares(spec: ModelSpec, degree: int) -> None:
                 _check_attention(attention, block, degree)
         if block.ffn.width % degree:
             raise ConfigError(
-                f"scale.tensor_parallel_size is {degree}, and feed-forward layers of "
-                f"{block.ffn.width} units cannot be shared by so many."
+                f"scale.tensor_parallel_size = {degree} does not divide feed-forward layers of "
+                f"{block.ffn.width} units; choose a number that does."
             )
         if any(stack.layer_dropout for stack in stacks):
             raise UnsupportedError(
-                "Layers that are left out at random do not go with scale.tensor_parallel_size.",
+                "Randomly dropped layers do not support scale.tensor_parallel_size.",
                 field="scale.tensor_parallel_size",
             )
 
@@ -316,8 +316,8 @@ def _check_attention(attention: AttentionSpec, block: BlockSpec, degree: int) ->
     for heads in (attention.heads, attention.key_heads):
         if heads % degree:
             raise ConfigError(
-                f"scale.tensor_parallel_size is {degree}, and {heads} heads cannot be shared by so "
-                "many; choose a number that divides them."
+                f"scale.tensor_parallel_size = {degree} does not divide {heads} heads; choose a "
+                "number that does."
             )
     special = (
         attention.score != "dot"
@@ -327,7 +327,7 @@ def _check_attention(attention: AttentionSpec, block: BlockSpec, degree: int) ->
     fits = block.position is None or isinstance(block.position, FITTING)
     if special or not fits or isinstance(block.pattern, BlockSparsePattern):
         raise UnsupportedError(
-            "This model's attention has weights or patterns that cannot be shared head by head; "
-            'leave scale.tensor_parallel_size at 1 and use scale.parallel = "fsdp".',
+            "This model's attention cannot be split by heads; leave scale.tensor_parallel_size "
+            "at 1 and use scale.parallel = 'fsdp'.",
             field="scale.tensor_parallel_size",
         )

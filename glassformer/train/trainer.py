@@ -198,7 +198,7 @@ class Trainer:
                 if interrupted and not (last or state.stopped):
                     raise TrainingInterrupted(
                         f"Stopped after step {state.step} of {settings.num_training_steps}, which "
-                        f"is saved in {run.folder}; the same command goes on from there."
+                        f"is saved in {run.folder}; the same command resumes from there."
                     )
 
     def export(self, run: Run) -> None:
@@ -259,7 +259,7 @@ def explain_interrupt(recipe: Recipe) -> Iterator[None]:
         done = Run(folder, recipe).step
         last = "" if steps is None else f" of {steps}"
         raise TrainingInterrupted(
-            f"Stopped; step {done}{last} is saved in {folder}, and the same command goes on from "
+            f"Stopped; step {done}{last} is saved in {folder}, and the same command resumes from "
             "there."
             if done
             else "Stopped before the first checkpoint; the same command begins again."

@@ -14,7 +14,7 @@ from glassformer.families import Family, classes_of, families, find_family
 from glassformer.families._shared.config_reader import WITHOUT_EFFECT
 from glassformer.weights.mapping import LoadPlan, check_shapes, make_load_plan
 from glassformer.weights.tensor_files import TensorFiles
-from glassformer.weights.unused_tensors import explained
+from glassformer.weights.unused_tensors import unused_reasons
 
 GOOGLE_BERT = {  # keys of bert_config.json (2018), which has no model_type
     "attention_probs_dropout_prob",
@@ -113,7 +113,7 @@ def fitting_class(config: Mapping[str, Any], files: TensorFiles) -> str | None:
 
 def fits(plan: LoadPlan) -> bool:
     """Whether the plan lacks no tensor, explains every unused one, and all shapes agree."""
-    if plan.missing() or len(explained(plan)) < len(plan.unused()):
+    if plan.missing() or len(unused_reasons(plan)) < len(plan.unused()):
         return False
     try:
         check_shapes(plan)

@@ -20,7 +20,7 @@ def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     if dtype is None or found in DTYPES.values():
         return found
     name = str(dtype).removeprefix("torch.")
-    raise ConfigError(f"There is no dtype {name!r}; choose of {', '.join(DTYPES)}.")
+    raise ConfigError(f"There is no dtype {name!r}; choose one of {', '.join(DTYPES)}.")
 
 
 def is_float8(dtype: torch.dtype) -> bool:

@@ -48,8 +48,8 @@ def published(folder: Path) -> Path:
     found += reversed(_steps(folder / "steps"))
     if not found:
         raise LoadError(
-            f"The run {folder} has no model yet; `glassformer train {recipe_of(folder)}` goes on "
-            "with it."
+            f"The run {folder} has no model yet; `glassformer train {recipe_of(folder)}` "
+            "resumes the run."
         )
     return found[0]
 

@@ -34,7 +34,7 @@ from glassformer.weights.mapping import (
 )
 from glassformer.weights.quantization import KINDS, QuantizedLinear, quantize
 from glassformer.weights.tensor_files import SINGLE, TensorFiles, folder_beside, is_single
-from glassformer.weights.unused_tensors import explained
+from glassformer.weights.unused_tensors import unused_reasons
 from glassformer.weights.weight_files import weights_among
 
 CONFIGS = ("config.json", "bert_config.json")  # the second is the name Google used in 2018
@@ -111,7 +111,7 @@ def load_transformer(folder: Path, config: Mapping[str, Any], request: LoadOptio
     plan = make_load_plan(config, architecture, files)
     replace_tensors(plan, request)
     check_shapes(plan)
-    reasons = explained(plan)
+    reasons = unused_reasons(plan)
     check_difference(plan, reasons, request)
     check_dtypes(plan, request)
     check_copies(plan)
@@ -214,7 +214,7 @@ def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOp
 
     Args:
         plan: The load plan.
-        reasons: The unused tensors with a known reason, as returned by `explained`.
+        reasons: The unused tensors with a known reason, as returned by `unused_reasons`.
         request: Its `init_missing` and `ignore_unexpected` name the differences that are allowed.
     """
     lacking = {

@@ -135,9 +135,9 @@ def quantize(model: nn.Module, kind: str) -> None:
         kind: "int8" or "int4". Layers whose input size does not fit "int4" groups become "int8".
     """
     if kind not in KINDS:
-        raise ConfigError(f"There is no quantization {kind!r}; choose of {', '.join(KINDS)}.")
+        raise ConfigError(f"There is no quantization {kind!r}; choose one of {', '.join(KINDS)}.")
     if is_quantized(model):
-        raise UnsupportedError("The model is quantized already; load it anew for another kind.")
+        raise UnsupportedError("The model is quantized already; load it again for another kind.")
     if any(isinstance(m, Linear) and hasattr(m, "adapters") for m in model.modules()):
         raise UnsupportedError("The model has an adapter; merge or remove it, or quantize first.")
     made: dict[nn.Module, QuantizedLinear] = {}

@@ -28,7 +28,7 @@ BUFFERS = {  # in any family, by the end of the name
 FURTHER = "predicts further tokens for faster generation; the class does not read it"
 
 
-def explained(plan: LoadPlan) -> dict[str, str]:
+def unused_reasons(plan: LoadPlan) -> dict[str, str]:
     """Returns the unused tensors that have a known reason, with the reason."""
     named = [
         (_name_pattern(name.replace("{base}", plan.base)), why)

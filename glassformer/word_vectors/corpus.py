@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.errors import DataError, GlassformerError
+from glassformer.errors import DataError, LoadError
 
 LONGEST = 10_000  # words per sentence; a longer line is split
 
@@ -88,7 +88,7 @@ def read_corpus(
             file.flush()
             whole: Any = np.memmap(file, np.int32, "r")  # keeps the unnamed file open
     except OSError as error:
-        raise GlassformerError(
+        raise LoadError(
             f"The temporary folder {tempfile.gettempdir()} cannot be written: {error.strerror}; "
             "name another with TMPDIR."
         ) from None

@@ -119,10 +119,10 @@ def learn_glove(
 
 
 def two_sides(words: int, size: int, rng: np.random.Generator) -> tuple[GloVeSide, GloVeSide]:
-    return fresh(words, size, rng), fresh(words, size, rng)
+    return initialize_side(words, size, rng), initialize_side(words, size, rng)
 
 
-def fresh(words: int, size: int, rng: np.random.Generator) -> GloVeSide:
+def initialize_side(words: int, size: int, rng: np.random.Generator) -> GloVeSide:
     table = np.zeros((words, padded(size)), np.float32)
     table[:, :size] = (rng.random((words, size), np.float32) - 0.5) / (size + 1)
     bias = (rng.random(words, np.float32) - 0.5) / (size + 1)

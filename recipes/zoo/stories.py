@@ -29,7 +29,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.core import Cache, Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError
 from glassformer.model import Model
 from glassformer.storage.files import write_json
 from glassformer.storage.folders import atomic_folder
@@ -123,7 +123,7 @@ def sample(folder: Path, tokens: int, seconds: float, lanes: int, seed: int, dev
     found = [story for lane in whole for story in stories_in(lane)]
     held_out, learned = apart(found)
     if not held_out:
-        raise GlassformerError(f"{count:,} tokens are no ten stories; raise --tokens or --seconds.")
+        raise DataError(f"{count:,} tokens are less than ten stories; raise --tokens or --seconds.")
     for name, some in (("valid", held_out), ("train", learned)):
         np.save(folder / f"{name}.npy", stream_of(some))
     tokenizer = teacher.tokenizer

@@ -1,4 +1,4 @@
-"""AdaLoRA's allocation, beside peft's own over the same gradients, and what is saved of it."""
+"""AdaLoRA's rank allocation, compared with peft's on the same gradients, and its saved state."""
 
 from __future__ import annotations
 
@@ -109,5 +109,5 @@ def test_the_penalty_is_pefts(pair):
 
 def test_the_steps_must_be_known(pair):
     model = adapted(pair.model(), AdaLoRA(rank=4, target_rank=2))
-    with pytest.raises(GlassformerError, match="say how many: steps"):
+    with pytest.raises(GlassformerError, match="set max_steps"):
         after_step(model, 0)

@@ -116,7 +116,7 @@ def test_codes_and_transposed_weights_are_named(tmp_path):
     trained(pair, r=4, init_lora_weights="pissa").save_pretrained(tmp_path / "adapter")
     path = tmp_path / "adapter" / "adapter_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "init_lora_weights": "olora"}))
-    with pytest.raises(GlassformerError, match="kept transposed"):
+    with pytest.raises(GlassformerError, match="stored transposed"):
         pair.model(adapter=tmp_path / "adapter")
 
 

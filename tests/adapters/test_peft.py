@@ -1,4 +1,4 @@
-"""Folders go both ways between us and peft, and both compute the same with them."""
+"""Adapter folders are exchanged with peft in both directions, with equal results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only the adapter learns; it is heard in every way of computing; and it can be taken away."""
+"""Only the adapter is trained; it affects every way of computing; and it can be removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A window that slides: padding, a cache, and what it reads."""
+"""The convolutional layer: padding, the cache, and its receptive field."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def test_the_cache_holds_the_newest_real_tokens(edges):
 
 
 def test_what_reads_both_sides_cannot_go_on():
-    with pytest.raises(GlassformerError, match="cannot go on from a cache"):
+    with pytest.raises(GlassformerError, match="cannot use a cache"):
         net_of(*CENTERED)(tiny.tokens(1, 4), past_key_values=Cache())

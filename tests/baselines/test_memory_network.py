@@ -1,4 +1,4 @@
-"""An external memory that is read by attention, beside the paper's formulas."""
+"""The memory network, compared with the paper's formulas."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_order_weighs_dimensions_by_the_words_place():
 
 def test_without_a_story_or_with_too_long_a_one():
     model = net_of()
-    with pytest.raises(GlassformerError, match=r"give its words as `source`"):
+    with pytest.raises(GlassformerError, match=r"give its words as `memory_tokens`"):
         model(tiny.tokens(1, 4))
     with pytest.raises(GlassformerError, match=r"\[batch, sentence, word\]"):
         model(tiny.tokens(1, 4), memory_tokens=tiny.tokens(1, 4))
-    with pytest.raises(GlassformerError, match="6 sentences and the model's memory ends at 5"):
+    with pytest.raises(GlassformerError, match="6 sentences, and the model's memory holds 5"):
         model(tiny.tokens(1, 4), memory_tokens=tiny.tokens(1, 6, 2))

@@ -1,4 +1,4 @@
-"""A state that walks: what padding, a cache and its dropouts do to it; the kernel is torch's."""
+"""The LSTM layer: padding, the cache and dropout; compared with torch's kernel."""
 
 from __future__ import annotations
 
@@ -85,24 +85,24 @@ def test_states_of_two_caches_join():
 def test_a_state_that_has_moved_on_is_not_cut():
     model, cache = tiny.transformer(TWO), Cache()
     model(tiny.tokens(1, 4), past_key_values=cache)
-    with pytest.raises(GlassformerError, match="read the text again"):
+    with pytest.raises(GlassformerError, match="process the text again"):
         cache.crop(2)
 
 
 def test_what_reads_from_the_end_cannot_go_on():
     transformer = tiny.transformer(model(spec.RecurrentSpec(width=20, bidirectional=True)))
-    with pytest.raises(GlassformerError, match="cannot go on from a cache"):
+    with pytest.raises(GlassformerError, match="cannot use a cache"):
         transformer(tiny.tokens(1, 4), past_key_values=Cache())
 
 
 def test_packed_documents_are_refused():
-    with pytest.raises(GlassformerError, match="a row for every text"):
+    with pytest.raises(GlassformerError, match="one row per text"):
         tiny.transformer(TWO)(tiny.tokens(1, 4), document_ids=torch.tensor([[0, 0, 1, 1]]))
 
 
 def test_a_layer_of_another_width_is_not_read_out():
     model = tiny.transformer(TWO)
-    with pytest.raises(GlassformerError, match="have 20 numbers and the head reads 8"):
+    with pytest.raises(GlassformerError, match="have 20 numbers, and the head needs 8"):
         model.readout(torch.zeros(1, 2, 20))
 
 

@@ -1,4 +1,4 @@
-"""Every verb over bad lines: they are named, and with --on-error skip no other is lost."""
+"""Invalid lines: every verb names them, and with --on-error skip processes all others."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def test_bad_lines_of_json(glassformer, models, tmp_path, verb):
     path = broken(tmp_path)
     asked = *words(verb, models[verb]), "--file", path, "--json"
     code, _, said = glassformer(*asked)
-    assert code == 1 and f"{path}:2: {BAD[2][1]}; mend it, or go on with --on-error skip" in said
+    assert (
+        code == 1 and f"{path}:2: {BAD[2][1]}; correct it, or continue with --on-error skip" in said
+    )
     code, shown, said = glassformer(*asked, "--on-error", "skip")
     assert code == 0 and "2 used, 7 skipped." in said
     wheres = [json.loads(line)["where"] for line in shown.splitlines()]

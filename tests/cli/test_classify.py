@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from small_models import UNSEEN, reviews, train_classifier
-from test_watch import dated
+from test_monitor import dated
 
 import glassformer as gf
 

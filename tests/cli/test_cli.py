@@ -1,4 +1,4 @@
-"""The command line: inspect, check, bad words; colors and exit codes in a process of its own."""
+"""The command line: inspect, check, unknown words; colors and exit codes in a separate process."""
 
 from __future__ import annotations
 

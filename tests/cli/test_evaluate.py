@@ -1,4 +1,4 @@
-"""glassformer evaluate: a table for people, JSON for programs, bad records named."""
+"""glassformer evaluate: tables, JSON, and messages about invalid records."""
 
 from __future__ import annotations
 

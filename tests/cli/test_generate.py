@@ -1,4 +1,4 @@
-"""glassformer generate: streams, pipes, files, dialogs, batches, and what goes wrong."""
+"""glassformer generate: streams, pipes, files, interactive mode, batches and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line says of itself: to whoever asks, mistypes, pipes, in narrow windows."""
+"""Help texts and usage errors: unknown words, pipes and narrow terminals."""
 
 from __future__ import annotations
 

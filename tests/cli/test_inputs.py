@@ -1,4 +1,4 @@
-"""What verbs read: every kind of source, and every kind of trouble, named and survived."""
+"""The inputs of verbs: every kind of source, and every kind of error."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_bad_line_is_named_and_survived(tmp_path, capsys, name):
     with pytest.raises(GlassformerError) as error:
         inputs.end()
     assert f"{name}{said}" in str(error.value)
-    assert str(error.value).endswith("; mend it, or go on with --on-error skip.")
+    assert str(error.value).endswith("; correct it, or continue with --on-error skip.")
     inputs = InputRecords(*words, on_error="skip")
     assert [found for _, found in inputs.answers(question, work)] == ["ONE", "THREE"]
     inputs.end()

@@ -122,7 +122,7 @@ def test_a_translator_of_tsv_pairs(terminal, tmp_path):
         "".join(f"{' '.join(p)}\t{' '.join(WORDS[w] for w in p)}\n" for p in pairs)
     )
     said = terminal("train", "translate", "pairs.tsv", code=1).stderr
-    assert "say which is learned: --to one of" in said and not (tmp_path / "runs").exists()
+    assert "choose one: --to" in said and not (tmp_path / "runs").exists()
     trained = terminal(
         *("train", "translate", "pairs.tsv", "--from", "fr", "--to", "en", "--max-steps", "6")
     )

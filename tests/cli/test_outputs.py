@@ -1,4 +1,4 @@
-"""Results as they come: columns that stand below each other, or lines of JSON."""
+"""Printed results: aligned columns, or lines of JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from glassformer.cli import printing
 from glassformer.cli.input_records import InputRecords
-from glassformer.cli.printing import Column, ResultRows, fitted, progress
+from glassformer.cli.printing import Column, ResultRows, fit_cell, progress
 
 COLUMNS = Column("label", 6), Column("p", 5, right=True), Column("text")
 
@@ -40,7 +40,7 @@ def test_a_file_has_whole_cells_between_tabs(capsys, monkeypatch):
 def test_wide_letters_take_two_columns():
     for text in ("汉字汉字汉字", "naïve", "👍👍👍👍"):
         for right in (False, True):
-            assert cell_len(fitted(text, 7, right)) == 7
+            assert cell_len(fit_cell(text, 7, right)) == 7
 
 
 def test_one_place_makes_bars():

@@ -1,4 +1,4 @@
-"""A positional text that names a file is read as that file; one that is a wrong path is refused."""
+"""A positional text that names a file is read as that file; a wrong path is refused."""
 
 from __future__ import annotations
 

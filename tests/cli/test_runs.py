@@ -1,4 +1,4 @@
-"""glassformer runs: folders side by side, those that are over and those that are not."""
+"""glassformer runs: comparison of finished and unfinished run folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""glassformer scaling: laws over run folders, and when there are too few of them."""
+"""glassformer scaling: power laws over run folders, and the error if there are too few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""glassformer train: a recipe, what is shown of it, and how it ends."""
+"""glassformer train: recipes, printed output, and ways to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""glassformer vectors: from a text to a file, and what the file knows."""
+"""glassformer vectors: training, saving and queries of word vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""glassformer zoo, and the names of models that ship: what is listed is what is loaded."""
+"""glassformer zoo: every listed model can be loaded by its name."""
 
 from __future__ import annotations
 

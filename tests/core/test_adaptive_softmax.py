@@ -1,4 +1,4 @@
-"""Clusters of a vocabulary against torch's own adaptive softmax, and against one table."""
+"""The adaptive softmax, compared with torch's and with a single table."""
 
 from __future__ import annotations
 

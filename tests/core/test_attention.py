@@ -1,4 +1,4 @@
-"""Attention against its formula, written as loops over heads and positions."""
+"""Attention, compared with its formula written as loops over heads and positions."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_cross_attention_norms_queries_and_keys_too():
         tiny.transformer(model)(
             tiny.tokens(1, 5, seed=1), decoder_input_ids=tiny.tokens(1, 3), tap=seen
         )
-    for value in seen.seen.values():
+    for value in seen.tensors.values():
         sizes = value.square().mean(-1)
         assert torch.allclose(sizes, torch.ones_like(sizes), atol=2e-2)  # all but the epsilon
 

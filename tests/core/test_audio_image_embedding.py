@@ -1,4 +1,4 @@
-"""Sound and images as vectors, beside the plain sums that the papers describe."""
+"""Embeddings of audio and images, compared with the sums that the papers describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks and stacks against their parts put together by hand."""
+"""Blocks and stacks, compared with a manual composition of their parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def parts(model, depth=0):
     with torch.no_grad():
         model(tiny.tokens(2, 5), tap=seen)
     at = f"encoder.blocks.{depth}."
-    return block, {name.removeprefix(at): t for name, t in seen.seen.items() if name.startswith(at)}
+    return block, {
+        name.removeprefix(at): t for name, t in seen.tensors.items() if name.startswith(at)
+    }
 
 
 def test_a_block_whose_attention_reads_the_stream_as_it_is():
@@ -126,7 +128,7 @@ def test_a_shared_layer_runs_as_often_as_the_order_says():
         again = ActivationCapture("*.resid_post")
         unrolled(tiny.tokens(1, 4), tap=again)
     assert len(model.encoder.blocks) == 1
-    assert set(seen.seen) == {
+    assert set(seen.tensors) == {
         f"encoder.blocks.{i}.resid_{p}" for i in range(3) for p in ("pre", "post")
     }
     assert not torch.equal(x, seen["encoder.blocks.2.resid_post"])
@@ -160,5 +162,5 @@ def test_layer_dropout_skips_whole_layers_in_training_alone():
         seen = ActivationCapture("*.resid_post")
         with torch.no_grad():
             transformer.train(training)(tiny.tokens(1, 3), tap=seen)
-        ran.append(list(seen.seen))
+        ran.append(list(seen.tensors))
     assert len(ran[0]) == 40 and 8 < len(ran[1]) < 32 and ran[1] != ran[2]

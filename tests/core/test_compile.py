@@ -1,4 +1,4 @@
-"""Compiled as eager, in one graph, for one model of each kind."""
+"""Compiled models equal eager ones, in one graph, for one model of each kind."""
 
 from __future__ import annotations
 

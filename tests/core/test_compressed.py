@@ -1,4 +1,4 @@
-"""Compressed keys against torch's own convolution, and what a query may see of them."""
+"""Compressed keys, compared with torch's convolution, and their mask."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_group_may_be_completed_later(cuts):
 
 def test_what_it_cannot_read_it_says():
     model, tokens = make(), tiny.tokens(1, 6)
-    with pytest.raises(GlassformerError, match="one text a row"):
+    with pytest.raises(GlassformerError, match="one text per row"):
         model(tokens, document_ids=torch.zeros_like(tokens))
     with pytest.raises(GlassformerError, match="causal pattern"):
         tiny.encoder(1, attention=ATTENTION)

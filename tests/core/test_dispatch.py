@@ -1,4 +1,4 @@
-"""Which kernel computes attention, and how often that is decided."""
+"""The choice of the attention kernel, and how often it is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold on a GPU too (make test-gpu)."""
+"""Properties of the core on a GPU (make test-gpu)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking is free, and what a tap returns takes the tensor's place."""
+"""Hooks: no cost without a tap, and a returned tensor replaces the original."""
 
 from __future__ import annotations
 
@@ -76,4 +76,4 @@ def test_a_pattern_that_is_not_asked_for_is_not_computed():
     attend.scores = lambda *a, **k: calls.append(1)
     with torch.no_grad():
         model(tiny.tokens(1, 5), tap=seen)
-    assert not calls and set(seen.seen) == {f"decoder.blocks.{i}.resid_post" for i in range(2)}
+    assert not calls and set(seen.tensors) == {f"decoder.blocks.{i}.resid_post" for i in range(2)}

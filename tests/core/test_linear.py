@@ -1,4 +1,4 @@
-"""What `pack` keeps is used only as long as it is what the weights would give."""
+"""The packed copy of a weight is used only while the weight is unchanged."""
 
 import copy
 

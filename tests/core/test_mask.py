@@ -1,4 +1,4 @@
-"""Masks against the sentence that describes them, slot by slot."""
+"""Masks, compared slot by slot with their definition."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def seen_by(model, length: int, **given) -> torch.Tensor:
     capture = ActivationCapture("*.blocks.0.pattern")
     with torch.no_grad():
         model(tiny.tokens(rows, length), tap=capture, **given)
-    (pattern,) = capture.seen.values()
+    (pattern,) = capture.tensors.values()
     return (pattern > 0).all(1)
 
 

@@ -1,4 +1,4 @@
-"""Norms of a narrow stream, as mixed precision has it."""
+"""Norms of half-precision tensors in mixed precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions against the papers' formulas and the reference's functions."""
+"""Position encodings, compared with the papers' formulas and the reference's functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The head that searches for an answer, against the search written out in loops."""
+"""The answer search of the span head, compared with a search written as loops."""
 
 from __future__ import annotations
 

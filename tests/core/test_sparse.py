@@ -1,4 +1,4 @@
-"""Computed in groups against the dense mask, which is the definition; and that it stays linear."""
+"""Sparse attention, compared with the dense mask; its cost is linear."""
 
 from __future__ import annotations
 

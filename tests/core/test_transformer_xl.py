@@ -1,4 +1,4 @@
-"""Relative positions against their formula, pair by pair."""
+"""Relative positions, compared with their formula pair by pair."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_what_cannot_be_is_said():
         {"document_ids": torch.tensor([[0, 0, 1, 1]])},
         {"prefix_length": torch.tensor([2])},
     ):
-        with pytest.raises(GlassformerError, match="order of reading"):
+        with pytest.raises(GlassformerError, match="a permutation cannot be combined"):
             model(tiny.tokens(1, 4), permutation=order, **other)
 
 

@@ -1,4 +1,4 @@
-"""Every format, with what real files have in them, and lines that are none."""
+"""Readers of every format, with typical content of real files, and with invalid lines."""
 
 from __future__ import annotations
 
@@ -134,7 +134,9 @@ def test_json_lines(write):
     assert [r["text"] for r in records] == ["a", "d"]
     assert "b.jsonl:2: this is not JSON" in errors[0] and "on_error" not in errors[0]
     assert "b.jsonl:3: a JSON object was expected" in errors[1]
-    with pytest.raises(GlassformerError, match=r'b.jsonl:2: .*; mend it, .*data.on_error = "skip"'):
+    with pytest.raises(
+        GlassformerError, match=r'b.jsonl:2: .*; correct it.*data.on_error = "skip"'
+    ):
         read(name, format="jsonl")
     assert len(read(name, format="jsonl", on_error="skip")) == 2
 
@@ -224,11 +226,11 @@ class TestTokens:
         np.save(tmp_path / "rows.npy", np.zeros((2, 3), np.int32))
         np.save(tmp_path / "shares.npy", np.zeros(3))
         for name in ("rows.npy", "shares.npy", write("text.npy", "Once upon a time")):
-            with pytest.raises(GlassformerError, match=f"{name} is no list of token ids"):
+            with pytest.raises(GlassformerError, match=f"{name} is not a list of token ids"):
                 read(name, format="tokens")
         np.save(tmp_path / "cut.npy", np.zeros(300, np.uint16))
         (tmp_path / "cut.npy").write_bytes((tmp_path / "cut.npy").read_bytes()[:-9])
-        with pytest.raises(GlassformerError, match=r"cut.npy breaks off before token 300"):
+        with pytest.raises(GlassformerError, match=r"cut.npy ends before token 300"):
             read("cut.npy", format="tokens")
 
 
@@ -286,7 +288,7 @@ class TestSquad:
         assert "data[0].paragraphs[0].qas[0]: there is no 'question'" in errors[0]
         assert "there is no 'answer_start'" in errors[1] and "paragraphs[1]" in errors[2]
         for content in ("{", "[]", '{"data": 3}'):
-            with pytest.raises(GlassformerError, match=r"b.json is no SQuAD file"):
+            with pytest.raises(GlassformerError, match=r"b.json is not a SQuAD file"):
                 read(write("b.json", content), format="squad")
 
 
@@ -325,7 +327,7 @@ def test_files_that_are_not_there(write, tmp_path):
         read("no*.txt")
     with pytest.raises(GlassformerError, match=r'is a folder; ".*/\*" are the files in it'):
         read(str(tmp_path))
-    with pytest.raises(GlassformerError, match=r"say data.validation"):
+    with pytest.raises(GlassformerError, match=r"set data.validation"):
         Records(DataSettings(train=("x",)), "validation")
     with pytest.raises(GlassformerError, match=r"a.txt.gz cannot be unpacked"):
         read(write("a.txt.gz", b"this is no gzip file"))

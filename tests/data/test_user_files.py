@@ -162,7 +162,7 @@ def test_likely_encodings():
 
 def test_damaged_bytes_in_the_right_encoding(here):
     data = "text,label\n很好的酒店,好\n".encode() + "很好的".encode()[:-1] + b",x\n"
-    with pytest.raises(DataError, match=r"^a.csv:3: .*; the file is damaged here; mend it, or"):
+    with pytest.raises(DataError, match=r"^a.csv:3: .*; the file is damaged here; correct it, or"):
         records(here("a.csv", data))
 
 

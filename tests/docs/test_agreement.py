@@ -1,4 +1,4 @@
-"""What is shown is compared with what is printed, and may differ by a rounding."""
+"""Comparison of documented and printed output, which may differ by rounding."""
 
 from __future__ import annotations
 

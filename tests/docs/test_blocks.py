@@ -1,4 +1,4 @@
-"""Every block of every page runs as pasted, and prints what is shown beneath it."""
+"""Every code block of every page runs as pasted and prints the documented output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each chapter of the course has what one needs. (test_blocks.py runs them.)"""
+"""Each chapter of the course has all required parts. (test_blocks.py runs them.)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the guides have all that there is, and nothing else."""
+"""The tables of the guides list everything that exists, and nothing else."""
 
 from __future__ import annotations
 

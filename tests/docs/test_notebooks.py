@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and show what they have kept."""
+"""The notebooks run from top to bottom and reproduce their saved output."""
 
 from __future__ import annotations
 

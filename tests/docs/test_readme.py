@@ -1,4 +1,4 @@
-"""Tables of measured figures are those of the last results, and the READMEs are short."""
+"""Tables of measurements contain the last results, and the READMEs are short."""
 
 from __future__ import annotations
 

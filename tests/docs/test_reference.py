@@ -1,4 +1,4 @@
-"""The pages of reference are whole and fresh. (That help is as shown sees test_blocks.py.)"""
+"""The reference pages are complete and up to date. (test_blocks.py compares the help texts.)"""
 
 from __future__ import annotations
 

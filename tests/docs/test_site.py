@@ -1,4 +1,4 @@
-"""The site: it builds strictly, looks for nothing outside, and works from a folder by file://."""
+"""The site builds without warnings, needs no network, and works from a folder by file://."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/taps.md has every tap of every family, with its axes and where it is."""
+"""docs/taps.md lists every hook point of every family, with its axes."""
 
 from __future__ import annotations
 

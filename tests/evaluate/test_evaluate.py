@@ -1,4 +1,4 @@
-"""gf.evaluate: the figures of each head's task are those of its verb's answers; bad input."""
+"""gf.evaluate: metrics equal those of each verb's predictions; invalid input."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_few_records_that_are_all_right_leave_room_for_doubt(classifier):
 def test_of_several_heads_one_is_meant():
     row = {"text": "A dull film.", "label": "negative"}
     assert gf.evaluate("zoo:reader", [row], head="sentiment")["accuracy"] == 1.0
-    heads = r"which is meant: the task, or the head \(topic, sentiment, entities\)"
+    heads = r"give the task, or the head \(topic, sentiment, entities\)"
     with pytest.raises(GlassformerError, match=heads):
         gf.evaluate("zoo:reader", [row])
 
@@ -216,7 +216,7 @@ def test_tasks_that_are_not_there_and_models_without_the_head(classifier, tokeni
     with pytest.raises(GlassformerError, match="evaluate by tagging needs a head for every word"):
         gf.evaluate(classifier, ROWS, "tagging")
     assert gf.evaluate(bert(tokenizer, "MaskedLM"), ROWS, n_resamples=0).task == "masked-lm"
-    with pytest.raises(GlassformerError, match="Examples go before the questions of a benchmark"):
+    with pytest.raises(GlassformerError, match="Few-shot examples are for benchmarks"):
         gf.evaluate(classifier, ROWS, num_fewshot=2)
 
 

@@ -1,4 +1,4 @@
-"""Hidden words: the figures are those of a plain loop, one hidden piece at a time."""
+"""Masked-LM metrics equal those of a plain loop, one masked piece at a time."""
 
 from __future__ import annotations
 
@@ -96,5 +96,5 @@ def test_what_cannot_be_judged(model):
         gf.evaluate(model, [{"words": "x"}])
     with pytest.raises(GlassformerError, match="record 0: the text must be a text"):
         gf.evaluate(model, [{"text": 5}])
-    with pytest.raises(GlassformerError, match="told by a masked language model; GPT2LMHeadModel"):
+    with pytest.raises(GlassformerError, match="needs a masked language model; GPT2LMHeadModel"):
         gf.evaluate("zoo:shakespeare", [{"text": "x"}], "masked-lm")

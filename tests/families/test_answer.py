@@ -1,4 +1,4 @@
-"""The answer search of XLM with several starts and ends at once, beside the reference's."""
+"""XLM's answer search with several starts and ends, compared with the reference's."""
 
 from __future__ import annotations
 

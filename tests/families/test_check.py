@@ -1,4 +1,4 @@
-"""`glassformer check` on every class: the proof that a user can run."""
+"""`glassformer check` on every class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled as eager: one class with a head of every model type."""
+"""Compiled models equal eager ones: one class with a head of every model type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `forward` returns on request, for every class: the loss, hidden states and attentions."""
+"""Optional results of `forward`, for every class: the loss, hidden states and attentions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_loss_is_the_references(case):
     known_inputs = known_by_the_reference(case, inputs)
     head = next(head for head in case.spec.heads if head.num_outputs is not None)
     if head.beam is not None or head.pixel_shuffle or head.adaptive is not None:
-        with pytest.raises(UnsupportedError, match="has no loss by `labels`"):
+        with pytest.raises(UnsupportedError, match="is not computed from `labels`"):
             case.model(**inputs, labels=labels)
         return
     with torch.no_grad():

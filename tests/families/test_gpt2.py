@@ -1,4 +1,4 @@
-"""GPT-2 without biases, as nanoGPT trains it: the reference reads it with zeros in their place."""
+"""GPT-2 without biases, as trained by nanoGPT: the reference reads it with zero biases."""
 
 from __future__ import annotations
 

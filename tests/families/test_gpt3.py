@@ -1,4 +1,4 @@
-"""GPT-3 is GPT-2 where the band is wider than the text; and the sizes of its table."""
+"""GPT-3 equals GPT-2 if the band is wider than the text; and its table of sizes."""
 
 from __future__ import annotations
 

@@ -120,7 +120,11 @@ def greedy(model, batch: Batch, steps: int, keep: bool) -> torch.Tensor:
     for step in range(steps):
         memory = encoded(model, batch) if step == 0 or not keep else None
         out = model.decode(
-            new, new_mask, memory=memory, memory_mask=batch.source_mask, cache=cache
+            new,
+            new_mask,
+            encoder_hidden_states=memory,
+            encoder_attention_mask=batch.source_mask,
+            cache=cache,
         ).logits
         new = out[:, -1].argmax(-1, keepdim=True)
         new_mask = torch.ones_like(new, dtype=torch.bool)
@@ -143,7 +147,11 @@ def beam(model, batch: Batch, steps: int, keep: bool, width: int = 3) -> torch.T
     for step in range(steps):
         memory = encoded(model, batch) if step == 0 or not keep else None
         out = model.decode(
-            new, new_mask, memory=memory, memory_mask=batch.source_mask, cache=cache
+            new,
+            new_mask,
+            encoder_hidden_states=memory,
+            encoder_attention_mask=batch.source_mask,
+            cache=cache,
         ).logits
         every = scores[:, None] + out[:, -1].log_softmax(-1)
         scores, best = every.view(count, -1).topk(width)
@@ -212,14 +220,14 @@ def test_a_tap_that_changes_nothing_changes_nothing_to_the_bit(case):
         names = {f"{stack}.embed", f"{stack}.blocks.0.resid_post", f"{stack}.final"}
         if case.spec.last_stack.attention_blocks or case.hops:
             names.add(f"{stack}.blocks.0.pattern")
-        assert names <= seen.seen.keys()
+        assert names <= seen.tensors.keys()
 
 
 def test_captured_patterns_are_weights_over_what_may_be_seen(case):
     batch = case.batch(LENGTHS, "right")
     seen = ActivationCapture("*.pattern")
     case.ours(batch, tap=seen)
-    for name, pattern in seen.seen.items():
+    for name, pattern in seen.tensors.items():
         sums = pattern.sum(-1)  # one, or nothing at all for a row that sees nothing
         assert torch.all(((sums - 1).abs() < 1e-5) | (sums == 0)), name
         assert torch.any(sums > 0) and pattern.min() >= 0, name

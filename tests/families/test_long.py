@@ -1,4 +1,4 @@
-"""What BigBird and Longformer do by themselves with questions, answers and first tokens."""
+"""Automatic question masks and global tokens of BigBird and Longformer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models whose config file is their spec."""
+"""Models whose config.json is their spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first law: the same numbers as the reference implementation, for every class."""
+"""Every class computes the same numbers as the reference implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only sound and images have: other sizes, hidden patches, shorter sounds."""
+"""Properties of audio and image models: other sizes, masked patches, shorter audio."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_what_is_no_image_is_named(shape):
 
 def test_only_text_has_segments():
     model = gf.create("vit-base-patch16-224", **IMAGE)
-    with pytest.raises(gf.GlassformerError, match="Only text has segments"):
+    with pytest.raises(gf.GlassformerError, match="Only text inputs have token_type_ids"):
         model(
             pixel_values=torch.zeros(1, 3, 20, 20),
             token_type_ids=torch.zeros(1, 26, dtype=torch.long),

@@ -1,4 +1,4 @@
-"""XLNet's permutations, queries and memory, beside the reference's."""
+"""XLNet's permutations, query stream and memory, compared with the reference's."""
 
 from __future__ import annotations
 

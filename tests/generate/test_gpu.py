@@ -41,12 +41,16 @@ def texts(results):
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-@pytest.mark.parametrize("graph", [True, False])
-def test_the_same_tokens_as_on_the_cpu(both, options, graph):
+@pytest.mark.parametrize("eager", [False, True])
+def test_the_same_tokens_as_on_the_cpu(both, options, eager):
     cpu, gpu = both
     expected = texts(cpu.generate(PROMPTS, max_new_tokens=40, **options))
-    assert texts(gpu.generate(PROMPTS, max_new_tokens=40, graph=graph, **options)) == expected
-    assert texts(gpu.generate(PROMPTS, max_new_tokens=40, graph=graph, **options)) == expected
+    assert (
+        texts(gpu.generate(PROMPTS, max_new_tokens=40, enforce_eager=eager, **options)) == expected
+    )
+    assert (
+        texts(gpu.generate(PROMPTS, max_new_tokens=40, enforce_eager=eager, **options)) == expected
+    )
 
 
 def test_streamed_the_same(both):

@@ -88,7 +88,7 @@ def test_what_is_said_behind_sentinels_fills_the_gaps(t5, text):
     result = infill(t5, text, **forced(t5, SAID))
     assert result.text == "The cute dog walks in the green park ."
     assert result.spans == ["cute dog", "the green"]
-    assert result.stop == "eos"
+    assert result.finish_reason == "eos"
     assert result.tokens[-1] == t5.tokenizer.id("<extra_id_2>")  # nothing more is wanted
 
 

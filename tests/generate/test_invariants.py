@@ -41,7 +41,9 @@ def test_with_the_cache_as_without(case, prompts, together):
         new = []
         while len(new) < NEW and eos not in new:
             memory = None if source is None else case.model.encode(source)
-            logits = case.model.decode(torch.tensor([text + new]), memory=memory).logits
+            logits = case.model.decode(
+                torch.tensor([text + new]), encoder_hidden_states=memory
+            ).logits
             new.append(int(logits[0, -1].argmax()))
         assert found == new
 

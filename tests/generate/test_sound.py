@@ -154,5 +154,5 @@ def test_what_is_not_spoken(both, model):
         both[1].generate(heard, language="klingon")
     with pytest.raises(gf.GlassformerError, match="knows one language and one task"):
         model.generate(heard, language="de")
-    with pytest.raises(gf.GlassformerError, match="are for models that listen"):
+    with pytest.raises(gf.GlassformerError, match="are options of speech models"):
         gf.load("shakespeare").generate("hi", language="de")

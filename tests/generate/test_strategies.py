@@ -103,7 +103,7 @@ def test_a_regular_expression_is_matched_as_a_whole(bard, pattern):
     for options in ({}, {"do_sample": True, "seed": 2}, {"num_beams": 3}):
         result = bard.generate("The king says", regex=pattern, max_new_tokens=40, **options)
         assert re.fullmatch(pattern, result.text), result.text
-        assert result.stop == "eos"
+        assert result.finish_reason == "eos"
 
 
 def test_a_tree_shows_what_was_kept_and_pruned(bard):

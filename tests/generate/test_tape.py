@@ -71,7 +71,7 @@ def test_the_same_logits(kind, tmp_path):
 def test_the_same_tokens(options):
     model = gf.create("gpt2", seed=3, **SMALL)
     prompts = [[1, 2, 3], [4], list(range(50)), [9, 8, 7, 6], [5] * 20]
-    plain = model.generate(prompts, max_new_tokens=15, graph=False, **options)
+    plain = model.generate(prompts, max_new_tokens=15, enforce_eager=True, **options)
     assert texts(model.generate(prompts, max_new_tokens=15, **options)) == texts(plain)
 
 

@@ -149,7 +149,7 @@ def test_the_text_is_joined_to_the_prompt(kind):
         word = found.text.strip().split(" ")[0]
         ended = model.generate(ids, **options, stop_strings=[" " + word])
         if found.text.startswith(" " + word):
-            assert (ended.text, ended.stop) == ("", "string")
+            assert (ended.text, ended.finish_reason) == ("", "string")
     assert spaced > 1
 
 
@@ -159,7 +159,7 @@ def test_a_regular_expression_sees_the_space_before_the_first_word():
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": tokenizer.size}
     model = gf.create("llama-7b", seed=3, tokenizer=tokenizer, **sizes, **heads)
     found = model.generate("the cat", regex=" [7-9] mat", eos_token_id=tokenizer.special["eos"])
-    assert re.fullmatch(" [7-9] mat", found.text) and found.stop == "eos"
+    assert re.fullmatch(" [7-9] mat", found.text) and found.finish_reason == "eos"
 
 
 def test_a_prompt_longer_than_the_context_of_rotary_positions(llama):
@@ -185,13 +185,13 @@ def test_the_source_of_an_encoder_decoder_may_be_too_long(bart):
 
 def test_the_context_ends_a_text(bard):
     result = bard.generate([5] * 250, max_new_tokens=100, eos_token_id=None)
-    assert (len(result.tokens), result.stop) == (6, "length")
+    assert (len(result.tokens), result.finish_reason) == (6, "length")
 
 
 def test_max_length_counts_the_prompt(bard):
     ids = bard.tokenizer.encode(PROMPT).ids
     result = bard.generate(ids, max_length=len(ids) + 3)
-    assert (len(result.tokens), result.stop) == (3, "length")
+    assert (len(result.tokens), result.finish_reason) == (3, "length")
     assert len(bard.generate(ids, max_length=9, max_new_tokens=7).tokens) == 7
     with pytest.raises(GlassformerError, match=r"max_length \(2\) leaves no room"):
         bard.generate(ids, max_length=2)
@@ -200,7 +200,7 @@ def test_max_length_counts_the_prompt(bard):
 def test_an_end_token_and_its_absence(bard):
     plain = bard.generate(PROMPT, max_new_tokens=12)
     ended = bard.generate(PROMPT, max_new_tokens=12, eos_token_id=plain.tokens[4])
-    assert ended.stop == "eos"
+    assert ended.finish_reason == "eos"
     assert ended.tokens == plain.tokens[: plain.tokens.index(plain.tokens[4]) + 1]
     later = bard.generate(PROMPT, max_new_tokens=12, eos_token_id=plain.tokens[4], min_new_tokens=8)
     assert plain.tokens[4] not in later.tokens[:8]
@@ -212,16 +212,16 @@ def test_time_runs_for_each_text_from_its_own_beginning(bard, monkeypatch):
     monkeypatch.setattr("glassformer.generate.stops.time.monotonic", lambda: next(clock))
     options = {"batch_size": 1, "eos_token_id": None}
     results = bard.generate([PROMPT] * 12, max_time=8, max_new_tokens=3, **options)
-    assert {one.stop for one in results} == {"length"}
+    assert {one.finish_reason for one in results} == {"length"}
     assert next(clock) > 30
     late = bard.generate([PROMPT] * 2, max_time=8, max_new_tokens=20, **options)
-    assert [(one.stop, len(one.tokens)) for one in late] == [("time", 8)] * 2
+    assert [(one.finish_reason, len(one.tokens)) for one in late] == [("time", 8)] * 2
 
 
 def test_no_time_is_time_for_one_token(bard):
     for more in ({}, {"num_beams": 2}, {"penalty_alpha": 0.5, "top_k": 2}):
         result = bard.generate(PROMPT, max_time=1e-9, **more)
-        assert (result.stop, len(result.tokens)) == ("time", 1)
+        assert (result.finish_reason, len(result.tokens)) == ("time", 1)
 
 
 # --- stop strings ------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def test_a_stop_string_ends_the_text_before_it_wherever_tokens_end(bard, start, 
     whole = bard.generate(PROMPT, max_new_tokens=30).text
     stop = whole[start : start + size]
     result = bard.generate(PROMPT, max_new_tokens=30, stop_strings=stop)
-    assert result.stop == "string"
+    assert result.finish_reason == "string"
     assert result.text == whole[: whole.index(stop)]
     assert stop in bard.tokenizer.decode(result.tokens)  # the tokens are what was made
     assert stop not in bard.tokenizer.decode(result.tokens[:-1])
@@ -263,7 +263,7 @@ def test_stop_strings_of_beams_and_samples(bard):
     for options in (beams, samples):
         result = bard.generate(PROMPT, max_new_tokens=60, stop_strings=",", **options)
         for one in (result, *result.alternatives):
-            assert one.stop == "string" and "," not in one.text
+            assert one.finish_reason == "string" and "," not in one.text
 
 
 # --- streams and several results ---------------------------------------------------------------
@@ -302,10 +302,19 @@ def test_a_result_as_json(bard):
     options = {"num_beams": 2, "num_return_sequences": 2, "max_new_tokens": 3, "tree": True}
     result = bard.generate(PROMPT, **options)
     said = result.record()
-    names = ["text", "tokens", "logprobs", "stop", "score", "alternatives", "unknown_ratio", "tree"]
+    names = [
+        "text",
+        "tokens",
+        "logprobs",
+        "finish_reason",
+        "score",
+        "alternatives",
+        "unknown_ratio",
+        "tree",
+    ]
     assert list(said) == names
     assert said["alternatives"][0]["text"] == result.alternatives[0].text
-    assert set(said["alternatives"][0]) == {"text", "tokens", "logprobs", "stop", "score"}
+    assert set(said["alternatives"][0]) == {"text", "tokens", "logprobs", "finish_reason", "score"}
     assert set(said["tree"][0]["kept"][0]) == {"beam", "token", "score"}
     plain = bard.generate(PROMPT, max_new_tokens=3).record()
     assert list(plain) == [name for name in names if name not in ("score", "tree")]

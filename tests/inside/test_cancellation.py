@@ -1,4 +1,4 @@
-"""Long computations report their progress and can be cancelled."""
+"""Long computations report their progress and can be canceled."""
 
 from __future__ import annotations
 

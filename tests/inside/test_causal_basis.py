@@ -1,4 +1,4 @@
-"""Causal bases find the directions that were planted, in their order, at right angles."""
+"""Causal bases find planted directions, in order and orthogonal."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_bad_input_is_one_clear_sentence():
     model = small.decoder()
     for wrong, said in (
         (lambda: inside.causal_basis(model, TEXTS, 7), "no stage"),
-        (lambda: inside.causal_basis(model, TEXTS, 0, 33), "1 to 32"),
+        (lambda: inside.causal_basis(model, TEXTS, 0, 33), "between 1 and 32"),
         (lambda: inside.causal_basis(model, [], 0, 1), "two tokens"),
     ):
         with pytest.raises(GlassformerError, match=said):

@@ -1,4 +1,4 @@
-"""Weights without a text: singular vectors and composition, against plain NumPy."""
+"""Circuits from the weights: singular vectors and composition, compared with plain NumPy."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_every_family_tells_its_circuits(name):
     stack = model.decoder if model.decoder is not None else model.encoder
     layers = [at for at, i in enumerate(stack.spec.order) if isinstance(stack.blocks[i], Block)]
     if not layers:
-        with pytest.raises(GlassformerError, match="no heads"):
+        with pytest.raises(GlassformerError, match="no attention heads"):
             inside.composition(model)
         return
     specs: dict[int, AttentionSpec] = {

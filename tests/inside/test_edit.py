@@ -1,4 +1,4 @@
-"""Edits equal what is computed without them: changed weights, a hook, a model with fewer layers."""
+"""Edits equal a computation without them: changed weights, a hook, a model with fewer layers."""
 
 from __future__ import annotations
 
@@ -266,15 +266,15 @@ def test_edits_are_values():
         ({"kind": "add", "at": "embed"}, "needs 'vector'"),
         ({"kind": "patch", "at": "embed"}, "needs 'from'"),
         ({"kind": "scale", "at": "blocks.0.z", "heads": [9]}, "heads 0 to 3, not 9"),
-        ({"kind": "scale", "at": "embed", "heads": [0]}, "no head"),
-        ({"kind": "scale", "at": "embed", "positions": [-1]}, "from 0 on"),
+        ({"kind": "scale", "at": "embed", "heads": [0]}, "no axis 'head'"),
+        ({"kind": "scale", "at": "embed", "positions": [-1]}, "of at least 0"),
         ({"kind": "add", "at": "embed", "vector": [1.0]}, "1 numbers"),
         ({"kind": "scale", "at": "embed", "strength": 2}, "no 'strength'"),
-        ({"kind": "scale", "at": "embed", "factor": "x"}, "factor is made of numbers"),
-        ({"kind": "scale", "at": "embed", "positions": 3}, "positions is a list"),
-        ({"kind": "add", "at": "embed", "vector": ["x"]}, "vector is made of numbers"),
-        ({"kind": "add", "at": "embed", "vector": "x"}, "vector is a list"),
-        ({"kind": "patch", "at": "embed", "from": OTHER, "positions": [[0, 9]]}, "none at 9"),
+        ({"kind": "scale", "at": "embed", "factor": "x"}, "factor must contain numbers"),
+        ({"kind": "scale", "at": "embed", "positions": 3}, "positions must be a list"),
+        ({"kind": "add", "at": "embed", "vector": ["x"]}, "vector must contain numbers"),
+        ({"kind": "add", "at": "embed", "vector": "x"}, "vector must be a list"),
+        ({"kind": "patch", "at": "embed", "from": OTHER, "positions": [[0, 9]]}, "no position 9"),
     ],
 )
 def test_a_wrong_edit_is_said(edit, says):

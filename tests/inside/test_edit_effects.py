@@ -1,4 +1,4 @@
-"""What edits change: predictions beside plain logits, and the short lens beside the whole one."""
+"""Effects of edits, compared with plain logits, and the short lens with the full one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is seen, of what it is the sum, and what an edit does: for a class of every family."""
+"""Views, contributions and edits, for a class of every family."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_lens_ends_in_what_is_said(name):
     case = case_of(name)
     view = look(case)
     if not any(h.pooling == "each" and (h.num_outputs or 1) > 1 for h in case.spec.heads):
-        with pytest.raises(gf.GlassformerError, match="no language head"):
+        with pytest.raises(gf.GlassformerError, match="no language modeling head"):
             view.lens()
         return
     lens = view.lens(top=3)

@@ -1,4 +1,4 @@
-"""While generating, an edit writes what a model with changed weights writes, off the fast paths."""
+"""Edits during generation equal a model with changed weights, also on the fast code paths."""
 
 from __future__ import annotations
 
@@ -196,5 +196,5 @@ def test_what_reaches_the_length_limit_has_not_ended():
     for node in nodes:
         assert (node.state == "finished") <= (node.token == end)
         assert (node.state == "length") <= (node.step == 3 and node.token != end)
-    assert {one.stop for _, one in results} >= {"length"}
+    assert {one.finish_reason for _, one in results} >= {"length"}
     assert any(node.state == "length" for node in nodes)

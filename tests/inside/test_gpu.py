@@ -1,4 +1,4 @@
-"""On a GPU: what is seen is what a CPU shows, and edits are heard while generating."""
+"""Views and edits on a GPU equal those on a CPU, also in generation."""
 
 from __future__ import annotations
 

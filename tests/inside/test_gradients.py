@@ -1,4 +1,4 @@
-"""Attributions to the tokens of the input, beside what is computed by hand."""
+"""Attributions to input tokens, compared with explicit computations."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_a_tuned_lens_is_for_one_head(model, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         inside.tune_lens(model, TEXTS, progress=stop, **settings)
-    with pytest.raises(gf.GlassformerError, match="begun with"):
+    with pytest.raises(gf.GlassformerError, match="unfinished lens"):
         inside.tune_lens(model, TEXTS, **{**settings, "head": "names"})
     tuned = inside.tune_lens(model, TEXTS, **settings)
     assert (tuned.facts.head, tuned.facts.outputs) == ("speech", 4)

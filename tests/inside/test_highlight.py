@@ -1,4 +1,4 @@
-"""The place that tells most, beside the contributions and entropies written out."""
+"""The highlighted position and head, compared with explicit contributions and entropies."""
 
 from __future__ import annotations
 

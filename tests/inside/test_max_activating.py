@@ -1,4 +1,4 @@
-"""The strongest texts of a neuron are those that reading all of them one by one finds."""
+"""Max activating texts, compared with a search that reads all texts one by one."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def test_bad_input_is_one_clear_sentence():
         (lambda: inside.max_activating(model, TEXTS, 9, 0), "layer 9"),
         (lambda: inside.max_activating(model, TEXTS, 0, 5000), "neuron 5000"),
         (lambda: inside.max_activating(model, TEXTS, 0, [], 3), "at least one"),
-        (lambda: inside.max_activating(model, ["", " "], 0, 1), "nothing to look at"),
+        (lambda: inside.max_activating(model, ["", " "], 0, 1), "There are no tokens"),
         (lambda: inside.max_activating(model, TEXTS, 0, 1, tensor="pattern"), "no pattern"),
-        (lambda: inside.max_activating(model, TEXTS[:2], 0, 1)[5], "not looked at"),
+        (lambda: inside.max_activating(model, TEXTS[:2], 0, 1)[5], "not requested"),
     ):
         with pytest.raises(GlassformerError, match=said):
             wrong()

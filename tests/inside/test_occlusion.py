@@ -1,4 +1,4 @@
-"""Leaving out and swapping tokens, beside a forward pass of its own for every changed text."""
+"""Leaving out and swapping tokens, compared with a separate pass for every changed text."""
 
 from __future__ import annotations
 

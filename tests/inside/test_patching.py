@@ -1,4 +1,4 @@
-"""Sweeps and paths, beside patches one by one and a path computed by hand."""
+"""Patching sweeps and paths, compared with single patches and explicit computations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions and parameters as data, beside what the model computes with them."""
+"""Positions and parameters as tensors, compared with what the model computes with them."""
 
 from __future__ import annotations
 

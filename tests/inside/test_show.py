@@ -1,4 +1,4 @@
-"""What is shown stands in one file that asks for nothing else, and opens without an error."""
+"""HTML output is one self-contained file that opens without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals: the same from the same seed, in one way as in the other, and as wide as they say."""
+"""Confidence intervals: deterministic, equal for both methods, and of correct coverage."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_the_bca_interval_of_a_biased_metric_holds_the_truth_more_often_than_qua
         draws = Resamples(400, trial)
         metric = bootstrap_sums(table, {"variance": variance}, draws)["variance"]
         held += metric.low <= 1 <= metric.high
-        (places,) = draws.places(30)
+        (places,) = draws.indices(30)
         low, high = np.quantile(variance(table[places].sum(1)), (0.025, 0.975))
         plain += low <= 1 <= high
     assert held / trials > 0.88 > 0.86 > plain / trials
@@ -191,7 +191,7 @@ def test_draws_without_a_value_are_left_out():
 def test_no_draws_and_bad_ones():
     assert bootstrap_means({"a": [1, 0]}, Resamples(0))["a"].low is None
     assert bootstrap_means({"a": [1.0]})["a"].error is None
-    with pytest.raises(GlassformerError, match="nothing that could be judged"):
+    with pytest.raises(GlassformerError, match="nothing to evaluate"):
         bootstrap([], {"a": len})
     with pytest.raises(GlassformerError, match="between 0 and 1"):
         Resamples(confidence=95)

@@ -1,4 +1,4 @@
-"""Figures of labels and entities beside scikit-learn's and seqeval's, on random inputs."""
+"""Metrics of labels and entities, compared with scikit-learn and seqeval on random inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entities and their report beside seqeval and scikit-learn, on random and on written tags."""
+"""Entities and their report, compared with seqeval and scikit-learn."""
 
 from __future__ import annotations
 

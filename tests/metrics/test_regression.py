@@ -1,4 +1,4 @@
-"""Correlations beside numbers that SciPy gave, and perplexity by its definition."""
+"""Correlations compared with SciPy's, and perplexity compared with its definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of written texts equal the tools that papers name: rouge-score and sacrebleu."""
+"""Metrics of generated texts equal those of rouge-score and sacrebleu."""
 
 from __future__ import annotations
 

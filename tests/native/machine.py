@@ -57,7 +57,7 @@ def everything() -> dict[str, torch.Tensor]:
                 GenerationRequest(i, tuple(row), 5) for i, row in enumerate(TOKENS.tolist())
             ]
             found[f"step {kind}"] = TapeRunner(made, rows=2).read(requests, 1)
-        for options in ({}, {"graph": False}, {"num_beams": 2}):
+        for options in ({}, {"enforce_eager": True}, {"num_beams": 2}):
             texts = made.generate(PROMPTS, max_new_tokens=4, **options)
             assert all(len(text.tokens) == 4 for text in texts)
     return {name: x.float().contiguous() for name, x in found.items()}

@@ -1,4 +1,4 @@
-"""Two checkpoints beside each other in a browser."""
+"""The compare panel with two checkpoints, in a browser."""
 
 from __future__ import annotations
 

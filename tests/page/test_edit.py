@@ -148,7 +148,7 @@ def test_a_patch_from_a_second_text(decoder, folders, page):
 
 def test_steering(decoder, folders, page):
     visit(page, decoder, panel="edit", text=TEXT, token=3, layer=1)
-    page.get_by_label("Towards").fill("arrow")
+    page.get_by_label("Toward").fill("arrow")
     page.get_by_label("Away from").fill("banana")
     page.get_by_role("button", name="Steer after layer 1").click()
     settle(page)

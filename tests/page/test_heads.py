@@ -1,4 +1,4 @@
-"""Heads of other kinds in a browser: a number, a start without an end, a yes or no a token."""
+"""Heads of other kinds in a browser: regression, answer starts, and binary tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All panels on a narrow screen, in Chinese, whose letters are the widest, and in the dark."""
+"""All panels on a narrow screen, in Chinese and with the dark theme."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `glassformer open`: its address, its end, and what it says if something is wrong."""
+"""The command `glassformer open`: its address, its end, and its errors."""
 
 from __future__ import annotations
 

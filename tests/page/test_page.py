@@ -1,4 +1,4 @@
-"""The page as a whole, in a browser: every panel for every kind of model, and what goes wrong."""
+"""The page in a browser: every panel for every kind of model, and error states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of parameters in a browser."""
+"""The parameter table in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The positions panel: a picture and a sentence for every way in which a model knows positions."""
+"""The positions panel: a picture and a sentence for every kind of position encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server by real HTTP: who is answered, who is refused, and what happens if things go wrong."""
+"""The server over HTTP: accepted and refused requests, and failures."""
 
 from __future__ import annotations
 

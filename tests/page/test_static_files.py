@@ -1,4 +1,4 @@
-"""The page's files by real HTTP: types, compression, ETags."""
+"""The page's files over HTTP: types, compression, ETags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What needs more than a text: a tuned lens, neurons over many texts, circuits of the weights."""
+"""Panels that need more than a text: tuned lens, neurons over many texts, circuits."""
 
 from __future__ import annotations
 

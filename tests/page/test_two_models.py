@@ -1,4 +1,4 @@
-"""What the page is told of two models, beside what was done to make them differ."""
+"""Comparison of two models, whose differences the test has made itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk in a browser: from the whole model to one number, by pointer and keyboard, as a link."""
+"""The walkthrough in a browser: from the model to one number, by pointer, keyboard and link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published weights by their names: what is listed is what is loaded, and a sample is read."""
+"""Published weights by name: every listed model loads and reads a sample."""
 
 import pytest
 

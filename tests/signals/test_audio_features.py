@@ -1,4 +1,4 @@
-"""The ear beside the reference's, and .wav files as they are written."""
+"""Audio features, compared with the reference's, and .wav files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The eye beside the reference's."""
+"""The image processor, compared with the reference's."""
 
 from __future__ import annotations
 

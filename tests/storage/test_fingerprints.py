@@ -1,4 +1,4 @@
-"""Fingerprints: equal contents have equal ones, and any other byte another."""
+"""Fingerprints: equal contents have equal ones, and other contents different ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saving into a folder that holds something: what is replaced, what is removed, what stays."""
+"""Saving into a folder with files: replaced, removed and kept ones."""
 
 from __future__ import annotations
 
@@ -156,7 +156,9 @@ def test_files_of_something_else_with_the_names_of_a_lens_stay(tmp_path, glassfo
     (tmp_path / "lens.json").write_text('{"camera": 50}')
     words = ("To be, or not to be", "--max-steps", "1", "--out", str(tmp_path))
     code, _, said = glassformer("lens", "shakespeare", *words)
-    assert code == 1 and "lens.json is not of a tuned lens" in said and "tuned_lens" in said
+    assert (
+        code == 1 and "lens.json does not belong to a tuned lens" in said and "tuned_lens" in said
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["lens.json"]
     assert (tmp_path / "lens.json").read_text() == '{"camera": 50}'
 

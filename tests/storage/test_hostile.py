@@ -156,7 +156,7 @@ def test_prepared_data_of_other_numbers(tmp_path, kind, field):
     folder = tmp_path / "store"
     folder.mkdir()
     said = {"examples": 1, "parallel": True, "documents": 1, "skipped": 0, "reasons": []}
-    said["tally"] = Tally().written()
+    said["tally"] = Tally().to_dict()
     (folder / "header.json").write_text(json.dumps({**said, "fields": {field: kind}}))
     for name in ("x.bin", "x.offsets", "../x.bin", "../x.offsets", "begins"):
         (folder / name).write_bytes(b"mine" * 4)

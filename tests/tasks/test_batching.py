@@ -1,4 +1,4 @@
-"""Many texts at once give what each gives alone, in their order, with little padding."""
+"""Batches of texts have the same results as single texts, in order, with little padding."""
 
 from __future__ import annotations
 

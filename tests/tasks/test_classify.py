@@ -1,4 +1,4 @@
-"""classify beside the reference's pipeline: labels, probabilities, thresholds, what is too long."""
+"""classify, compared with the reference's pipeline: labels, thresholds, texts that are too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embeddings beside transformers' states, pooled by hand; what a saved folder says of pooling."""
+"""Embeddings, compared with pooled states of transformers; pooling settings of saved folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fill: a model that has learned what color things have, transformers, and every combination."""
+"""Fill, with a trained model, compared with transformers and with all combinations."""
 
 from __future__ import annotations
 

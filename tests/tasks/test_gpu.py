@@ -1,4 +1,4 @@
-"""Verbs on a GPU say what they say on a CPU."""
+"""Verbs have the same results on a GPU and on a CPU."""
 
 from __future__ import annotations
 

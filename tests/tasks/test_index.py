@@ -1,4 +1,4 @@
-"""An index on disk: what is added is found, what is stopped goes on, what is forgotten is gone."""
+"""The index on disk: added and removed passages, and resuming after an interruption."""
 
 from __future__ import annotations
 

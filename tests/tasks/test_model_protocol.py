@@ -1,4 +1,4 @@
-"""What a model is for, and what config.json keeps of a task."""
+"""The tasks of a model, and the task settings in config.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts side by side in one row give what they give each in a row of its own."""
+"""Packed texts have the same results as texts in separate rows."""
 
 from __future__ import annotations
 

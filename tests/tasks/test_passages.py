@@ -1,4 +1,4 @@
-"""Passages: nothing of a text is lost, none is too long, and offsets are right to the character."""
+"""Passages: no text is lost, none is too long, and offsets are exact."""
 
 from __future__ import annotations
 

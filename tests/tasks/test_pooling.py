@@ -1,4 +1,4 @@
-"""Pooling beside sums that are written out, and the layout of sentence-transformers."""
+"""Pooling, compared with explicit sums, and the folder layout of sentence-transformers."""
 
 from __future__ import annotations
 

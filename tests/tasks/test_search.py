@@ -1,4 +1,4 @@
-"""Search: what was learned is found, in the right file and to the character; updates and stops."""
+"""Search results point to the right file and offset; updates and interruptions of the index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts that fit, and texts made whole of them again."""
+"""Texts are split into parts that fit, and joined again."""
 
 from __future__ import annotations
 

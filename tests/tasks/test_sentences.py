@@ -1,4 +1,4 @@
-"""Sentences by rules: each case is a text with | where it is to be cut."""
+"""Sentence segmentation: each case is a text with | at the expected boundaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a share has jumped: the tests beside scipy's, and how often they err and find."""
+"""Tests for changes of a share, compared with scipy's, and their error rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that were trained here say in few words what they learned to, and the rest is refused."""
+"""Models trained in the tests summarize their training texts; invalid input is refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_was_learned(which, request):
     model = request.getfixturevalue(which)
     assert [one.text for one in model.summarize(ENGLISH)] == ABOUT
     one = model.summarize(ENGLISH[0], num_beams=1)
-    assert (one.text, one.stop, one.unread, one.parts) == (ABOUT[0], "eos", 0, 1)
+    assert (one.text, one.finish_reason, one.unread, one.parts) == (ABOUT[0], "eos", 0, 1)
 
 
 def test_a_long_text_is_cut_as_in_training(reader, stream):

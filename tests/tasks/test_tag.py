@@ -218,7 +218,7 @@ def test_a_long_text_is_never_held_in_tokens():
         words = [text[start:end] for start, end in find_words(text)]
         tracemalloc.start()
         for window in windows(encode_many_words(tokenizer, words), 510, 383):
-            frame.around(window.text)
+            frame.add_frame(window.text)
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most

@@ -1,4 +1,4 @@
-"""Thresholds beside trying every one there is."""
+"""Thresholds, compared with an exhaustive search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that were trained here translate what they learned, in Python and on the command line."""
+"""Models trained in the tests translate their training texts, in Python and as a command."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_document_keeps_its_paragraphs_and_says_what_comes_from_where(polyglot
     assert found.text == f"{ENGLISH[0]} {ENGLISH[4]}\n\n  {ENGLISH[1]}\n{ENGLISH[3]}\n"
     spans = [text[part.start : part.end] for part in found.parts]
     assert spans == [GERMAN[0], GERMAN[4], GERMAN[1], GERMAN[3]]
-    assert [part.stop for part in found.parts] == ["eos"] * 4
+    assert [part.finish_reason for part in found.parts] == ["eos"] * 4
 
 
 def test_how_texts_are_split_travels_with_the_model(tmp_path):
@@ -309,7 +309,7 @@ def test_a_text_in_another_language_is_refused(glassformer):
             model.translate(text, target_language=target)
     assert model.translate("Ich liebe dich.", source_language="fr", target_language="en").text
     for source, target in (("zh", "fr"), ("de", "en"), (None, "de")):
-        with pytest.raises(gf.ConfigError, match=r"not taught to translate .* only fr to en"):
+        with pytest.raises(gf.ConfigError, match=r"not trained to translate .* only fr to en"):
             model.translate("x", source_language=source, target_language=target)
     with pytest.raises(gf.ConfigError, match="the same language"):
         model.translate("x", source_language="en", target_language="en")

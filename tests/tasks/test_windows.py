@@ -1,4 +1,4 @@
-"""Long texts in windows beside the same texts tokenized at once, and windows beside their rule."""
+"""Windows of long texts, compared with tokenizing at once and with their definition."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_blocks_of_a_long_text_are_its_tokens(kind, extra):
     text = longtexts.text(BLOCK + extra, seed=extra)
     whole = tokenizer.encode(text, special=False)
     blocks = list(encode_long(tokenizer, text))
-    together = TextEncoding.joined(blocks)
+    together = TextEncoding.concatenate(blocks)
     assert len(blocks) == -(-len(text) // BLOCK)
     assert together.ids == whole.ids
     assert together.offsets == whole.offsets
@@ -42,7 +42,7 @@ def test_many_words_as_few(kind):
     words = [text[start:stop] for start, stop in find_words(text)]
     assert len(words) > 2 * MANY
     blocks = list(encode_many_words(tokenizer, words))
-    together, whole = TextEncoding.joined(blocks), encode_words(tokenizer, words)
+    together, whole = TextEncoding.concatenate(blocks), encode_words(tokenizer, words)
     assert len(blocks) > 2
     assert together.ids == whole.ids
     assert together.words == whole.words
@@ -51,7 +51,7 @@ def test_many_words_as_few(kind):
 
 def numbered(count: int) -> TextEncoding:
     """Tokens whose ids say their place."""
-    nothing = TextEncoding.joined([])
+    nothing = TextEncoding.concatenate([])
     return replace(
         nothing,
         ids=[*range(count)],
@@ -83,7 +83,7 @@ def test_each_token_is_read_where_it_has_most_around_it(count, stride, block):
     best = [(token, window) for window in found for token in window.best]
     assert [token for token, _ in best] == [*range(count)]
     for token, window in best:
-        assert [window.text.ids[i] for i in window.own] == [*window.best]
+        assert [window.text.ids[i] for i in window.own_tokens] == [*window.best]
         rivals = [w for w in found if w.start <= token < w.start + len(w.text)]
         # of two that are equally far, either; halves are rounded
         assert around(window, token) >= max(around(w, token) for w in rivals) - 1
@@ -99,12 +99,12 @@ def test_a_frame_is_what_the_tokenizer_puts_around(kind):
     tokenizer = longtexts.tokenizer(kind)
     text, question = "Nebel river", "Was there anything left?"
     alone = tokenizer.encode(text, special=False)
-    assert WindowFrame.of(tokenizer).around(alone).ids == tokenizer.encode(text).ids
-    assert WindowFrame.of(tokenizer).around(alone).segments == tokenizer.encode(text).segments
+    assert WindowFrame.of(tokenizer).add_frame(alone).ids == tokenizer.encode(text).ids
+    assert WindowFrame.of(tokenizer).add_frame(alone).segments == tokenizer.encode(text).segments
     pair = tokenizer.encode(question, text)
     frame = WindowFrame.of(tokenizer, question, 64)
-    assert frame.around(alone).ids == pair.ids
-    assert frame.around(alone).segments == pair.segments
+    assert frame.add_frame(alone).ids == pair.ids
+    assert frame.add_frame(alone).segments == pair.segments
     short = WindowFrame.of(tokenizer, question, 3)
     assert len(frame) - len(short) == len(tokenizer.encode(question, special=False)) - 3
     assert frame.capacity(len(frame) + 1) == 1

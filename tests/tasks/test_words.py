@@ -1,4 +1,4 @@
-"""Words of a text in many scripts, and places that are never within a letter."""
+"""Words of texts in many scripts; boundaries are never inside a character."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_bad_input_is_named():
         ([], "is empty"),
         ("hello", "a list of messages"),
         ({"role": "user"}, "a list of messages"),
-        ([{"content": "hello"}], 'Message 0 is no dict with a "role"'),
+        ([{"content": "hello"}], "Message 0 is not a dict with a 'role'"),
     ):
         with pytest.raises(InputError, match=message):
             render("{{ messages }}", wrong)

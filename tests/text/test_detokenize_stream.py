@@ -33,7 +33,7 @@ def streamed(
 
 @pytest.mark.parametrize("name", STREAMED)
 def test_joined_it_is_decode(name: str, folders: dict[str, Path], texts: list[str]) -> None:
-    tokenizer = Tokenizer.load(folders[name]).target
+    tokenizer = Tokenizer.load(folders[name]).target_tokenizer
     generator = random.Random(5)
     sequences = [tokenizer.encode(text).ids for text in texts]
     few = generator.sample(range(tokenizer.size), 12)

@@ -1,4 +1,4 @@
-"""Truncation and padding, by themselves."""
+"""Truncation and padding."""
 
 from dataclasses import FrozenInstanceError
 from itertools import product
@@ -9,12 +9,12 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
-from glassformer.text.encoding import shares
+from glassformer.text.encoding import split_capacity
 
 
 def test_shares_fill_the_room_and_spare_the_shorter_text() -> None:
     for first, second, capacity in product(range(9), range(9), range(12)):
-        a, b = shares(first, second, capacity)
+        a, b = split_capacity(first, second, capacity)
         assert 0 <= a <= first and 0 <= b <= second
         assert a + b == min(first + second, capacity)
         if a < first and b < second:

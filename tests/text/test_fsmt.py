@@ -1,4 +1,4 @@
-"""What is FSMT's own: Moses, two vocabularies, counted merges."""
+"""FSMT's tokenizer: Moses, two vocabularies, counted merges."""
 
 import shutil
 import sys
@@ -12,8 +12,8 @@ from glassformer.text import Tokenizer
 
 def test_each_side_has_its_vocabulary(folders: dict[str, Path]) -> None:
     tokenizer = Tokenizer.load(folders["fsmt"])
-    assert tokenizer.target is not tokenizer
-    assert tokenizer.size != tokenizer.target.size
+    assert tokenizer.target_tokenizer is not tokenizer
+    assert tokenizer.size != tokenizer.target_tokenizer.size
     text = "The quick brown fox"
     assert tokenizer.decode(tokenizer.encode(text).ids).startswith("The")
 

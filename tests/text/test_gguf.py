@@ -1,4 +1,4 @@
-"""The tokenizers that GGUF files carry, beside those that they were converted from."""
+"""Tokenizers in GGUF files, compared with those that they were converted from."""
 
 import gguf
 import pytest
@@ -169,7 +169,7 @@ def test_no_tokenizer():
     ("change", "said"),
     [
         ({"model": "bert"}, "a tokenizer of the kind 'bert'; known are llama, gpt2"),
-        ({"pre": "deepseek-llm"}, "by the rule 'deepseek-llm'"),
+        ({"pre": "deepseek-llm"}, "by the unknown rule 'deepseek-llm'"),
         ({"merges": None}, "has no list tokenizer.ggml.merges"),
         ({"merges": ["q x"]}, "merges 'q x', which its vocabulary does not have"),
         ({"merges": ["qx"]}, "merges 'qx', which its vocabulary does not have"),
@@ -211,5 +211,5 @@ def test_a_file_without_a_tokenizer(tmp_path):
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
-    with pytest.raises(GlassformerError, match="carries no tokenizer"):
+    with pytest.raises(GlassformerError, match="has no tokenizer"):
         Tokenizer.load(path)

@@ -1,4 +1,4 @@
-"""Bad folders: one clear sentence each."""
+"""Invalid tokenizer folders raise an error of one sentence."""
 
 import json
 import shutil

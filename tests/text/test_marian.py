@@ -1,4 +1,4 @@
-"""What is Marian's own: two languages, language codes, the reference's target mode."""
+"""Marian's tokenizer: two languages, language codes, the reference's target mode."""
 
 import json
 import random
@@ -17,9 +17,12 @@ def test_the_target_side_reads_as_the_reference_reads_labels(
 ) -> None:
     ours = Tokenizer.load(folders["marian"])
     theirs = MarianTokenizer.from_pretrained(folders["marian"])
-    assert ours.target is not ours and ours.target.target is ours.target
+    assert (
+        ours.target_tokenizer is not ours
+        and ours.target_tokenizer.target_tokenizer is ours.target_tokenizer
+    )
     for text in texts:
-        assert ours.target.encode(text).ids == theirs(text_target=text)["input_ids"], text
+        assert ours.target_tokenizer.encode(text).ids == theirs(text_target=text)["input_ids"], text
 
 
 def test_separate_vocabularies(folders: dict[str, Path], texts: list[str], tmp_path: Path) -> None:
@@ -38,8 +41,8 @@ def test_separate_vocabularies(folders: dict[str, Path], texts: list[str], tmp_p
         # other tokens; ours come from the target's own, as a model must have learned them.
         if "</s>" not in text:
             labels = theirs(text_target=text)["input_ids"]
-            assert ours.target.encode(text, special=False).ids == labels[:-1]
-        assert ours.target.encode(text).ids[-1] == target["</s>"]
+            assert ours.target_tokenizer.encode(text, special=False).ids == labels[:-1]
+        assert ours.target_tokenizer.encode(text).ids[-1] == target["</s>"]
 
 
 def test_unknown_pieces(folders: dict[str, Path]) -> None:

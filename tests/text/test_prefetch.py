@@ -1,4 +1,4 @@
-"""Texts that were read ahead are encoded as others are."""
+"""Prefetched texts are encoded like others."""
 
 import pytest
 

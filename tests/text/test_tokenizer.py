@@ -1,4 +1,4 @@
-"""The tokenizer's own manners: what it answers and what it refuses."""
+"""The tokenizer's methods and errors."""
 
 import os
 import threading

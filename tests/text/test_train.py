@@ -218,12 +218,12 @@ def test_memory_does_not_grow_with_the_file(corpus: list[str], tmp_path: Path) -
         ({"special_tokens": {"start": "_"}}, "There is no special role 'start'"),
         ({"texts": "one text"}, "texts must be a list"),
         ({"texts": [b"bytes"]}, "A text must be a str, not bytes"),
-        ({"texts": []}, "There is no text to learn from"),
-        ({"texts": ["", ""]}, "There is no text to learn from"),
-        ({"type": "unigram", "texts": [" \n "]}, "There is no text to learn from"),
-        ({"type": "word", "texts": [" \n "]}, "There is no text to learn from"),
+        ({"texts": []}, "There is no text to train on"),
+        ({"texts": ["", ""]}, "There is no text to train on"),
+        ({"type": "unigram", "texts": [" \n "]}, "There is no text to train on"),
+        ({"type": "word", "texts": [" \n "]}, "There is no text to train on"),
         ({"files": "nowhere.txt"}, "The file nowhere.txt does not exist"),
-        ({"type": "unigram", "vocab_size": 8}, "try a larger vocab_size"),
+        ({"type": "unigram", "vocab_size": 8}, "try a larger vocabulary"),
     ],
 )
 def test_refusals(arguments: dict[str, object], message: str, corpus: list[str]) -> None:
@@ -237,7 +237,7 @@ def test_refusals(arguments: dict[str, object], message: str, corpus: list[str])
 def test_bad_files(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.txt"
     path.write_bytes(b"")
-    with pytest.raises(GlassformerError, match=r"no text to learn from in .*bad\.txt"):
+    with pytest.raises(GlassformerError, match=r"no text to train on in .*bad\.txt"):
         train(kind, path, 400)
     for content in (b"fine\nalso fine\nbr\xffken\n", b"fine\nalso fine\ncut \xe4\xb8"):
         path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Every verb says how much of a text the vocabulary does not know."""
+"""Every verb reports the share of a text that is not in the vocabulary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is Whisper's own: OpenAI's tables, the start of a transcript, times."""
+"""Whisper's tokenizer: OpenAI's tables, start tokens, timestamps."""
 
 import base64
 import json
@@ -79,7 +79,7 @@ def test_a_table_beside_a_model_file_is_its_own(table: Path) -> None:
 def test_a_broken_table_names_its_line(table: Path) -> None:
     with (table / "multilingual.tiktoken").open("a") as file:
         file.write("no base 64\n")
-    with pytest.raises(GlassformerError, match="is no token in base 64 and its number"):
+    with pytest.raises(GlassformerError, match="is not a token in base 64 and its number"):
         Tokenizer.load(table)
 
 

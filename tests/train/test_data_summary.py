@@ -1,4 +1,4 @@
-"""What is said about the data before the first step, and what is refused."""
+"""The data summary before the first step, and refused data."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_labels_are_collected_without_the_invalid_rows(tmp_path):
     rows = [{"text": "red", "label": value} for value in ("a", None, float("nan"), "", ["b"], 2)]
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"text": "x"}]))
-    with pytest.raises(DataError, match=r"a.jsonl:2: there is no label; mend it, or .*on_error"):
+    with pytest.raises(DataError, match=r"a.jsonl:2: there is no label; correct it, or .*on_error"):
         gf.train(classifier(tmp_path / "stop", str(path)))
     run = gf.train(classifier(tmp_path / "run", str(path), on_error="skip"))
     assert gf.load(run.model).spec.labels == ("2", "a")

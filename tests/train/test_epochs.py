@@ -24,7 +24,7 @@ def test_epochs_become_steps(epochs, steps):
 
 def test_steps_or_epochs():
     assert TrainSettings().max_steps == 1000
-    with pytest.raises(GlassformerError, match=r"train\.max_steps or train\.epochs: give one"):
+    with pytest.raises(GlassformerError, match=r"one of train\.max_steps and train\.epochs"):
         TrainSettings(max_steps=5, epochs=1)
 
 

@@ -1,4 +1,4 @@
-"""The chunked cross-entropy against `F.cross_entropy` over whole logits, gradients and all."""
+"""The chunked cross-entropy, compared with `F.cross_entropy`, including gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training on a GPU: the same bits after a stop, and the ways to make it fast."""
+"""Training on a GPU: bit-exact resuming, and the fast paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that a run reads: it goes on with the same ones only, and names what has changed."""
+"""The inputs of a run: it resumes only if they are unchanged, and the error names the file."""
 
 from __future__ import annotations
 

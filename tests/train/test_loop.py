@@ -1,4 +1,4 @@
-"""The loop: what one step does, and what is done between them."""
+"""The training loop: a single step, and the callbacks between steps."""
 
 from __future__ import annotations
 

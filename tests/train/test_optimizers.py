@@ -1,4 +1,4 @@
-"""Every optimizer against its rule, written out in float64 and for one matrix at a time."""
+"""Every optimizer, compared with its update rule in float64, one matrix at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where parameters of several kinds of model stand, and which of them learn."""
+"""The parameter groups of several kinds of model, and frozen parameters."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ def test_overrides_are_values_of_toml():
         ),
         ("data.columns=a", "data.columns is 'a'; it must be a table."),
         ("data.columns.text=1", "data.columns.text is 1; it must be a text."),
-        ("model.base=x", "model.preset (a fresh model) or model.base (one to start from): "),
-        ("data.train=[]", "data.train names no file to learn from."),
+        ("model.base=x", "Give one of model.preset "),
+        ("data.train=[]", "data.train names no file to train on."),
         ("steps=3", "A setting is given as section.key=value, not as 'steps=3'."),
         ("train.max_steps", "A setting is given as section.key=value, not as 'train.max_steps'."),
         ("model.preset.x=1", "model.preset.x: 'preset' is a value"),
@@ -165,7 +165,7 @@ def test_the_warm_up_is_a_share_of_the_steps_unless_steps_are_given(train, steps
 
 
 def test_the_warm_up_is_said_once():
-    with pytest.raises(GlassformerError, match=r"train.warmup_steps or train.warmup_ratio"):
+    with pytest.raises(GlassformerError, match=r"one of train.warmup_steps and train.warmup_ratio"):
         read_recipe({**LEAST, "train": {"warmup_steps": 3, "warmup_ratio": 0.2}})
 
 

@@ -1,4 +1,4 @@
-"""What a run has trained is what its folder gives: the same logits, by every way to load it."""
+"""A trained model has the same logits after loading its folder in every way."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_a_run_that_is_not_over(home, monkeypatch, tmp_path):
     shutil.rmtree(copy / "best")
     assert torch.equal(logits(gf.load(copy)), best)  # the checkpoint
     shutil.rmtree(copy / "state")
-    with pytest.raises(GlassformerError, match=r"run has no model yet; .*goes on with it\.$"):
+    with pytest.raises(GlassformerError, match=r"run has no model yet; .*resumes the run\.$"):
         gf.load(copy)
 
 

@@ -1,4 +1,4 @@
-"""A run that is killed at any moment goes on to the bits of one that was not."""
+"""A run that is killed at any moment resumes with bit-identical results."""
 
 from __future__ import annotations
 

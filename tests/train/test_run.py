@@ -1,4 +1,4 @@
-"""The run folder: who may write into it, what it holds, and what if it cannot be written."""
+"""The run folder: locks, contents, and errors of writing."""
 
 from __future__ import annotations
 
@@ -275,11 +275,11 @@ def test_a_kernel_that_cannot_promise_the_same_bits_is_named():
     [
         ({"model": {"preset": "gtp2"}}, "no preset 'gtp2'"),
         ({"model": {"preset": "gpt2", "num_heads": 5}}, "hidden size 768 cannot have 5 heads"),
-        ({"model": {"preset": "awd-lstm", "num_heads": 2}}, "model.num_heads has no meaning"),
+        ({"model": {"preset": "awd-lstm", "num_heads": 2}}, "num_heads does not apply"),
         ({"model": {"preset": "gpt2", "architecture": "Bert"}}, "model.architecture is 'Bert'"),
         (
             {"model": {"base": "shakespeare", "num_layers": 2}},
-            "model.num_layers is for fresh models",
+            "model.num_layers is for new models",
         ),
         (
             {

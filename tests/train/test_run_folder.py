@@ -1,4 +1,4 @@
-"""Whose files a run folder holds: a run changes and removes only those that it has written."""
+"""A run changes and removes only files that it has written."""
 
 from __future__ import annotations
 

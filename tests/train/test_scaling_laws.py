@@ -1,4 +1,4 @@
-"""Power laws: constants that are known are found again."""
+"""Scaling laws: known constants are recovered."""
 
 from __future__ import annotations
 

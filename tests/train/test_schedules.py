@@ -1,4 +1,4 @@
-"""Schedules against their formulas, written out."""
+"""Learning rate schedules, compared with their formulas."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_every_group_gets_its_share():
     [
         ({"lr_scheduler": "cosin"}, "did you mean 'cosine'"),
         ({"lr_scheduler": "transformer"}, "the model's width"),
-        ({"num_warmup_steps": -1}, "0 steps or more"),
+        ({"num_warmup_steps": -1}, "at least 0"),
         ({"min_lr_ratio": 1.5}, "from 0 to 1"),
         ({"lr_scheduler": "slanted-triangular", "cut_fraction": 1.0}, "slanted triangle"),
         ({"learning_rate": 0.0}, "above 0"),

@@ -176,7 +176,7 @@ def test_evaluations_settle(before, now, settled):
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (["train.ema_decay=0.9"], "ema_decay or train.averaging_patience: give one"),
+        (["train.ema_decay=0.9"], "Give one of train.ema_decay and train.averaging_patience"),
         (["train.eval_steps=0"], "counts evaluations"),
         (["model.preset=gpt2", "model.config={}"], "activation is for recurrent layers"),
         (

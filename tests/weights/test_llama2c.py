@@ -181,7 +181,7 @@ def test_a_tokenizer_that_is_not_whole(tmp_path, pieces):
     path = tmp_path / "model.bin"
     path.write_bytes(written(reference()))
     whole = tokenizer_file(pieces, older=False)
-    for part, said in ((whole[:-1], "breaks off in token"), (whole[:100], "breaks off|fewer than")):
+    for part, said in ((whole[:-1], "ends in token"), (whole[:100], "ends in token|fewer than")):
         (tmp_path / "tokenizer.bin").write_bytes(part)
         with pytest.raises(gf.GlassformerError, match=said):
             _ = gf.load(path).tokenizer

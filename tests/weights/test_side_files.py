@@ -1,4 +1,4 @@
-"""What a folder means beside its weights is the same after it was loaded and saved."""
+"""The files beside the weights have the same meaning after loading and saving."""
 
 from __future__ import annotations
 

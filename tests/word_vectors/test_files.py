@@ -1,4 +1,4 @@
-"""Files in the formats of word2vec, gensim and GloVe, made by hand; and ours, to the byte."""
+"""Files in the formats of word2vec, gensim and GloVe; our own are equal to the byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel does what the steps do, the same seed gives the same bytes, and words are learned."""
+"""The kernel equals the torch steps, results are deterministic, and vectors are useful."""
 
 from __future__ import annotations
 

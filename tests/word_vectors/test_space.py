@@ -1,4 +1,4 @@
-"""Neighbors, analogies and judgments, worked out by hand on a space of a few words."""
+"""Neighbors, analogies and similarities, computed by hand for a few words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every step against autograd over the loss as the papers write it, in float64."""
+"""Every step, compared with autograd of the papers' losses in float64."""
 
 from __future__ import annotations
 

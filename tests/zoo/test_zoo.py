@@ -1,4 +1,4 @@
-"""Models that ship: what their cards say to the page, for every one that is there."""
+"""Built-in models: the settings in their cards that the page reads."""
 
 from __future__ import annotations
 

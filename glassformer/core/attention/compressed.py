@@ -24,7 +24,7 @@ class KeyCompression(nn.Module):
         self.factor = factor
         self.over_tokens = nn.Conv1d(width, width, factor, stride=factor)
 
-    def share(self, x: Tensor, ctx: PassContext) -> Tensor:
+    def contributions(self, x: Tensor, ctx: PassContext) -> Tensor:
         """Returns each token's contribution to its group, [batch, position, width].
 
         The first token is returned unchanged.
@@ -66,8 +66,8 @@ def group_mask(ctx: PassContext, factor: int) -> AttentionMask:
     """Returns the mask: group g >= 1 holds tokens up to factor * g, and later queries see it."""
     if ctx.document_ids is not None or ctx.prefix_length is not None:
         raise UnsupportedError(
-            "Attention with compressed keys reads one text a row, from left to right; leave "
-            "`documents` and `prefix` out."
+            "Memory-compressed attention reads one text per row, from left to right; leave out "
+            "`document_ids` and `prefix_length`."
         )
     key = ("groups", factor)
     if key not in ctx.memo:

@@ -66,7 +66,7 @@ def block_mask(ctx: PassContext, pattern: AttentionPattern, batch: int) -> Any:
     """Expresses the rule of `mask.self_attention_mask` as a function of one query and one key."""
     documents, prefix, real = ctx.document_ids, ctx.prefix_length, ctx.key_mask
 
-    def seen(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    def mask_mod(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
         may = in_window(pattern, query, key)
         if prefix is not None:
             may = may | (key < prefix[b])
@@ -80,7 +80,7 @@ def block_mask(ctx: PassContext, pattern: AttentionPattern, batch: int) -> Any:
 
     length = len(ctx.q_slot)
     rows = None if documents is None and prefix is None and real is None else batch
-    return create_block_mask(seen, rows, None, length, length, device=str(ctx.q_slot.device))
+    return create_block_mask(mask_mod, rows, None, length, length, device=str(ctx.q_slot.device))
 
 
 def _kernel() -> Any:

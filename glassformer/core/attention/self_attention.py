@@ -102,7 +102,7 @@ class SelfAttention(nn.Module):
         """Returns queries, keys and values of [batch, head, position, dim]."""
         q, k, v = self.qkv(x).split(self.qkv.parts, -1)
         if self.spec.compression_factor is not None:
-            k, v = self.k_compress.share(k, ctx), self.v_compress.share(v, ctx)
+            k, v = self.k_compress.contributions(k, ctx), self.v_compress.contributions(v, ctx)
         return [split_heads(part, self.spec.head_dim) for part in (q, k, v)]
 
     def project_global(self, x: Tensor, ctx: PassContext) -> ProjectedHeads | None:

@@ -110,7 +110,7 @@ class RelativePosition(nn.Module):
     ) -> tuple[Tensor, Tensor, RelativeBias]:
         if ctx.prefix_length is not None and not self.spec.bidirectional:
             raise UnsupportedError(
-                "This model knows no distance to later tokens; leave `prefix` out."
+                "This model has no relative positions for later tokens; leave `prefix_length` out."
             )
         keys = len(ctx.k_slot)
         asked = None if ctx.query_stream is None else ctx.query_stream + keys - len(ctx.q_slot)

@@ -46,7 +46,7 @@ def text_ids(tokenizer: Tokenizer, text: str) -> Ids:
     return tuple(tokenizer.encode(text, special=not begun).ids)
 
 
-def fitted(request: LikelihoodRequest, limit: int | None) -> LikelihoodRequest:
+def truncate_request(request: LikelihoodRequest, limit: int | None) -> LikelihoodRequest:
     """Truncates the beginning of the context so that the model reads at most `limit` tokens.
 
     The last token of the target is not read, only predicted.

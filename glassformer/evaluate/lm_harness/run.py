@@ -13,7 +13,11 @@ from glassformer.evaluate.evaluator import Evaluator
 from glassformer.evaluate.lm_harness.benchmark_prompts import BenchmarkQuestion, Record
 from glassformer.evaluate.lm_harness.benchmarks import Benchmark
 from glassformer.evaluate.lm_harness.likelihood import Likelihood, likelihoods
-from glassformer.evaluate.lm_harness.requests import LikelihoodRequest, encode_request, fitted
+from glassformer.evaluate.lm_harness.requests import (
+    LikelihoodRequest,
+    encode_request,
+    truncate_request,
+)
 from glassformer.generate.context import context_length
 from glassformer.metrics.bootstrap import MetricWithCI, Numbers, Resamples, bootstrap_sums
 from glassformer.tasks.heads import purpose
@@ -149,7 +153,7 @@ def requests_of(model: TaskModel, question: BenchmarkQuestion) -> list[Likelihoo
     """Returns one request per choice of a question, truncated to the context length."""
     tokenizer, limit = require_tokenizer(model), context_of(model)
     pairs = zip(question.contexts, question.continuations, strict=True)
-    return [fitted(encode_request(tokenizer, *pair), limit) for pair in pairs]
+    return [truncate_request(encode_request(tokenizer, *pair), limit) for pair in pairs]
 
 
 def requests_or_error(
@@ -179,8 +183,8 @@ def require_language_model(model: TaskModel) -> None:
         or not any(h.name == "lm" for h in spec.heads)
     ):
         raise UnsupportedError(
-            "Benchmarks by log-probability need a model that writes on from a text (a decoder with "
-            f"a head for the vocabulary); {model.architecture} is {purpose(model)}."
+            "Benchmarks by log-probability need a decoder with a language modeling head; "
+            f"{model.architecture} is {purpose(model)}."
         )
 
 

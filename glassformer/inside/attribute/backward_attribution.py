@@ -71,7 +71,7 @@ class BackwardAttribution:
         key = (kind, layer, head)
         self.parts[key] = self.parts.get(key, 0.0) + float(value)
 
-    def at(self, depth: int | None, name: str) -> Tensor:
+    def rows_of(self, depth: int | None, name: str) -> Tensor:
         """A captured tensor at the rows: [row, ...], or [head, row, dim] for per-head tensors."""
         where = "" if depth is None else f"blocks.{depth}."
         whole = self.view.cache[f"{self.view.stack}.{where}{name}"][0]
@@ -81,7 +81,7 @@ class BackwardAttribution:
         """Propagates a direction from the last hidden state to the embedding."""
         spec, stack = self.stack.spec, self.stack
         depths = len(spec.order)
-        x = self.at(depths - 1, "resid_post")
+        x = self.rows_of(depths - 1, "resid_post")
         if depths == 1 and spec.convolution is not None:
             x = norm_of(stack.convolution.norm, x + self.near())[0]
         if spec.projection_width is not None:
@@ -98,7 +98,7 @@ class BackwardAttribution:
     def layer(self, depth: int, u: Tensor) -> Tensor | None:
         """Returns the direction before a layer, or None if the layer has no residual connection."""
         spec, module = self.stack.spec, self.stack.blocks[self.stack.spec.order[depth]]
-        post = self.at(depth, "resid_post")
+        post = self.rows_of(depth, "resid_post")
         if depth == 0 and spec.convolution is not None:
             near = self.near()
             u = self.through("norm bias", depth, self.stack.convolution.norm, post + near, u)
@@ -109,24 +109,29 @@ class BackwardAttribution:
             self.add("recurrent layer", depth, None, (u * post).sum())
             return None
         elif isinstance(module, MemoryNetworkHop):
-            self.add("head", depth, 0, (u * self.at(depth, "attn_out")).sum())
+            self.add("head", depth, 0, (u * self.rows_of(depth, "attn_out")).sum())
             if module.project is not None:
                 u, _ = linear_back(module.project, u)
         else:
-            pre, scale = self.at(depth, "resid_pre"), float(module.spec.scale)  # type: ignore[union-attr,arg-type]
+            pre, scale = self.rows_of(depth, "resid_pre"), float(module.spec.scale)  # type: ignore[union-attr,arg-type]
             u = u * scale
             self.add("convolution", depth, None, (u * (post / scale - pre)).sum())
         if depth and hasattr(self.stack, "tables"):
-            table = self.at(depth, "resid_pre") - self.at(depth - 1, "resid_post")
+            table = self.rows_of(depth, "resid_pre") - self.rows_of(depth - 1, "resid_post")
             self.add("position", depth, None, (u * table).sum())
         elif depth > 1 or (depth and spec.convolution is None):
-            self.seam(u, self.at(depth, "resid_pre"), self.at(depth - 1, "resid_post"), depth - 1)
+            self.seam(
+                u,
+                self.rows_of(depth, "resid_pre"),
+                self.rows_of(depth - 1, "resid_post"),
+                depth - 1,
+            )
         return u
 
     def block(self, depth: int, block: Block, u: Tensor) -> Tensor:
-        pre, mid, post = (self.at(depth, f"resid_{name}") for name in ("pre", "mid", "post"))
+        pre, mid, post = (self.rows_of(depth, f"resid_{name}") for name in ("pre", "mid", "post"))
         if block.spec.residual != "serial":
-            written = self.at(depth, "ffn_out")
+            written = self.rows_of(depth, "ffn_out")
             self.seam(u, post, mid + written, depth)
             self.feed_forward(depth, block, u)
             return self.attention(depth, block, pre, mid, u)
@@ -134,33 +139,37 @@ class BackwardAttribution:
         if block.spec.cross is not None and f"{self.view.stack}.blocks.{depth}.cross.z" in (
             self.view.cache
         ):
-            before = self.written(depth, block, "cross", mid, self.at(depth, "cross.attn_out"))
-        u, change = self.write(depth, block, "ffn", before, self.at(depth, "ffn_out"), post, u)
+            before = self.residual_after(
+                depth, block, "cross", mid, self.rows_of(depth, "cross.attn_out")
+            )
+        u, change = self.write(depth, block, "ffn", before, self.rows_of(depth, "ffn_out"), post, u)
         self.feed_forward(depth, block, change)
         if before is not mid:
-            output = self.at(depth, "cross.attn_out")
+            output = self.rows_of(depth, "cross.attn_out")
             u, change = self.write(depth, block, "cross", mid, output, before, u)
             self.heads(depth, block.cross.out, "cross.", change)
         return self.attention(depth, block, pre, mid, u)
 
     def attention(self, depth: int, block: Block, pre: Tensor, mid: Tensor, u: Tensor) -> Tensor:
-        output = self.at(depth, "attn_out")
+        output = self.rows_of(depth, "attn_out")
         u, change = self.write(depth, block, "attention", pre, output, mid, u)
         self.heads(depth, block.attention.out, "", change)
         return u
 
     def feed_forward(self, depth: int, block: Block, u: Tensor) -> None:
-        whole = (u * self.at(depth, "ffn_out")).sum()
+        whole = (u * self.rows_of(depth, "ffn_out")).sum()
         if depth not in self.neurons:
             self.add("feed-forward", depth, None, whole)
             return
         before, _ = linear_back(block.ffn.down, u)
-        values = (before * self.at(depth, "ffn_post")).sum(0)  # [neuron]
+        values = (before * self.rows_of(depth, "ffn_post")).sum(0)  # [neuron]
         for neuron, value in enumerate(values.tolist()):
             self.parts["neuron", depth, neuron] = value
         self.add("feed-forward bias", depth, None, whole - values.sum())
 
-    def written(self, depth: int, block: Block, part: str, x: Tensor, change: Tensor) -> Tensor:
+    def residual_after(
+        self, depth: int, block: Block, part: str, x: Tensor, change: Tensor
+    ) -> Tensor:
         """Recomputes the residual stream after a component.
 
         No hook point shows it between cross-attention and feed-forward.
@@ -180,7 +189,7 @@ class BackwardAttribution:
         Returns:
             The direction of the residual stream, and that of the component's output.
         """
-        self.seam(u, out, self.written(depth, block, part, x, change), depth)
+        self.seam(u, out, self.residual_after(depth, block, part, x, change), depth)
         inner = change
         if block.spec.placement == "sandwich":
             inner, _ = norm_of(getattr(block, f"{part}_norm_out"), change)
@@ -197,14 +206,14 @@ class BackwardAttribution:
 
         The remainder is that layer's bias, and what an adapter or an edit added to it.
         """
-        z = self.at(depth, f"{scope}z")  # [head, row, dim]
+        z = self.rows_of(depth, f"{scope}z")  # [head, row, dim]
         before, _ = linear_back(out, u)
         by_head = before.view(len(u), z.shape[0], -1)
         values = torch.einsum("hrd,rhd->h", z, by_head)
         kind = "cross" if scope else "attention"
         for head, value in enumerate(values):
             self.add("cross head" if scope else "head", depth, head, value)
-        rest = (u * self.at(depth, f"{scope}attn_out")).sum() - values.sum()
+        rest = (u * self.rows_of(depth, f"{scope}attn_out")).sum() - values.sum()
         self.add(f"{kind} bias", depth, None, rest)
 
     def through(
@@ -234,8 +243,8 @@ class BackwardAttribution:
 
         If the tables do not reproduce the embedding output, it is recorded as one part.
         """
-        embed, first = self.stack.embed, self.at(None, "embed")
-        self.seam(u, self.at(0, "resid_pre"), first, 0)
+        embed, first = self.stack.embed, self.rows_of(None, "embed")
+        self.seam(u, self.rows_of(0, "resid_pre"), first, 0)
         tables = self.tables(embed) if isinstance(embed, Embedding) else {}
         steps: list[Back] = []
         if tables and isinstance(embed, Embedding):

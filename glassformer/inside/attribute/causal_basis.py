@@ -24,7 +24,7 @@ from glassformer.inside.displayable import Displayable
 from glassformer.inside.lens.lens_metrics import check_gradient, head_log_probs, spans
 from glassformer.inside.lens.stages import language_head, stage_at, stage_label
 from glassformer.inside.lens.tuned_lens import TunedLens
-from glassformer.inside.lens.unembed import Words, ranked, written
+from glassformer.inside.lens.unembed import Words, logit_effects, ranked
 from glassformer.spec import HeadSpec
 from glassformer.tasks.model_protocol import TaskModel
 
@@ -108,8 +108,8 @@ def causal_basis(
     rows = torch.cat(found)[:ROWS] if found else torch.zeros(0)
     if len(rows) < 2 or not 1 <= count <= rows.shape[1]:
         raise ConfigError(
-            f"Directions at right angles are 1 to {model.spec.last_stack.widths[-1]}, and their "
-            "mean is one over two tokens at least."
+            f"The number of directions must be between 1 and {model.spec.last_stack.widths[-1]}, "
+            "and the texts must have at least two tokens."
         )
     search = CausalBasisSearch(model, by, name, rows, tuned)
     basis = rows.new_zeros(0, rows.shape[1])
@@ -128,7 +128,7 @@ def causal_basis(
         stage_label(name),
         NamedTensor(torch.tensor(energies)[order], ("rank",), labels, "energy"),
         NamedTensor(basis, ("rank", "width"), labels, "causal basis"),
-        ranked(model, written(model, through), top),
+        ranked(model, logit_effects(model, through), top),
     )
 
 

@@ -115,7 +115,7 @@ class Contributions(Displayable):
         found = [part for part in self.parts if part.kind == kind]
         if not found:
             raise ConfigError(
-                "Neurons are told of the layers that contributions(neurons=...) names."
+                "Only the layers given as contributions(neurons=...) have contributions of neurons."
                 if kind == "neuron"
                 else f"There is no {kind} in this model."
             )
@@ -169,8 +169,8 @@ def contributions(
     spec = head_with_outputs(view.model, head or view.head)
     if spec.num_weighted_layers or spec.pixel_shuffle:
         raise UnsupportedError(
-            f"The head {spec.name!r} reads inner layers or draws an image, so that it has no logit "
-            "that would be a sum over the stream."
+            f"The head {spec.name!r} reads inner layers or predicts an image, so its output is "
+            "not a sum over the residual stream."
         )
     at = default_position(view, position) if spec.pooling == "each" else None
     depth = len(view.spec.order)
@@ -194,8 +194,8 @@ def contributions(
     whole = Contributions(output, text, at, logit, found, other)
     if abs(whole.total - logit) > LOOSE * (1 + abs(logit)):
         raise UnsupportedError(
-            f"The parts of this logit add up to {whole.total:.3f}, not {logit:.3f}: an adapter "
-            "stands between them that is not linear; switch it off."
+            f"The contributions add up to {whole.total:.3f}, but the logit is {logit:.3f}: an "
+            "active adapter is not linear; turn it off."
         )
     return whole
 

@@ -221,8 +221,7 @@ def _slopes(question: AttributedOutput, embeddings: dict[str, Tensor]) -> dict[s
         logits = question.ask(leaves).sum()
         if not logits.requires_grad:
             raise UnsupportedError(
-                "No gradient comes back through this model: codes of 8 or 4 bits have none; load "
-                "it without `quantize`."
+                "Quantized weights have no gradients; load the model without `quantize`."
             )
         slopes = torch.autograd.grad(logits, list(leaves.values()), allow_unused=True)
     return {
@@ -250,7 +249,7 @@ def _baseline(view: View, wanted: int | str | None) -> dict[str, Tensor]:
     if isinstance(id, str):
         known = view.model.tokenizer
         if known is None:
-            raise ConfigError("There is no tokenizer; give the baseline as a token's number.")
+            raise ConfigError("The model has no tokenizer; give the baseline as a token id.")
         id = known.id(id)
     first = view.model_inputs.encoder or view.model_inputs.last
     sides = {"input_ids": first, "decoder_input_ids": view.model_inputs.last}
@@ -262,9 +261,9 @@ def _baseline(view: View, wanted: int | str | None) -> dict[str, Tensor]:
             inputs[key] = (
                 torch.where(special_tokens, ids, id) if special_tokens.shape == ids.shape else ids
             )
-    seen = ActivationCapture(*_names(view))
-    view.run(seen, **inputs)
-    return {name: seen[name] for name in _names(view)}
+    capture = ActivationCapture(*_names(view))
+    view.run(capture, **inputs)
+    return {name: capture[name] for name in _names(view)}
 
 
 def _neutral(view: View) -> int:

@@ -162,7 +162,9 @@ def _joined(steps: list[Back]) -> Back:
 def _output(head: Head, x: Tensor, output: int) -> tuple[Tensor, dict[str, Tensor], Tensor]:
     """The output layer's row for an output, its bias, and the resulting logit."""
     if head.spec.num_outputs is None:
-        raise UnsupportedError(f"The head {head.spec.name!r} gives a vector and has no logits.")
+        raise UnsupportedError(
+            f"The head {head.spec.name!r} returns a vector, which has no logits."
+        )
     if isinstance(head.out, AdaptiveSoftmax):
         return _clustered(head.out, x, output)
     row = exact(head.out.weight[output])

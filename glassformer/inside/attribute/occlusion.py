@@ -132,8 +132,8 @@ def token_inputs(view: View) -> dict[str, str]:
     inputs = view.model_inputs.inputs
     if "memory_tokens" in inputs:
         raise UnsupportedError(
-            f"{view.model.architecture} reads sentences; look at its hops instead of leaving out "
-            "single tokens."
+            f"{view.model.architecture} reads sentences, so single tokens cannot be left out; "
+            "inspect its hops."
         )
     both = bool(view.model_inputs.encoder and view.model_inputs.decoder)
     names = INPUTS if both else {view.stack: "input_ids"}
@@ -193,7 +193,7 @@ def proposals(view: View, count: int) -> dict[Place, list[int]]:
     else:
         rows = [*view.output.head_outputs[head][0][: len(tokens) - 1]]
     first = len(tokens) - len(rows)  # nothing predicts the first token of a decoder
-    added = [] if known is None else list(known.target.special_ids)
+    added = [] if known is None else list(known.target_tokenizer.special_ids)
     found = {}
     for at, logits in enumerate(rows, first):
         scores = logits.float().clone()

@@ -294,8 +294,8 @@ def head_with_outputs(model: TaskModel, name: str | None) -> HeadSpec:
     heads = [one for one in model.spec.heads if one.num_outputs is not None and not one.auxiliary]
     if not heads:
         raise UnsupportedError(
-            f"{model.architecture} has no head with outputs, so nothing is predicted; attention, "
-            "residuals and all other tensors are there."
+            f"{model.architecture} has no head with outputs, so there are no predictions; "
+            "attention, residuals and all other tensors can be read."
         )
     return head_among(heads, name, " with outputs")
 
@@ -356,8 +356,8 @@ def vocabulary_id(view: View, what: int | str, stack: str) -> int:
         check_index(what, size, "token")
         return what % int(size)
     if known is None:
-        raise ConfigError(f"{view.model.architecture} has no tokenizer; give a token's number.")
-    known = known.target if stack == view.stack else known
+        raise ConfigError(f"{view.model.architecture} has no tokenizer; give a token id.")
+    known = known.target_tokenizer if stack == view.stack else known
     if what in known:
         return known.id(what)
     bare = known.ids(what.removeprefix(" "))  # for tokenizers that add the space

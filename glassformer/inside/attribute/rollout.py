@@ -34,7 +34,10 @@ def rollout(side: StackView, residual: float = 0.5) -> NamedTensor:
         [query, key]; the rows sum to one (with cross-attention, to at most one).
     """
     if not 0 <= residual < 1:
-        raise ConfigError(f"residual is the stream's share, from 0 to below 1, not {residual}.")
+        raise ConfigError(
+            "residual is the weight of the residual connection, at least 0 and below 1, not "
+            f"{residual}."
+        )
     size = len(side.tokens)
     own = torch.eye(size, device=side.view.output.last_hidden_state.device)
     view, crossed = side.view, bool(side.scope)
@@ -71,7 +74,8 @@ def _mean(pattern: Tensor) -> Tensor:
     mean = pattern[0].float().mean(0)
     if mean.shape[1] < mean.shape[0]:
         raise UnsupportedError(
-            "In this model several tokens share a key, so attention cannot be rolled out by token."
+            "In this model several tokens share a key, so attention rollout per token is not "
+            "defined."
         )
     mean = mean[:, -len(mean) :]
     return mean / mean.sum(-1, keepdim=True).clamp(min=1e-12)

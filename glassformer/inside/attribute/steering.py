@@ -44,9 +44,12 @@ def mean(model: TaskModel, at: str, texts: Sequence[Text]) -> Tensor:
     """
     name = full_name(model.spec, at)
     if names_of(model.spec).get(name, ())[:1] != ("position",):
-        raise ConfigError(f"One steers a stream, such as blocks.3.resid_post, not {at!r}.")
+        raise ConfigError(
+            "A steering vector is added to a residual stream, such as blocks.3.resid_post, not "
+            f"to {at!r}."
+        )
     if isinstance(texts, str) or not texts:
-        raise InputError("The mean is one over a list of texts.")
+        raise InputError("`texts` must be a list of texts with at least one text.")
     return torch.cat([look(model, text, at=name).tap(name).array for text in texts]).mean(0)
 
 
@@ -64,10 +67,12 @@ def _resolved(model: TaskModel, edit: Edit | Mapping[str, Any]) -> Edit:
     known = ("kind", "at", "toward", "away", "factor", "positions")
     for key in ("at", "toward", "away"):
         if not isinstance(edit.get(key), str):
-            raise ConfigError(f"To steer needs {key!r}, a text.")
+            raise ConfigError(f"An edit of the kind 'steer' needs {key!r}, a text.")
     for key in edit:
         if key not in known:
-            raise ConfigError(f"To steer has no {key!r}, only {', '.join(known)}.")
+            raise ConfigError(
+                f"An edit of the kind 'steer' has no {key!r}, only {', '.join(known)}."
+            )
     vector = direction(model, edit["at"], edit["toward"], edit["away"])
     given = {key: edit[key] for key in ("at", "factor", "positions") if key in edit}
     return Edit.of({**given, "kind": "add", "vector": vector.tolist()})

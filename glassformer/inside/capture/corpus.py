@@ -44,7 +44,7 @@ class CorpusPiece:
         return max(map(len, self.ids.values()))
 
     @property
-    def flat(self) -> bool:
+    def can_pad(self) -> bool:
         """Whether all inputs are token rows, which can be padded: no audio, image or story."""
         rows = (x.ndim == 2 and not x.is_floating_point() for x in self.inputs.values())
         return all(rows) and "memory_tokens" not in self.inputs
@@ -68,19 +68,18 @@ def pieces(
         The pieces in the order of the texts.
     """
     if isinstance(texts, str | Tensor):
-        raise InputError("Many texts are a list of them, not one text; put it in brackets.")
+        raise InputError("`texts` must be a list of texts, not one text; put it in brackets.")
     spec = model.spec
     both = spec.encoder is not None and spec.decoder is not None and not spec.shift_right
     if both and targets is None:
         raise InputError(
-            f"{model.architecture} reads a text and has written another: give `targets`, one for "
-            "each text."
+            f"{model.architecture} has an encoder and a decoder: give `targets`, one for each text."
         )
     written = iter(targets) if targets is not None else None
     for number, text in enumerate(texts):
         target = None if written is None else next(written, None)
         if written is not None and target is None:
-            raise InputError(f"There is a text {number} without a target; give one for each.")
+            raise InputError(f"Text {number} has no target; give one for each text.")
         if isinstance(text, str) and not text.strip():
             continue
         windows = [(0, text)] if both else _windows(model, text, max_length)
@@ -118,7 +117,7 @@ def batches(given: Iterable[CorpusPiece], tokens: int) -> Iterator[list[CorpusPi
     longest = 0
     for piece in given:
         size = max(longest, piece.longest)
-        alone = not piece.flat or bool(batch and not batch[-1].flat)
+        alone = not piece.can_pad or bool(batch and not batch[-1].can_pad)
         if batch and (alone or size * (len(batch) + 1) > tokens):
             yield batch
             batch, size = [], piece.longest
@@ -157,16 +156,16 @@ def captured(
         The tensors by name, [row, ...]; the rows are the real tokens of all pieces, concatenated.
     """
     check_cancelled()
-    seen = CaptureUntil(names)
+    capture = CaptureUntil(names)
     with suppress(StopForwardError):
-        model(**together(batch, model.spec.tokens.pad or 0), tap=seen, heads=())
-    if seen.left:
-        raise ConfigError(f"Nothing passed under the name {next(iter(seen.left))!r}.")
+        model(**together(batch, model.spec.tokens.pad or 0), tap=capture, heads=())
+    if capture.left:
+        raise ConfigError(f"The forward pass has no tensor {next(iter(capture.left))!r}.")
     sizes = [len(piece.ids[names[0].partition(".")[0]]) for piece in batch]
     longest = max(sizes)  # an adapter may prepend tokens to the text
     return {
         name: torch.cat(
-            [row[-longest:][:size] for row, size in zip(seen.seen[name], sizes, strict=True)]
+            [row[-longest:][:size] for row, size in zip(capture.tensors[name], sizes, strict=True)]
         )
         for name in names
     }

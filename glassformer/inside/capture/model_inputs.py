@@ -92,7 +92,7 @@ def encode_inputs(model: TaskModel, text: Text, target: Text | None = None) -> M
         begun = decoder_beginning(model, source)
         written = [] if target is None else _target_ids(model, target)
         ids = [*begun, *written]
-        known = None if model.tokenizer is None else model.tokenizer.target
+        known = None if model.tokenizer is None else model.tokenizer.target_tokenizer
         _check(model.decoder, ids, "target")
         inputs = {
             input_name(spec): source.to(_device(model)),
@@ -123,7 +123,8 @@ def _stack_input(
     if isinstance(stack.embed, SignalEmbedding):
         if not isinstance(text, Tensor) or not text.is_floating_point():
             raise InputError(
-                f"{model.architecture} reads sound or images: give it what model.processor makes."
+                f"{model.architecture} reads audio or images: give it the output of "
+                "model.processor."
             )
         whole = text if text.ndim > stack.embed.axes else text[None]
         count = stack.embed.length(whole)
@@ -166,7 +167,9 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
         raise InputError(f"The {what} is empty; give the model something to read.")
     size = stack.spec.embed.vocabulary
     if not all(0 <= id < size for id in ids):
-        raise InputError(f"The {what} has a token beyond the model's, which end at {size - 1}.")
+        raise InputError(
+            f"The {what} has a token id outside the vocabulary, whose ids are 0 to {size - 1}."
+        )
     table = stack.spec.embed.position
     taken: int = 0 if stack.wrapper is None else stack.wrapper.num_virtual_tokens(stack)
     if table is not None and len(ids) > table.length - taken:
@@ -187,8 +190,8 @@ def decoder_beginning(model: TaskModel, source: Tensor) -> list[int]:
     start = special.start if special.start is not None else special.bos
     if start is None:
         raise ConfigError(
-            f"{model.architecture} does not say what its decoder starts from; give `target` to a "
-            "model that does (decoder_start_token_id)."
+            f"The config of {model.architecture} has no decoder_start_token_id, which its decoder "
+            "starts from; `target` needs a model that has it."
         )
     return [start]
 
@@ -201,7 +204,7 @@ def _target_ids(model: TaskModel, target: Text) -> list[int]:
         raise InputError(
             f"{model.architecture} has no tokenizer; give the target as a list of token ids."
         )
-    encoded = model.tokenizer.target.encode(target)
+    encoded = model.tokenizer.target_tokenizer.encode(target)
     ended = encoded.ids and encoded.special_mask[-1]
     return encoded.ids[:-1] if ended else encoded.ids
 
@@ -236,8 +239,8 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
     """
     if target is None:
         raise InputError(
-            f"{model.architecture} answers from a story: give the story as the text, a sentence a "
-            "line, and the question as `target`."
+            f"{model.architecture} answers from a story: give the story as the text, one sentence "
+            "per line, and the question as `target`."
         )
     if isinstance(text, Tensor):
         rows = [as_ids(row) for row in text]

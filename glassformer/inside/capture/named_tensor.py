@@ -124,13 +124,13 @@ def as_index(given: Any) -> Index:
         return operator.index(given)
     except TypeError:
         raise ConfigError(
-            f"An index is a number or a slice, not {given!r:.40}; .array is a tensor, which takes "
-            "others."
+            f"An index is an integer or a slice, not {given!r:.40}; use .array, a tensor, for "
+            "other indices."
         ) from None
 
 
 def check_index(index: int, size: int, axis: str) -> None:
     """Raises a `ConfigError` if `index` is out of range for an axis of `size` elements."""
     if not -size <= index < size:
-        ends = f"from 0 to {size - 1}" if size else "of none at all"
-        raise ConfigError(f"There is no {axis} {index}: they go {ends}.")
+        ends = f"0 to {size - 1}" if size else "none"
+        raise ConfigError(f"There is no {axis} {index}: valid indices are {ends}.")

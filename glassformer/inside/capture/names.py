@@ -74,8 +74,8 @@ def matching(spec: ModelSpec, patterns: Iterable[str]) -> list[str]:
         if not names:
             near = get_close_matches(whole, known, n=1, cutoff=0.0)
             raise ConfigError(
-                f"This model shows no tensor {pattern!r}; the nearest name is {near[0]!r} "
-                "(all of them: core/tap.py)."
+                f"This model has no tensor {pattern!r}; the nearest name is {near[0]!r} "
+                "(core/hooks.py lists all names)."
             )
         found |= dict.fromkeys(names)
     return list(found)

@@ -57,7 +57,7 @@ class LayerTensors(Displayable):
         found = self.layers(layers)
         if len({one.shape for one in found}) > 1:
             raise UnsupportedError(
-                f"The {self.tensor} of these layers differ in shape; take them one by one."
+                f"The {self.tensor} of these layers differ in shape; index the layers one by one."
             )
         labels = {"layer": [str(layer) for layer in layers], **found[0].labels}
         whole = torch.stack([one.array for one in found])

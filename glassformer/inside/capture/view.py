@@ -17,7 +17,7 @@ from glassformer.core import ActivationCapture
 from glassformer.core.hooks import Tap
 from glassformer.core.model_output import ModelOutput
 from glassformer.core.versioning import ModelVersion
-from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
+from glassformer.errors import ConfigError, InputError, UnsupportedError
 from glassformer.inside.capture.activation_cache import ActivationCache
 from glassformer.inside.capture.cancellation import check_cancelled
 from glassformer.inside.capture.model_inputs import ModelInputs, token_text
@@ -59,7 +59,7 @@ class CaptureUntil(ActivationCapture):
     def __call__(self, name: str, value: Tensor) -> Tensor:
         if name in self.left:
             del self.left[name]
-            self.seen[name] = value
+            self.tensors[name] = value
             if not self.left:
                 raise StopForwardError
         return value
@@ -115,9 +115,9 @@ class View(StackTensors, ViewAttribution, Displayable):
 
     def _check_moved(self) -> None:
         if not self._state.only_moved(self.model):
-            raise GlassformerError(
-                "The model has changed since this view was taken (training, an adapter, new "
-                "weights); look again, or ask for all at once with at='*'."
+            raise InputError(
+                "The model has changed since this view was created (training, an adapter, new "
+                "weights); call look again, or capture all tensors at once with at='*'."
             )
         self._state = ModelVersion(self.model)
 
@@ -138,7 +138,7 @@ class View(StackTensors, ViewAttribution, Displayable):
         if self._output is None:
             capture = ActivationCapture(*new) if new else None
             self._output = self.run(capture)
-            self.cache.add({} if capture is None else capture.seen)
+            self.cache.add({} if capture is None else capture.tensors)
         if not ignore_missing:
             self.capture(new)
         return self._output
@@ -156,9 +156,9 @@ class View(StackTensors, ViewAttribution, Displayable):
         if capture.left:
             with suppress(StopForwardError):
                 self.run(capture, heads=())
-        self.cache.add(capture.seen)
+        self.cache.add(capture.tensors)
         for name in capture.left:
-            raise ConfigError(f"Nothing passed under the name {name!r} in this model.")
+            raise ConfigError(f"The forward pass of this model has no tensor {name!r}.")
 
     def once(self, key: Any, compute: Callable[[], Made]) -> Made:
         """Computes a value at the first call and returns the same one later.
@@ -200,7 +200,7 @@ class View(StackTensors, ViewAttribution, Displayable):
         names = matching(self.model.spec, (name,))
         if len(names) > 1:
             raise ConfigError(
-                f"{name!r} stands for {len(names)} tensors; name one of them, such as {names[0]!r}."
+                f"{name!r} matches {len(names)} tensors; name one of them, such as {names[0]!r}."
             )
         return self.taps(names)[0]
 
@@ -270,7 +270,7 @@ class View(StackTensors, ViewAttribution, Displayable):
             The text.
         """
         known = self.model.tokenizer
-        return token_text(None if known is None else known.target, id)
+        return token_text(None if known is None else known.target_tokenizer, id)
 
     @property
     def logits(self) -> NamedTensor:

@@ -56,7 +56,7 @@ def attention_neurons(side: StackTensors, layer: int, head: int, query: int) -> 
     view = side.view
     at = layer_of(view, side.stack, layer % len(side.spec.order))
     if at is None:
-        raise ConfigError(f"Layer {layer} of the {side.stack} is no block of attention.")
+        raise ConfigError(f"Layer {layer} of the {side.stack} has no attention.")
     spec = at.attention(side.scope)
     check_index(head, spec.heads, "head")
     check_index(query, len(side.tokens), "query")

@@ -52,14 +52,14 @@ def cell(
     values = found.array
     if found.axes[0] in ("head", "key head"):
         if head is None:
-            raise ConfigError(f"{name!r} has heads; say which one is meant.")
+            raise ConfigError(f"{name!r} has heads; give the index of one of them.")
         group = _group(view, full) if found.axes[0] == "key head" else 1
         check_index(head // group, len(values), "head")
         values = values[head // group]
     check_index(row, values.shape[0], "row")
     check_index(col, values.shape[1], "column")
     place = BlockCells(view, full, row, col, head or 0, limit, float(values[row, col]))
-    return place.explained()
+    return place.explain()
 
 
 def _group(view: View, name: str) -> int:
@@ -72,7 +72,7 @@ def _layer(view: View, name: str) -> Layer:
     stack, _, rest = name.partition(".blocks.")
     at = layer_of(view, stack, int(rest.split(".")[0])) if rest else None
     if at is None:
-        raise UnsupportedError(f"How {name!r} comes about is not told here.")
+        raise UnsupportedError(f"The computation of {name!r} cannot be explained step by step.")
     return at
 
 
@@ -117,7 +117,9 @@ class EmbeddingAndHeadCells(CellContext):
         assert isinstance(module, Head)
         weight = getattr(module.out, "weight", None)
         if weight is None:
-            raise UnsupportedError("This head goes by clusters of words; it is not told here.")
+            raise UnsupportedError(
+                "The adaptive softmax of this head cannot be explained step by step."
+            )
         position, output = predicted.logit_place(self.row, self.col)
         hidden = array(view, f"{view.stack}.final").array[None]
         x = module.features(hidden, predicted.where())[0]
@@ -127,7 +129,10 @@ class EmbeddingAndHeadCells(CellContext):
     def probability(self) -> Cell:
         predicted = Predicted(self.view)
         if predicted.by.several:
-            raise UnsupportedError("A label that holds by itself has e^x / (1 + e^x) of its logit.")
+            raise UnsupportedError(
+                "The probability of an independent label is e^x / (1 + e^x) of its logit x; it "
+                "has no other terms."
+            )
         row = predicted.logits([self.row])[0].float()
         return self.exponents(row, predicted.text)
 
@@ -135,7 +140,7 @@ class EmbeddingAndHeadCells(CellContext):
 class BlockCells(EmbeddingAndHeadCells):
     """Explains the numbers of a transformer block."""
 
-    def explained(self) -> Cell:
+    def explain(self) -> Cell:
         stack, _, rest = self.name.partition(".")
         if self.name in ("logits", "probabilities"):
             return self.logit() if self.name == "logits" else self.probability()
@@ -162,18 +167,20 @@ class BlockCells(EmbeddingAndHeadCells):
             "scores": self.masked,
             "pattern": self.softmax,
             "z": self.weighted,
-            "joined": self.joined,
+            "joined": self.output_projection_input,
             "attn_out": self.out,
-            "resid_mid": self.written,
-            "resid_cross": self.written,
-            "resid_post": self.written,
+            "resid_mid": self.residual_sum,
+            "resid_cross": self.residual_sum,
+            "resid_post": self.residual_sum,
             "ffn_pre": self.up,
             "ffn_up": self.up,
             "ffn_post": self.activated,
             "ffn_out": self.down,
         }
         if what not in explanations:
-            raise UnsupportedError(f"How {self.name!r} comes about is not told here.")
+            raise UnsupportedError(
+                f"The computation of {self.name!r} cannot be explained step by step."
+            )
         return explanations[what](_layer(self.view, self.name), scope)
 
     def stream(self, at: Layer, scope: str) -> Cell:
@@ -228,7 +235,9 @@ class BlockCells(EmbeddingAndHeadCells):
         else:
             x, module = array(self.view, f"{front}attention_in").array, at.block.attention.qkv
         if self.row >= len(x) or spec.compression_factor is not None:
-            raise UnsupportedError("These keys are joined or remembered; they are not told here.")
+            raise UnsupportedError(
+                "Compressed keys and keys of a memory cannot be explained step by step."
+            )
         shared = spec.heads // spec.key_heads if what[0] != "q" else 1
         within = self.head // shared * spec.head_dim + self.col
         weight = module.weight[sum(module.parts[:number]) + within]
@@ -294,7 +303,7 @@ class BlockCells(EmbeddingAndHeadCells):
         v = at.module(scope).attend.repeat(at.tap(f"{scope}v"))[0, self.head, :, self.col]
         return self.dot(pattern, v, self.key(scope), how="weighted")
 
-    def joined(self, at: Layer, scope: str) -> Cell:
+    def output_projection_input(self, at: Layer, scope: str) -> Cell:
         size = at.attention(scope).head_dim
         head, dim = divmod(self.col, size)
         return Cell(self.value, "join", (), {"head": head, "dim": dim})
@@ -303,7 +312,7 @@ class BlockCells(EmbeddingAndHeadCells):
         x = array(self.view, f"{at.stack}.blocks.{at.depth}.{scope}joined").array[self.row]
         return self.dot(x, at.module(scope).out.weight[self.col], "width")
 
-    def written(self, at: Layer, scope: str) -> Cell:
+    def residual_sum(self, at: Layer, scope: str) -> Cell:
         """The residual stream after a component's output was added."""
         end = self.name.split("_")[-1]
         part, name, before = {

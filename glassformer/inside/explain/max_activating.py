@@ -54,11 +54,14 @@ class MaxActivating(Displayable):
 
     def __getitem__(self, neuron: int) -> tuple[Excerpt, ...]:
         if neuron not in self.excerpts:
-            raise ConfigError(f"Neuron {neuron} was not looked at, only {[*self.excerpts]}.")
+            raise ConfigError(f"Neuron {neuron} was not requested, only {[*self.excerpts]}.")
         return self.excerpts[neuron]
 
     def __repr__(self) -> str:
-        return f"<the strongest of {self.read} texts for neurons {[*self.excerpts]} of {self.name}>"
+        return (
+            f"<max activating excerpts of {self.read} texts for neurons {[*self.excerpts]} of "
+            f"{self.name}>"
+        )
 
     def _repr_html_(self) -> str:
         from glassformer.inside.show.max_activating import html
@@ -115,7 +118,7 @@ def max_activating(
         )
     neurons = [neuron] if isinstance(neuron, int) else list(neuron)
     if not neurons or k < 1:
-        raise ConfigError("Ask for at least one neuron, and one text.")
+        raise ConfigError("Give at least one neuron and one text.")
     best: dict[int, list[Found]] = {one: [] for one in neurons}
     read, last = 0, -1
     for batch in batches(pieces(model, texts, targets, max_length), tokens_per_batch):
@@ -134,7 +137,7 @@ def max_activating(
         if progress is not None:
             progress(read)
     if not read:
-        raise InputError("There is nothing to look at: no text has a word in it.")
+        raise InputError("There are no tokens in the texts.")
     ranked = {
         one: sorted(found, key=lambda each: each[:2], reverse=True) for one, found in best.items()
     }
@@ -169,7 +172,7 @@ def _excerpt(model: TaskModel, name: str, found: Found) -> Excerpt:
     value, number, position, at, ids, values = found
     known = model.tokenizer
     if known is not None and name.startswith("decoder."):
-        known = known.target
+        known = known.target_tokenizer
     words = tuple(
         str(position - at + place) if id is None else token_text(known, id)
         for place, id in enumerate(ids)

@@ -15,7 +15,7 @@ With them, every step from a text to its logits can be inspected.
 | blocks.i.ffn_up                | position, neuron    | the up-projection that the gate scales   |
 | blocks.i.cross.*               | as above            | the same of cross-attention (`cross.in`) |
 | blocks.i.resid_cross           | position, width     | residual stream after cross-attention    |
-| logits, probabilities          | see `predicted.py`  | the output of the head                   |
+| logits, probabilities          | see `predictions.py` | the output of the head                   |
 
 Every parameter is also available under its own name, with the axes out and in.
 """
@@ -191,7 +191,10 @@ def raw(number: int) -> Callable[[Layer], Tensor]:
 def dot(scope: str) -> Callable[[Layer], Tensor]:
     def make(at: Layer) -> Tensor:
         if at.attention(scope).score != "dot":
-            raise UnsupportedError("A small network scores each pair here; there is no product.")
+            raise UnsupportedError(
+                "This attention scores each pair with a small network, not with a product of "
+                "queries and keys."
+            )
         keys = at.module(scope).attend.repeat(at.tap(f"{scope}k"))
         return at.tap(f"{scope}q") @ keys.transpose(-1, -2)
 
@@ -226,7 +229,7 @@ def bias(scope: str) -> Callable[[Layer], Tensor]:
     return make
 
 
-def joined(scope: str) -> Callable[[Layer], Tensor]:
+def concatenated_heads(scope: str) -> Callable[[Layer], Tensor]:
     return lambda at: join_heads(at.tap(f"{scope}z"))
 
 
@@ -237,7 +240,7 @@ def of_attention(scope: str) -> dict[str, tuple[Axes, Callable[[Layer], Tensor]]
         f"{scope}capped": (SQUARE, capped(scope)),
         f"{scope}mask": (SQUARE, mask(scope)),
         f"{scope}bias": (SQUARE, bias(scope)),
-        f"{scope}joined": (STREAM, joined(scope)),
+        f"{scope}joined": (STREAM, concatenated_heads(scope)),
     }
 
 

@@ -58,7 +58,7 @@ class Steps:
         check_index(depth, len(spec.order), f"layer of the {stack}")
         at = layer_of(view, stack, depth)
         if at is None:
-            raise ConfigError(f"Layer {depth} of the {stack} is no block of attention.")
+            raise ConfigError(f"Layer {depth} of the {stack} has no attention.")
         self.at: Layer = at
         check_index(head, at.block.spec.attention.heads, "head")
         self.weights = f"{stack}.blocks.{spec.order[depth]}."  # prefix of its parameters

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class OutputCandidate:
     """One candidate output.
 
-    `token` is a token id, or another outcome (see `predicted.py`). `logit`, `logprob` and `rank` (0
-    is the best) are the model's own; `probability` is after temperature, top-k, top-p and min-p, 0
-    if they exclude the token.
+    `token` is a token id, or another outcome (see `predictions.py`). `logit`, `logprob` and `rank`
+    (0 is the best) are the model's own; `probability` is after temperature, top-k, top-p and min-p,
+    0 if they exclude the token.
     """
 
     token: int
@@ -39,7 +39,7 @@ class OutputCandidate:
 
 @dataclass(frozen=True)
 class OutputChoice:
-    """The output distribution at a position (or another row, see `predicted.py`).
+    """The output distribution at a position (or another row, see `predictions.py`).
 
     Attributes:
         position: The position.

@@ -61,23 +61,25 @@ class Edit:
         vectors = dict.fromkeys(("add", "remove", "replace"), "vector")
         needs = {**vectors, "patch": "source"}.get(self.kind)
         if needs is not None and getattr(self, needs) is None:
-            raise ConfigError(f"To {self.kind} needs {RENAMED.get(needs, needs)!r}.")
+            raise ConfigError(
+                f"An edit of the kind {self.kind!r} needs {RENAMED.get(needs, needs)!r}."
+            )
         for name in ("heads", "keys", "positions"):
             values = getattr(self, name)
             if values is not None:
                 if isinstance(values, str) or not isinstance(values, Iterable):
-                    raise ConfigError(f"{name} is a list of numbers, not {values!r:.40}.")
+                    raise ConfigError(f"{name} must be a list of numbers, not {values!r:.40}.")
                 object.__setattr__(self, name, tuple(_whole(name, value) for value in values))
         if self.kind == "patch" and self.positions is not None:
             pairs = tuple(p if isinstance(p, tuple) else (p, p) for p in self.positions)
             object.__setattr__(self, "positions", pairs)
         elif self.positions is not None and any(isinstance(p, tuple) for p in self.positions):
-            raise ConfigError("Pairs of positions are for a patch; give others one by one.")
+            raise ConfigError("Only a patch has pairs of positions; give single positions.")
         object.__setattr__(self, "factor", _number("factor", self.factor))
         if self.vector is not None and not isinstance(self.vector, int | float):
             numbers = self.vector.tolist() if isinstance(self.vector, Tensor) else self.vector
             if isinstance(numbers, str) or not isinstance(numbers, Iterable):
-                raise ConfigError(f"vector is a list of numbers, not {numbers!r:.40}.")
+                raise ConfigError(f"vector must be a list of numbers, not {numbers!r:.40}.")
             listed = tuple(_number("vector", number) for number in numbers)
             object.__setattr__(self, "vector", listed)
         match self.source:
@@ -106,7 +108,7 @@ class Edit:
                 raise ConfigError(f"An edit has no {key!r}, only {', '.join(sorted(known))}.")
         for key in ("kind", "at"):
             if not isinstance(named.get(key), str):
-                raise ConfigError(f"An edit needs {key!r}, a word.")
+                raise ConfigError(f"An edit needs {key!r}, a string.")
         return cls(**named)
 
     def json(self) -> dict[str, Any]:
@@ -123,7 +125,7 @@ def _whole(name: str, value: Any) -> Any:
     except TypeError:
         found = -1
     if found < 0:
-        raise ConfigError(f"{name} are whole numbers from 0 on, not {value!r:.40}.")
+        raise ConfigError(f"{name} must be whole numbers of at least 0, not {value!r:.40}.")
     return found
 
 
@@ -131,7 +133,7 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ConfigError(f"{name} is made of numbers, not {value!r:.40}.") from None
+        raise ConfigError(f"{name} must contain numbers, not {value!r:.40}.") from None
 
 
 def _without(value: Tensor, vector: Tensor, factor: float) -> Tensor:
@@ -169,7 +171,9 @@ class Resolved:
                 continue
             axis = next((i for i, each in enumerate(axes) if each in kinds), None)
             if axis is None:
-                raise ConfigError(f"{name!r} has the axes {', '.join(axes[1:])}: no {kinds[0]}.")
+                raise ConfigError(
+                    f"{name!r} has the axes {', '.join(axes[1:])}, and no axis {kinds[0]!r}."
+                )
             size = value.shape[axis]
             if kinds[0] == "head" and max(wanted, default=0) >= size:
                 raise ConfigError(f"{name!r} has the heads 0 to {size - 1}, not {max(wanted)}.")
@@ -210,7 +214,7 @@ class Resolved:
             for to, source in self.edit.positions:
                 if source >= size:
                     raise ConfigError(
-                        f"The text that is patched from has {size} tokens, and none at {source}."
+                        f"The source text of the patch has {size} tokens and no position {source}."
                     )
                 there = torch.where(here == to, source, there)
         rows = there.clamp(min=0).expand(len(value), -1)

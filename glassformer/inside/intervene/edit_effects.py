@@ -22,7 +22,7 @@ from glassformer.spec import HeadSpec
 
 @dataclass(frozen=True, eq=False)
 class EditEffects:
-    """The effect of edits on the prediction at a position (or another row, see `predicted.py`).
+    """The effect of edits on the prediction at a position (or another row, see `predictions.py`).
 
     Attributes:
         before: The candidates without the edits.

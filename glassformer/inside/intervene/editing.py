@@ -147,13 +147,14 @@ def resolve(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Edit
             wanted.setdefault(_key(edit), set()).update(names)
     for edit in edits:
         if edit.kind == "patch" and _key(edit) not in sources:
-            seen = ActivationCapture(*wanted[_key(edit)])
+            capture = ActivationCapture(*wanted[_key(edit)])
             model_inputs = encode_inputs(model, edit.source, edit.source_target)
             with applied_edits(model, (), alone=True), torch.no_grad():
-                model(**model_inputs.inputs, tap=seen)
+                model(**model_inputs.inputs, tap=capture)
             known = names_of(model.spec)
             sources[_key(edit)] = {
-                name: own_part(name, known[name], x, model_inputs) for name, x in seen.seen.items()
+                name: own_part(name, known[name], x, model_inputs)
+                for name, x in capture.tensors.items()
             }
     held = [sources.get(_key(edit), {}) if edit.kind == "patch" else {} for edit in edits]
     return Edits([Resolved.of(edit, model.spec, h) for edit, h in zip(edits, held, strict=True)])

@@ -70,8 +70,8 @@ def sweep(
     pairs = aligned([one.id for one in view.tokens], [one.id for one in other.tokens])
     if tensor == "pattern" and len(view.tokens) != len(other.tokens):
         raise InputError(
-            f"The texts have {len(view.tokens)} and {len(other.tokens)} tokens, so that a pattern "
-            "of one does not fit the other; patch another tensor, or swap words of equal length."
+            f"The texts have {len(view.tokens)} and {len(other.tokens)} tokens, so their patterns "
+            "have different sizes; patch another tensor, or use texts of equal length."
         )
     names = [view.name(layer, tensor) for layer in range(len(view.spec.order))]
     view.run_with_cache(names)

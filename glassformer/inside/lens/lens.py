@@ -133,7 +133,10 @@ def lens(
         chosen = ends.argmax(-1)
     elif not isinstance(token, int | str):
         if len(token) != len(places):
-            raise ConfigError(f"{len(token)} tokens are chosen for {len(places)} positions.")
+            raise ConfigError(
+                f"There are {len(token)} tokens for {len(places)} positions; give one for each "
+                "position."
+            )
         chosen = torch.tensor(list(token), device=rows.device)
     else:
         chosen = torch.full_like(rows, output_id(view, spec, token, ends[0]))
@@ -183,7 +186,9 @@ def _through(view: View, names: list[str], last: int) -> tuple[list[str], Tensor
     """The stages, and their streams [stage, position, width] after the `last` last layers."""
     depth = len(view.spec.order)
     if not 0 <= last < depth:
-        raise ConfigError(f"through goes from 0 to {depth - 1} of {depth} layers, not {last}.")
+        raise ConfigError(
+            f"through must be between 0 and {depth - 1} for {depth} layers, not {last}."
+        )
     if last == 0:
         return names, torch.stack([view.cache[name][0] for name in names])
     into, end = (view.name(depth - last, "resid_pre"), view.name(depth - 1, "resid_post"))

@@ -46,7 +46,7 @@ def lens_divergence_between(
         raise ConfigError(f"measure is one of {', '.join(MEASURES)}, not {measure!r}.")
     names = stage_names(view.model.spec)
     if len(view.tokens) != len(other.tokens) or names != stage_names(other.model.spec):
-        raise InputError("Runs of one number of tokens and layers can be laid side by side.")
+        raise InputError("The two runs must have the same number of tokens and layers.")
     by, rows = language_head(view.model, head or view.head).name, []
     for each in (view, other):
         each.run_with_cache(names)

@@ -39,8 +39,7 @@ def check_gradient(loss: Tensor) -> None:
     """Raises an error if no gradient flows through the head, as with quantized weights."""
     if not loss.requires_grad:
         raise UnsupportedError(
-            "No gradient comes back through this model's head: codes of 8 or 4 bits have none; "
-            "load it without `quantize`."
+            "Quantized weights have no gradients; load the model without `quantize`."
         )
 
 

@@ -56,7 +56,7 @@ def language_head(model: TaskModel, name: str | None = None) -> HeadSpec:
     each = [head for head in each if (head.num_outputs or 1) > 1]
     if not each:
         raise UnsupportedError(
-            f"{model.architecture} has no language head, so there is no lens; attention, "
-            "residuals, roll-out, edits and (with another head) attributions work without one."
+            f"{model.architecture} has no language modeling head, so there is no lens; attention, "
+            "residuals, rollout, edits and (with another head) attributions work without one."
         )
     return head_among(each, name, " that reads every position")

@@ -93,10 +93,12 @@ def tune_lens(
     by, stages = language_head(model, head), stage_names(model.spec)
     given = list(pieces(model, texts, targets, max_length))
     if not given:
-        raise InputError("There is nothing to learn from: no text has a word in it.")
+        raise InputError("There are no tokens in the texts.")
     learning_rate = 1 / model.spec.last_stack.widths[-1] if learning_rate is None else learning_rate
     if max_steps < 1 or tokens_per_batch < 1 or not learning_rate > 0:
-        raise ConfigError("A lens learns in at least one step, of tokens, at a rate above 0.")
+        raise ConfigError(
+            "max_steps and tokens_per_batch must be at least 1, and learning_rate must be above 0."
+        )
     settings = TunedLensSettings(
         by.name, max_steps, tokens_per_batch, learning_rate, max_length, seed, len(given)
     )
@@ -237,8 +239,8 @@ class Tuning:
         self.done, self.read = saved.pop("done"), saved.pop("read")
         if saved != asdict(self.settings) or held["weight"].shape != self.weight.shape:
             raise LoadError(
-                f"{folder} holds a lens that was begun with another model, other texts or settings;"
-                " give the same to go on, or another folder."
+                f"{folder} has an unfinished lens of another model, other texts or other "
+                "settings; use the same ones to resume, or another folder."
             )
         for x, name in ((self.weight, "weight"), (self.bias, "bias"), (self.recent, "recent")):
             x.copy_(held[name])

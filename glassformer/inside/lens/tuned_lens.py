@@ -146,7 +146,7 @@ class TunedLens:
         shape = len(facts.stages), facts.width
         right = {"weight": (*shape, facts.width), "bias": shape}
         if {name: tuple(x.shape) for name, x in maps.items()} != right:
-            raise LoadError(f"{folder} does not hold the maps that {CONFIG} speaks of.")
+            raise LoadError(f"{folder} does not contain the maps that {CONFIG} lists.")
         return cls(facts, maps["weight"], maps["bias"])
 
     def __repr__(self) -> str:
@@ -189,8 +189,8 @@ def check_place(folder: Path) -> None:
             TunedLens.load(folder)
         except GlassformerError:
             raise LoadError(
-                f"{folder / there[0]} is not of a tuned lens and stays as it is; name another "
-                f"folder, as {folder / FOLDER}."
+                f"{folder / there[0]} does not belong to a tuned lens and is not replaced; name "
+                f"another folder, such as {folder / FOLDER}."
             ) from None
 
 
@@ -202,7 +202,7 @@ def facts_in(folder: Path) -> TunedLensFacts:
         return TunedLensFacts(**{**given, **lists})
     except OSError as error:
         raise LoadError(
-            f"{folder} holds no tuned lens ({CONFIG}: {error.strerror}); train one with "
+            f"{folder} contains no tuned lens ({CONFIG}: {error.strerror}); train one with "
             "inside.tune_lens."
         ) from None
     except (ValueError, TypeError, KeyError) as error:

@@ -53,7 +53,7 @@ def ranked(
     """
     known = model.tokenizer
     if known is not None and (stack or "decoder") == "decoder":
-        known = known.target
+        known = known.target_tokenizer
     count = min(top, values.shape[1])
 
     def words(row: Tensor, largest: bool) -> Words:
@@ -65,7 +65,7 @@ def ranked(
 
 
 @torch.no_grad()
-def written(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
+def logit_effects(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
     """Returns how much directions written to the residual stream raise each logit.
 
     The embedding is used instead if no head applies (an encoder read by a decoder, an adaptive
@@ -115,7 +115,7 @@ def read(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
     """
     embed = getattr(stack_of(model, stack), "embed", None)
     if not isinstance(embed, Embedding):
-        raise UnsupportedError("This stack reads sound or images: there are no words to tell.")
+        raise UnsupportedError("This stack reads audio or images, so it has no vocabulary.")
     spec, x = embed.spec, directions.float()
     if spec.embedding_size is not None and spec.project == "sum":
         x = x @ embed.project.weight.float()

@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.capture.named_tensor import NamedTensor, check_index
 from glassformer.inside.displayable import Displayable
-from glassformer.inside.lens.unembed import Words, ranked, read, written
+from glassformer.inside.lens.unembed import Words, logit_effects, ranked, read
 from glassformer.inside.weights.factors import block_of, factors, reads, writes
 from glassformer.tasks.model_protocol import TaskModel
 
@@ -115,14 +115,14 @@ def circuit(
     if which in ("ov", "qk"):
         left, right = _of_head(model, layer, head, which, stack, cross)
     elif head is not None:
-        raise ConfigError(f"{which!r} is of a whole layer; leave out the head.")
+        raise ConfigError(f"{which!r} belongs to a whole layer; leave out the head.")
     else:
         left, right = _of_neurons(model, layer, which, stack)
     u, strengths, v = product_svd(left, right)
     count = min(count, len(strengths))
     key_stack = "encoder" if cross else stack
     tell: dict[str, Callable[[Tensor], Tensor]] = {
-        "writes": lambda x: written(model, x, stack),
+        "writes": lambda x: logit_effects(model, x, stack),
         "reads": lambda x: read(model, x, key_stack),
         "asks": lambda x: read(model, x, stack),
         "is asked": lambda x: read(model, x, key_stack),
@@ -156,13 +156,15 @@ def _of_head(
     model: TaskModel, layer: int, head: int | None, which: str, stack: str, cross: bool
 ) -> tuple[Tensor, Tensor]:
     if head is None:
-        raise ConfigError(f"{which!r} is of one head: name it.")
+        raise ConfigError(f"{which!r} belongs to one head; give the head.")
     own = factors(model, layer, stack, cross)
     check_index(head, len(own.q), "head")
     if which == "ov":
         return own.o[head], own.v[head]
     if block_of(model, layer, stack).attention.spec.score != "dot" and not cross:
-        raise UnsupportedError("Scores of this head are no products of queries and keys; no QK.")
+        raise UnsupportedError(
+            "The scores of this head are not products of queries and keys, so it has no QK circuit."
+        )
     return own.q[head].T, own.k[head]
 
 
@@ -174,7 +176,7 @@ def _of_neurons(model: TaskModel, layer: int, which: str, stack: str) -> tuple[T
         return weight, torch.eye(weight.shape[1], device=weight.device)
     parts = torch.split(block.ffn.up.weight, list(block.ffn.up.parts))
     if which == "gate" and len(parts) == 1:
-        raise UnsupportedError("This feed-forward layer has no gate; ask for 'in'.")
+        raise UnsupportedError("This feed-forward layer has no gate; use 'in'.")
     weight = reads(block, "ffn", parts[0 if which == "gate" else -1])
     return torch.eye(len(weight), device=weight.device), weight
 

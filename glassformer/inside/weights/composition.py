@@ -39,7 +39,7 @@ class Composition(Displayable):
         """Returns the score of a pair of heads, each given as (layer, head)."""
         for one in pair:
             if one not in self.heads:
-                raise ConfigError(f"There is no head {one}: a head is (layer, head).")
+                raise ConfigError(f"There is no head {one}; a head is given as (layer, head).")
         return float(self.scores.array[self.heads.index(pair[0]), self.heads.index(pair[1])])
 
     def top(self, count: int = 10) -> list[tuple[Head, Head, float]]:
@@ -81,10 +81,10 @@ def composition(model: TaskModel, kind: str = "k", stack: str = "") -> Compositi
     >>> inside.composition(model, "k").top(3)
     """
     if kind not in KINDS:
-        raise ConfigError(f"Heads compose by {', '.join(KINDS)}, not {kind!r}.")
+        raise ConfigError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.")
     layers = list(every(model, stack))
     if not layers:
-        raise UnsupportedError("This stack has no heads of attention.")
+        raise UnsupportedError("This stack has no attention heads.")
     heads = tuple((one.layer, head) for one in layers for head in range(len(one.q)))
     scores = torch.zeros(len(heads), len(heads), device=layers[0].q.device)
     carried = [small(one.v, one.o) for one in layers]  # [head, width, rank]

@@ -55,7 +55,7 @@ def block_of(model: TaskModel, layer: int, stack: str = "") -> Block:
     check_index(layer, len(module.spec.order), "layer")
     block = module.blocks[module.spec.order[layer]]
     if not isinstance(block, Block):
-        raise ConfigError(f"Layer {layer} is no block of attention and feed-forward.")
+        raise ConfigError(f"Layer {layer} is not a block of attention and feed-forward.")
     return block
 
 
@@ -78,7 +78,7 @@ def factors(model: TaskModel, layer: int, stack: str = "", cross: bool = False) 
         raise UnsupportedError(f"Layer {layer} has no cross-attention.")
     if spec.compression_factor is not None:
         raise UnsupportedError(
-            "Keys that stand for several tokens are no matrix of one; no circuit."
+            "Compressed keys represent several tokens, so there is no circuit for a single one."
         )
     module: SelfAttention | CrossAttention = block.cross if cross else block.attention
     part, dim = "cross" if cross else "attention", spec.head_dim

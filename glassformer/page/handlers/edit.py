@@ -164,7 +164,7 @@ def generated_text(view: View, length: int) -> str:
     steps, _ = generation_trace(view, length, top=1)
     tokenizer = view.model.tokenizer
     ids = [one.chosen.token for one in steps]
-    return "" if tokenizer is None else tokenizer.target.decode(ids)
+    return "" if tokenizer is None else tokenizer.target_tokenizer.decode(ids)
 
 
 @route("sweep")

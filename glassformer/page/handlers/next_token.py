@@ -179,7 +179,7 @@ def continue_text(session: Session, request: RequestArgs[ContinueRequest]) -> Co
         position = request.index("position", most=len(view.tokens) - 1)
         return fill_mask(view, request, position, tokenizer.decode([token], special=True))
     ids = [one.id for one in view.tokens if one.id is not None and not one.special]
-    before, after = (tokenizer.target.decode(some) for some in (ids, [*ids, token]))
+    before, after = (tokenizer.target_tokenizer.decode(some) for some in (ids, [*ids, token]))
     more = after.removeprefix(before)  # the typed text stays as typed
     if view.model_inputs.encoder:
         return {"text": request.text("text"), "target": (session.target(request) or "") + more}
@@ -222,7 +222,12 @@ def beams(session: Session, request: RequestArgs[BeamsRequest]) -> BeamsResponse
         length_penalty=request.number("length_penalty", 1.0),
     )
     ends: list[BeamResult] = [
-        {"node": node, "text": one.text, "score": one.score, "stop": cast(StopReason, one.stop)}
+        {
+            "node": node,
+            "text": one.text,
+            "score": one.score,
+            "stop": cast(StopReason, one.finish_reason),
+        }
         for node, one in results
     ]
     return {"position": start(view, request), "nodes": nodes, "results": ends}

@@ -180,7 +180,7 @@ def vocabulary(session: Session, request: RequestArgs[VocabularyRequest]) -> Voc
 
     A token matches as it is written in a text, with or without its leading space.
     """
-    tokenizer = require_tokenizer(session.model(request.text("model"))).target
+    tokenizer = require_tokenizer(session.model(request.text("model"))).target_tokenizer
     begins = request.text("begins", "").casefold()
     count = request.index("count", 20, least=1, most=200)
     found = []

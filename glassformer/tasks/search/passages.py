@@ -38,11 +38,11 @@ def passages(text: str, tokenizer: Tokenizer, length: int) -> Iterator[Passage]:
         return list(pairwise([*edges, len(piece)]))
 
     ways = (paragraphs, sentences, words, tokens)
-    for start, end in packed(text, 0, len(text), ways, size, length):
+    for start, end in pack_spans(text, 0, len(text), ways, size, length):
         yield Passage(start, end, text[start:end])
 
 
-def packed(
+def pack_spans(
     text: str,
     start: int,
     end: int,
@@ -77,7 +77,7 @@ def packed(
         held, held_size = (first, last), own
         if own > length and len(ways) > 1:
             held = None
-            yield from packed(text, first, last, ways[1:], size, length)
+            yield from pack_spans(text, first, last, ways[1:], size, length)
     if held is not None:
         yield held
 

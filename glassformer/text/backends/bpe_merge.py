@@ -37,7 +37,7 @@ class BytePairs:
                 self.known[word] = pieces
         return pieces
 
-    def joined(self, pieces: list[str]) -> str:
+    def merge_pieces(self, pieces: list[str]) -> str:
         return "".join(piece.replace(END_OF_WORD, " ") for piece in pieces)
 
 

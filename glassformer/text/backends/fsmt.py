@@ -35,11 +35,11 @@ class FsmtBackend(MosesBackend):
     def pieces(self, word: str) -> list[str]:
         return self.byte_pairs.cut(word)
 
-    def written(self, word: str) -> str:
+    def surface_form(self, word: str) -> str:
         return unescape(word)
 
     def write(self, tokens: list[str]) -> str:
-        return self.detokenized(self.byte_pairs.joined(tokens).split())
+        return self.detokenized(self.byte_pairs.merge_pieces(tokens).split())
 
 
 def load_fsmt(folder: Path, settings: TokenizerConfig) -> FsmtBackend:

@@ -41,13 +41,13 @@ class MarianBackend(PythonBackend):
         text = group = ""
         for token in tokens:
             if self.special_pattern.fullmatch(token):
-                text, group = text + joined(group) + token + " ", ""
+                text, group = text + merge_pieces(group) + token + " ", ""
             else:
                 group += token
-        return (text + joined(group)).strip()
+        return (text + merge_pieces(group)).strip()
 
 
-def joined(pieces: str) -> str:
+def merge_pieces(pieces: str) -> str:
     return pieces.replace(SPACE, " ").lstrip(" ")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.text.backends.bpe_merge import END_OF_WORD
 from glassformer.text.backends.python_backend import Cut, PythonBackend
 
@@ -40,7 +40,7 @@ class MosesBackend(PythonBackend):
         """Returns what `words` turns a character into; used only to find the words in the text."""
         return character.translate(ASCII_FORMS)
 
-    def written(self, word: str) -> str:
+    def surface_form(self, word: str) -> str:
         """Returns a word as it appears in the folded text."""
         return word
 
@@ -56,7 +56,7 @@ class MosesBackend(PythonBackend):
         cuts: list[Cut] = []
         at = 0
         for word in self.words(text):
-            written = self.written(word)
+            written = self.surface_form(word)
             start = source.find(written, at, at + len(written) + REACH)
             start, end = (at, at) if start < 0 else (start, start + len(written))
             pieces = placed(self.pieces(word), start, end)
@@ -69,7 +69,7 @@ class MosesBackend(PythonBackend):
         try:
             import sacremoses  # type: ignore[import-untyped]
         except ImportError:
-            raise GlassformerError(
+            raise UnsupportedError(
                 'This tokenizer needs the package sacremoses: pip install "glassformer[moses]".'
             ) from None
         return sacremoses

@@ -54,7 +54,7 @@ class PythonBackend(ABC):
         return False
 
     @property
-    def target(self) -> TokenizerBackend:
+    def target_backend(self) -> TokenizerBackend:
         return self.other or self
 
     def with_languages(self, source: str | None, target: str | None) -> TokenizerBackend:

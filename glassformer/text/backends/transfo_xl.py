@@ -42,7 +42,7 @@ class TransfoXLBackend(MosesBackend):
     def fold(self, character: str) -> str:
         return character.lower() if self.lowercase else character
 
-    def written(self, word: str) -> str:
+    def surface_form(self, word: str) -> str:
         return word[1:-1] if re.fullmatch("@.@", word) else word
 
     def write(self, tokens: list[str]) -> str:

@@ -111,8 +111,8 @@ def find_table(folder: Path, size: int | None) -> Path:
     if size is None:
         if len(there) > 1:
             raise LoadError(
-                f"{folder} has both {MANY} and {ENGLISH}, and no config.json that says by its "
-                "vocab_size which of them is meant; load them with their model."
+                f"{folder} has both {MANY} and {ENGLISH}, and no config.json whose vocab_size "
+                "tells which of them applies; load them with their model."
             )
         return there[0]
     fitting = [path for path in there if languages_of(path, size) in TABLES[path.name]]

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError, UnsupportedError
+from glassformer.errors import UnsupportedError
 from glassformer.text.backend import TokenizerBackend
 from glassformer.text.backends.bpe_merge import BytePairs
 from glassformer.text.backends.moses import MosesBackend
@@ -51,7 +51,7 @@ class XlmBackend(MosesBackend):
         return plain(character) if self.plain else character
 
     def write(self, tokens: list[str]) -> str:
-        return self.byte_pairs.joined(tokens).strip()
+        return self.byte_pairs.merge_pieces(tokens).strip()
 
 
 def plain(text: str) -> str:
@@ -77,8 +77,8 @@ def by_pythainlp(backend: XlmBackend, text: str) -> list[str]:
 
 def by_kytea(backend: XlmBackend, text: str) -> list[str]:
     raise UnsupportedError(
-        "XLM cuts Japanese into words by KyTea, which is not part of this; put spaces between the "
-        'words yourself and choose another language, as with_languages("en").'
+        "XLM splits Japanese into words with KyTea, which is not supported; put spaces between "
+        "the words yourself and choose another language, as with_languages('en')."
     )
 
 
@@ -93,8 +93,8 @@ def segmenter(package: str, language: str) -> Any:
     try:
         return import_module(package)
     except ImportError:
-        raise GlassformerError(
-            f"XLM cuts {language} into words by the package {package}: pip install {package}."
+        raise UnsupportedError(
+            f"XLM splits {language} into words with the package {package}: pip install {package}."
         ) from None
 
 

@@ -115,7 +115,7 @@ def read_merges(path: Path, *, counted: bool = False) -> list[tuple[str, str]]:
             pair.pop()
         if len(pair) != 2 or not all(pair):
             raise LoadError(
-                f"Line {number} of {path} is no merge (two tokens, a space between): {line!r}."
+                f"Line {number} of {path} is not a merge (two tokens, a space between): {line!r}."
             )
         merges.append((pair[0], pair[1]))
     return merges

@@ -47,7 +47,7 @@ def backend_of(metadata: Metadata) -> tuple[LibraryBackend, TokenizerConfig]:
     """Returns the backend and the settings that the metadata describe."""
     model = metadata.get(f"{PREFIX}model")
     if not has_tokenizer(metadata):
-        raise LoadError("The GGUF file carries no tokenizer.")
+        raise LoadError("The GGUF file has no tokenizer.")
     if model not in BACKENDS:
         raise UnsupportedError(
             f"The GGUF file has a tokenizer of the kind {model!r}; known are "
@@ -91,8 +91,8 @@ def byte_pairs(metadata: Metadata, vocabulary: dict[str, int]) -> Backend:
     name = words_name(metadata)
     if name not in WORDS:
         raise UnsupportedError(
-            f"The GGUF file cuts texts into words by the rule {name!r} ({PREFIX}pre), which has "
-            f"only that name there; known are {', '.join(WORDS)}.",
+            f"The GGUF file splits texts into words by the unknown rule {name!r} ({PREFIX}pre); "
+            f"known are {', '.join(WORDS)}.",
             field=f"{PREFIX}pre",
         )
     merges = [tuple(merge.split(" ", 1)) for merge in listed(metadata, "merges")]

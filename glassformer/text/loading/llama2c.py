@@ -55,9 +55,9 @@ def read_tokens(path: Path) -> tuple[list[str], list[float]]:
             scores.append(score)
     except (struct.error, UnicodeDecodeError):
         raise LoadError(
-            f"{path} is not a whole tokenizer of llama2.c: it breaks off in token {len(tokens):,}; "
+            f"{path} is not a complete tokenizer of llama2.c: it ends in token {len(tokens):,}; "
             "get it again."
         ) from None
     if len(tokens) < len(FIRST):
-        raise LoadError(f"{path} holds {len(tokens)} tokens, fewer than the bytes need.")
+        raise LoadError(f"{path} has {len(tokens)} tokens, fewer than there are byte values.")
     return tokens, scores

@@ -78,7 +78,7 @@ class SentencePieceModel:
                     SentencePieceToken(
                         text=data(entry[1]).decode("utf-8") if 1 in entry else "",
                         score=struct.unpack("<f", data(entry.get(2, bytes(4))))[0],
-                        kind=PieceType(whole(entry.get(3, PieceType.NORMAL))),
+                        kind=PieceType(as_int(entry.get(3, PieceType.NORMAL))),
                     )
                 )
             elif number == 2:
@@ -90,11 +90,11 @@ class SentencePieceModel:
             raise ValueError("a SentencePiece model has exactly one unknown piece")
         return cls(
             pieces=pieces,
-            algorithm=Algorithm(whole(trainer.get(3, Algorithm.UNIGRAM))),
+            algorithm=Algorithm(as_int(trainer.get(3, Algorithm.UNIGRAM))),
             unknown=unknown[0],
             charsmap=data(normalizer.get(2, b"")),
-            dummy_prefix=bool(whole(normalizer.get(3, 1))),
-            collapse_spaces=bool(whole(normalizer.get(4, 1))),
+            dummy_prefix=bool(as_int(normalizer.get(3, 1))),
+            collapse_spaces=bool(as_int(normalizer.get(4, 1))),
         )
 
     def scored(self) -> list[tuple[str, float]]:
@@ -157,7 +157,7 @@ def data(value: int | bytes) -> bytes:
     return value
 
 
-def whole(value: int | bytes) -> int:
+def as_int(value: int | bytes) -> int:
     if isinstance(value, bytes):
         raise ValueError("bytes where a number belongs")
     return value

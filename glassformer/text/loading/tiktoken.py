@@ -24,7 +24,7 @@ def read_tiktoken(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
             ranks[base64.b64decode(token, validate=token != "=")] = int(rank)
         except (ValueError, binascii.Error):
             raise LoadError(
-                f"Line {number} of {path} is no token in base 64 and its number: {line!r}."
+                f"Line {number} of {path} is not a token in base 64 and its number: {line!r}."
             ) from None
     letters = byte_letters()
 

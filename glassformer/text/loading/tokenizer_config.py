@@ -91,7 +91,7 @@ class TokenizerConfig:
             for index, entry in sorted(self._added.items(), key=lambda item: int(item[0]))
         ]
 
-    def written(self, **changes: Any) -> dict[str, Any]:
+    def to_dict(self, **changes: Any) -> dict[str, Any]:
         """Returns the content to write to `tokenizer_config.json`."""
         tokens = {f"{role}_token": token for role, token in self.roles.items()}
         return {**self.values, **tokens, **changes}

@@ -81,12 +81,12 @@ def train(
         if error.__class__ is not Exception:  # raised by `texts` or a file, not by the library
             raise
         raise ConfigError(
-            f"No {type} tokenizer of {vocab_size} tokens came out ({error}); try a larger "
-            "vocab_size."
+            f"A {type} tokenizer of {vocab_size} tokens could not be trained ({error}); try a "
+            "larger vocabulary or more text."
         ) from None
     if not source.seen or backend.get_vocab_size() <= len(plan.special):
         where = f" in {', '.join(map(str, paths))}" if paths else ""
-        raise DataError(f"There is no text to learn from{where}.")
+        raise DataError(f"There is no text to train on{where}.")
     backend = KINDS[type].finish(backend, plan, as_read(source.seen, backend))
     settings = TokenizerConfig(
         {
@@ -126,7 +126,9 @@ def check(kind: str, plan: TrainerOptions, roles: Mapping[str, str]) -> None:
             f"There is no special role {unheard[0]!r}; choose from {', '.join(ROLES)}."
         )
     if plan.unknown is None and "unk" in KINDS[kind].special:
-        raise ConfigError(f"A {kind} tokenizer needs an unknown token: give special an unk.")
+        raise ConfigError(
+            f"A {kind} tokenizer needs an unknown token: add one to special_tokens, as unk."
+        )
     least = len(plan.special) + KINDS[kind].alphabet
     if plan.size < least:
         raise ConfigError(
@@ -146,7 +148,7 @@ class TrainingTexts:
                 raise DataError(f"The file {path} does not exist.", path=path)
         self._paths = paths
         self._texts = texts
-        self._share = share(paths, sample)
+        self._share = line_fraction(paths, sample)
         self.seen: Counter[str] = Counter()
         """How often each character occurred."""
 
@@ -164,7 +166,7 @@ class TrainingTexts:
             yield text
 
 
-def share(paths: list[Path], sample: int | None) -> float:
+def line_fraction(paths: list[Path], sample: int | None) -> float:
     """Returns the fraction of lines to read."""
     total = sum(path.stat().st_size for path in paths)
     return 1.0 if sample is None or total <= sample else sample / total

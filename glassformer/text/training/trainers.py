@@ -92,7 +92,7 @@ def wordpiece(plan: TrainerOptions) -> Made:
     spaces_between(backend, plan)
     mark = pre_tokenizers.Metaspace(SPACE, prepend_scheme="always", split=False)
     backend.pre_tokenizer = pre_tokenizers.Sequence([backend.pre_tokenizer, mark])
-    # Leave room for the marked characters, which are not pieces of their own in the end.
+    # Reserve space for the marked characters, which do not become separate pieces.
     options = {**plan.options(), "vocab_size": 2 * plan.size}
     return backend, trainers.BpeTrainer(**options, min_frequency=plan.min_frequency)
 

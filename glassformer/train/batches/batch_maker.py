@@ -46,7 +46,7 @@ class BatchMaker:
         before = 0
         for batch in range(step * self.accumulate, (step + 1) * self.accumulate):
             places = self.order.batch(batch)
-            slots = np.arange(len(places))[share(len(places), rank, world)]
+            slots = np.arange(len(places))[rank_slice(len(places), rank, world)]
             epochs, numbers = np.array(places)[slots].T
             draws = RowRandom.of(self.seed, step, rows=before + slots)
 
@@ -64,7 +64,7 @@ class BatchMaker:
     def sweep(self, rank: int, world: int) -> Iterator[TrainingBatch]:
         """Yields everything once, in a fixed order and with fixed random choices."""
         for batch in self.order.sweep(self.rows.all, world):
-            numbers = batch[share(len(batch), rank, world)]
+            numbers = batch[rank_slice(len(batch), rank, world)]
             draws = RowRandom.of(self.seed, rows=numbers)
             varied = self._varied(self.rows.fixed, self.rows.all, numbers, draws)
             yield self._whole(self.objective.collate(varied))
@@ -86,7 +86,7 @@ class BatchMaker:
         return batch
 
 
-def share(rows: int, rank: int, world: int) -> slice:
+def rank_slice(rows: int, rank: int, world: int) -> slice:
     """Returns which rows of a batch one process takes."""
     if rows < world:
         raise ConfigError(

@@ -70,7 +70,7 @@ class MemmapDataset:
     def _damaged(self, name: str) -> LoadError:
         return LoadError(
             f"{self.folder / name} is damaged; remove {self.folder}, and the data are prepared "
-            "anew."
+            "again."
         )
 
     def __len__(self) -> int:
@@ -172,7 +172,7 @@ class MemmapWriter:
             "fields": {name: np.dtype(kind).name for name, kind in self.fields.items()},
             "skipped": self.skipped,
             "reasons": self.reasons,
-            "tally": self.tally.written(),
+            "tally": self.tally.to_dict(),
             "about": about,
         }
         for file in self._files.values():
@@ -234,12 +234,12 @@ def _mapped(path: Path, dtype: DTypeLike) -> NDArray[Any]:
     kind = np.dtype(dtype)
     if not path.is_file():
         raise LoadError(
-            f"{path} is not there; remove {path.parent}, and the data are prepared anew."
+            f"{path} is not there; remove {path.parent}, and the data are prepared again."
         )
     if kind.kind not in "biuf" or path.stat().st_size % kind.itemsize:
         raise LoadError(
             f"{path} does not hold {kind.name} numbers; remove {path.parent}, and the data are "
-            "prepared anew."
+            "prepared again."
         )
     if path.stat().st_size == 0:
         return np.zeros(0, kind)

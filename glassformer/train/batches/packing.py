@@ -226,7 +226,7 @@ class PackedRows(RowSource):
         members: list[Numbers] = []
         sizes: list[int] = []
         for pool in np.split(shuffled, range(POOL, len(lengths), POOL)):
-            rows = packed(lengths[pool], capacity)
+            rows = pack_rows(lengths[pool], capacity)
             members.append(pool[np.concatenate(rows)])
             sizes += map(len, rows)
         self.members = np.concatenate(members)
@@ -265,14 +265,14 @@ def _edges(seed: int, epoch: int, windows: int, length: int, most: int) -> Numbe
     return np.append(0, np.cumsum(lengths))
 
 
-def packed(lengths: Numbers, capacity: int) -> list[list[int]]:
+def pack_rows(lengths: Numbers, capacity: int) -> list[list[int]]:
     """Returns rows of indices whose lengths sum to at most `capacity`.
 
     Best-fit decreasing: the longest first, each into the row that it fills best.
     """
     rows: list[list[int]] = []
-    with_room: list[list[int]] = [[] for _ in range(capacity + 1)]  # rows by remaining room
-    there = 0  # bit r is set if some row has exactly r tokens of room left
+    with_room: list[list[int]] = [[] for _ in range(capacity + 1)]  # rows by free slots
+    there = 0  # bit r is set if some row has exactly r free slots
     for index in np.argsort(-lengths, kind="stable").tolist():
         length = int(lengths[index])
         fitting = there >> length

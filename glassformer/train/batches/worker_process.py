@@ -18,7 +18,7 @@ from typing import IO, Any
 import torch
 
 from glassformer.core import Transformer
-from glassformer.errors import GlassformerError
+from glassformer.errors import LostProcessError
 
 
 class WorkerProcess:
@@ -70,7 +70,7 @@ class WorkerProcess:
             self._process.stdin.flush()
             answer = read(self._process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
-            raise GlassformerError(self._lost) from None
+            raise LostProcessError(self._lost) from None
         if isinstance(answer, Exception):
             raise answer
         return answer

@@ -24,8 +24,8 @@ from glassformer.train.objectives.rows import (
     RaggedColumn,
     Rows,
     column_of,
+    concatenate,
     framed,
-    joined,
     sliced,
     sums,
 )
@@ -93,7 +93,8 @@ class Denoising(Objective):
         special = self.frame.tokenizer.special
         if (token_masking or text_infilling) and "mask" not in special:
             raise UnsupportedError(
-                "The tokenizer has no mask token; give it one, or set infill and mask to 0."
+                "The tokenizer has no mask token; add one, or set text_infilling and "
+                "token_masking to 0."
             )
         self.mask_token = special.get("mask", 0)
         self.permute, self.rotate = sentence_permutation, document_rotation
@@ -163,7 +164,7 @@ class Denoising(Objective):
         items = sums(starts, text.lengths)  # words per row
         first, sizes, counts = placed_spans(items, self.infill, self.span, draws)
         # where words begin in the joined texts, and for each row its end
-        bounds = joined(
+        bounds = concatenate(
             [
                 RaggedColumn(np.flatnonzero(starts), items),
                 RaggedColumn(np.cumsum(text.lengths), np.ones_like(items)),
@@ -223,5 +224,5 @@ def placed_spans(
 def _poisson(mean: float) -> NDArray[np.float64]:
     """Returns the probabilities that a Poisson distributed number is at most 0, 1, 2, ..."""
     numbers = np.arange(1, int(mean + 12 * mean**0.5) + 24)
-    chances = np.exp(-mean) * np.concatenate(([1.0], np.cumprod(mean / numbers)))
-    return np.cumsum(chances)
+    probabilities = np.exp(-mean) * np.concatenate(([1.0], np.cumprod(mean / numbers)))
+    return np.cumsum(probabilities)

@@ -74,7 +74,9 @@ class Distillation(SequenceLevelObjective):
             raise ConfigError(f'objective.match_layers is "last" or "all", not {match_layers!r}.')
         self.task = make_objective(task, model, task_options or {}, max_length)
         if self.task.before:
-            raise ConfigError("A teacher has no memory of the row before; leave it out.")
+            raise ConfigError(
+                "A teacher has no memory of the previous row; leave memory_length out."
+            )
         self.batching, self.beyond = self.task.batching, self.task.beyond
         self.others = self.task.others
         self.head = next(iter(self.task.weights))  # loss parts are named by their heads
@@ -159,7 +161,9 @@ class Distillation(SequenceLevelObjective):
         if "soft" in self._weights:
             parts["soft"] = self._soft(student, teacher, batch)
         if self.states is not None:
-            found = self.states(student.seen, teacher.seen, _real(batch, self.writes))
+            found = self.states(
+                student.hidden_states, teacher.hidden_states, _real(batch, self.writes)
+            )
             parts |= {part: found[part] for part in found if part in self._weights}
         return parts
 
@@ -211,7 +215,7 @@ class TeacherHooks:
         self.every = states is not None and states.every
         self.inputs: dict[str, Any] = {}
         self.result: ModelOutput
-        self.seen: list[Tensor] = []
+        self.hidden_states: list[Tensor] = []
 
     def __call__(self, *, tap: Tap | None = None, **inputs: Any) -> ModelOutput:
         """Calls the network; a given tap belongs to the task and is not passed to the teacher."""
@@ -221,7 +225,7 @@ class TeacherHooks:
         result: ModelOutput = self.model(**inputs, tap=both)
         if self.head in result.head_outputs:
             self.inputs, self.result = inputs, result
-            self.seen = kept.seen if self.every else [result.last_hidden_state]
+            self.hidden_states = kept.hidden_states if self.every else [result.last_hidden_state]
         return result
 
     def __getattr__(self, name: str) -> Any:
@@ -236,14 +240,14 @@ class TeacherLayers:
 
     def __init__(self, stack: str) -> None:
         self.stack = stack
-        self.seen: list[Tensor] = []
+        self.hidden_states: list[Tensor] = []
 
     def wants(self, name: str) -> bool:
         return name.startswith(self.stack) and name.endswith(".resid_post")
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
         if self.wants(name):
-            self.seen.append(value)
+            self.hidden_states.append(value)
         return value
 
 

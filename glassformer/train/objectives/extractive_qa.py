@@ -117,7 +117,7 @@ class ExtractiveQA(SequenceLevelObjective):
         self.tally.count_text(min(asked, self.question), max(0, asked - self.question))
         capacity = self.texts.length - len(before) - len(behind)
         if not inside or capacity < 1:
-            raise DataError(f"{where} leaves no room for the context; raise the length.")
+            raise DataError(f"{where} leaves no tokens for the context; raise max_length.")
         answers = placed(record, context)
         found = tokens_of(encoding, inside, *answers[0]) if answers else None
         about = {

@@ -52,7 +52,7 @@ def label_order(labels: Collection[str]) -> Callable[[str], int] | None:
     return int if numbers else None
 
 
-def written(value: Any) -> str:
+def label_text(value: Any) -> str:
     """Returns the name of a label.
 
     JSON and CSV may have a number or a string for the same one. Space around a name does not
@@ -69,7 +69,7 @@ def label_of(value: Any, record: Record) -> str:
         raise invalid(record, "there is no label")
     if isinstance(value, list | tuple | Mapping):
         raise invalid(record, f"the label is {value!r:.40}, and not a text or a number")
-    name = written(value)
+    name = label_text(value)
     if not name:
         raise invalid(record, "the label is empty")
     return name
@@ -92,7 +92,7 @@ class Labels:
         if self.names != model.spec.labels:
             keep(model, head, labels=list(self.names))
         self.head, self.tally = head, tally
-        self.ids = {written(name): i for i, name in enumerate(self.names)}
+        self.ids = {label_text(name): i for i, name in enumerate(self.names)}
         self.ids |= {name: i for i, name in enumerate(self.names)}
 
     def __len__(self) -> int:
@@ -122,6 +122,6 @@ class Labels:
             return
         ((label, count),) = counts.items()
         raise DataError(
-            f"All {count:,} labels of data.train are {label!r}, and from one label nothing can be "
-            "learned; add records of the others, or name the column of the label in [data.columns]."
+            f"All {count:,} labels of data.train are {label!r}, and training needs at least two; "
+            "add records with other labels, or set the column of the label in [data.columns]."
         )

@@ -10,7 +10,7 @@ import numpy as np
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.text import Tokenizer
 from glassformer.train.objectives.row_random import RowRandom
-from glassformer.train.objectives.rows import RaggedColumn, filled, matrix, sums
+from glassformer.train.objectives.rows import RaggedColumn, matrix, slot_mask, sums
 from glassformer.train.objectives.text_inputs import IGNORED, Ids
 from glassformer.train.objectives.whole_words import Flags, Vocabulary
 
@@ -105,7 +105,7 @@ class Masking:
         if self.masks.whole_word_mask:
             return self.choose_words(tokens, free, counts, draws, documents)
         chosen = draws.chosen("masks", matrix(RaggedColumn(free, tokens.lengths), False), counts)
-        flat: Flags = chosen[filled(tokens.lengths, chosen.shape[1])]
+        flat: Flags = chosen[slot_mask(tokens.lengths, chosen.shape[1])]
         return flat
 
     def choose_words(
@@ -137,7 +137,7 @@ class Masking:
                 break
         chosen = np.empty_like(taken)
         np.put_along_axis(chosen, order, taken, axis=1)
-        found: Flags = chosen[filled(words, order.shape[1])][word] & free
+        found: Flags = chosen[slot_mask(words, order.shape[1])][word] & free
         return found
 
 

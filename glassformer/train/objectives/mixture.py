@@ -58,13 +58,15 @@ class Mixture(SequenceLevelObjective):
             made[key] = make_objective(name, model, options, max_length)
             self.weights |= {f"{key}{AT}{p}": weight * w for p, w in made[key].weights.items()}
         if min(rates) < 0 or not sum(rates):
-            raise ConfigError("The rates of a mixture are 0 or more, and not all 0.")
+            raise ConfigError("The rates of a mixture must be at least 0, and not all of them 0.")
         self.parts: dict[str, Any] = nn.ModuleDict(made)  # type: ignore[assignment]
         self.learning: Mapping[str, Any] = dict(made)  # the same, perhaps compiled
         self.names = [*made]
         self.others = max(part.others for part in made.values())
         if any(part.before for part in made.values()):
-            raise ConfigError("The rows of a mixture have no memory of the row before.")
+            raise ConfigError(
+                "The rows of a mixture have no memory of the previous row; leave memory_length out."
+            )
         self.rates = np.array(rates) / sum(rates)
         self._shares: dict[tuple[bool, ...], NDArray[np.float64]] = {}
         self.length = length_of(model, max_length)

@@ -29,8 +29,8 @@ from glassformer.train.objectives.rows import (
     RaggedColumn,
     Rows,
     column_of,
-    filled,
     matrix,
+    slot_mask,
     sums,
 )
 from glassformer.train.objectives.text_inputs import (
@@ -111,7 +111,7 @@ class PermutationLM(Objective):
         ordered = predicted | special
         counts = sums(ordered, tokens.lengths)
         scores = matrix(RaggedColumn(draws.uniform("order", counts), counts), 2.0)
-        ranks = scores.argsort(1).argsort(1)[filled(counts, scores.shape[1])]
+        ranks = scores.argsort(1).argsort(1)[slot_mask(counts, scores.shape[1])]
         order = np.full(len(ordered), -1)
         order[ordered] = ranks
         own = RaggedColumn(order, tokens.lengths)
@@ -137,7 +137,7 @@ class PermutationLM(Objective):
         chosen = turns.reshape(-1, most + 1).cumsum(1) > 0
         none = np.flatnonzero(~inside.any(1) & (counts > 0))
         chosen[none, draws.take(none).below("one", counts[none])] = True
-        found: Flags = chosen[filled(counts, most + 1)]
+        found: Flags = chosen[slot_mask(counts, most + 1)]
         return found
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:

@@ -94,7 +94,8 @@ class Regression(SequenceLevelObjective):
 
     def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         raise UnsupportedError(
-            "Numbers do not compete; distill a regression with soft = 0.", field="soft"
+            "A regression has no probabilities to distill; set objective.soft_weight = 0.",
+            field="objective.soft_weight",
         )
 
     def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:

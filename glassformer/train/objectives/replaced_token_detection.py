@@ -109,7 +109,7 @@ class ReplacedToken(MaskedLM):
         hidden = features(self.generator, batch.inputs, "lm")
         hidden = hidden.flatten(0, -2)[targets["at"]]
         guesses = drawn(lm_head, hidden.detach(), targets["noise"])
-        read = filled(targets["text"], targets["at"], guesses, targets["tokens"].ne(IGNORED))
+        read = fill_masks(targets["text"], targets["at"], guesses, targets["tokens"].ne(IGNORED))
         found = head_output(model, {**batch.inputs, "input_ids": read}, "replaced")
         scores = exact(found)
         wrong = F.binary_cross_entropy_with_logits(
@@ -133,7 +133,7 @@ def drawn(head: Any, hidden: Tensor, noise: Tensor) -> Tensor:
     return torch.cat(guesses)
 
 
-def filled(text: Tensor, at: Tensor, guesses: Tensor, real: Tensor) -> Tensor:
+def fill_masks(text: Tensor, at: Tensor, guesses: Tensor, real: Tensor) -> Tensor:
     """Returns the text with guesses at the predicted positions; padding goes to an extra slot."""
     padded = F.pad(text.flatten(), (0, 1))
     return padded.index_put((torch.where(real, at, len(padded) - 1),), guesses)[:-1].view_as(text)

@@ -121,11 +121,11 @@ def matrix(column: RaggedColumn, fill: Any, slots: int | None = None) -> NDArray
     if slots is None:
         slots = int(column.lengths.max(initial=0))
     found = np.full((len(column.lengths), slots), fill, column.values.dtype)
-    found[filled(column.lengths, slots)] = column.values
+    found[slot_mask(column.lengths, slots)] = column.values
     return found
 
 
-def filled(lengths: Lengths, slots: int) -> NDArray[np.bool_]:
+def slot_mask(lengths: Lengths, slots: int) -> NDArray[np.bool_]:
     """Returns a mask of [row, slot] that is True at the values of the rows."""
     found: NDArray[np.bool_] = np.arange(slots) < lengths[:, None]
     return found
@@ -148,7 +148,7 @@ def framed(column: RaggedColumn, before: Iterable[int], behind: Iterable[int]) -
     return RaggedColumn(values, lengths)
 
 
-def joined(parts: Sequence[RaggedColumn]) -> RaggedColumn:
+def concatenate(parts: Sequence[RaggedColumn]) -> RaggedColumn:
     """Joins, row by row, the values of several columns with equally many rows."""
     lengths = np.stack([part.lengths for part in parts], axis=1)  # [row, part]
     starts = np.stack([part.starts for part in parts], axis=1)

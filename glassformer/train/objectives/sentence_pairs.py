@@ -18,7 +18,7 @@ from glassformer.data.record import Record, invalid
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
-from glassformer.text.encoding import shares
+from glassformer.text.encoding import split_capacity
 from glassformer.train.batches.collate import pad
 from glassformer.train.fused_cross_entropy import head_loss, head_of
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
@@ -31,8 +31,8 @@ from glassformer.train.objectives.rows import (
     RaggedColumn,
     Rows,
     column_of,
+    concatenate,
     framed,
-    joined,
     sliced,
     sums,
 )
@@ -151,7 +151,7 @@ class SegmentPairs(Objective):
         before, between, behind = self.around
         head, tail = framed(first, before, between), framed(second, (), behind)
         sizes = np.stack((head.lengths, tail.lengths), axis=1).flatten()
-        return joined([head, tail]), np.repeat(np.arange(len(sizes)) % 2, sizes)
+        return concatenate([head, tail]), np.repeat(np.arange(len(sizes)) % 2, sizes)
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         longest = int(column_of(examples, "tokens").lengths.max())
@@ -264,7 +264,7 @@ def shortened(
     over = sizes.sum(0) > capacities
     for row in np.flatnonzero(over).tolist():
         one, other = sizes[:, row].tolist()
-        sizes[:, row] = shares(one, other, int(capacities[row]))
+        sizes[:, row] = split_capacity(one, other, int(capacities[row]))
     segments = []
     for name, segment, kept in zip(("first", "second"), (first, second), sizes, strict=True):
         gone = segment.lengths - kept

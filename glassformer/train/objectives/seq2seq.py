@@ -132,7 +132,7 @@ class SequenceToSequence(SequenceLevelObjective):
             with suppress(GlassformerError):  # `prepare` reports the error
                 tokenizer, address = self.tokenizer_for(record)
                 read[tokenizer].append(address + self.prefix + source_of(record))
-                read[tokenizer.target] += targets_of(record)
+                read[tokenizer.target_tokenizer] += targets_of(record)
         for tokenizer, texts in read.items():
             self.ahead_of(tokenizer).read(texts)
 
@@ -145,7 +145,7 @@ class SequenceToSequence(SequenceLevelObjective):
         source = self.ahead_of(tokenizer).encode(text, max_length=self.source_length)
         self.tally.count_text(len(source), source.cut)
         for text in targets_of(record):
-            target, cut = ended(self.ahead_of(tokenizer.target), text, self.target_length)
+            target, cut = ended(self.ahead_of(tokenizer.target_tokenizer), text, self.target_length)
             self.tally.count_text(len(target), cut)
             if not source.ids or not target:
                 raise invalid(record, "a side has no tokens")
@@ -153,7 +153,9 @@ class SequenceToSequence(SequenceLevelObjective):
             yield {
                 "source": np.array(source.ids, dtype=np.int32),
                 "tokens": tokens.astype(np.int32),
-                "start": self.start.of(tokens, tokenizer.target.language).astype(np.int32),
+                "start": self.start.of(tokens, tokenizer.target_tokenizer.language).astype(
+                    np.int32
+                ),
             }
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:

@@ -74,13 +74,13 @@ def seq2seq_batch(
         slots: Fixed lengths of both sides; the source then always has a mask.
     """
     sides = slots or {}
-    source, source_mask = pad(examples, "source", length=sides.get("source"))
+    source, encoder_mask = pad(examples, "source", length=sides.get("source"))
     target, real = pad(examples, "tokens", length=sides.get("tokens"))
     start, _ = pad(examples, "start")
     inputs = {"input_ids": source, "decoder_input_ids": shifted_right(target, real, start)}
-    if slots or not bool(source_mask.all()):
-        inputs["attention_mask"] = source_mask
+    if slots or not bool(encoder_mask.all()):
+        inputs["attention_mask"] = encoder_mask
     targets = {"tokens": target.masked_fill(~real, IGNORED)}
     return TrainingBatch(
-        inputs, targets, {part: float(real.sum())}, int(source_mask.sum() + real.sum())
+        inputs, targets, {part: float(real.sum())}, int(encoder_mask.sum() + real.sum())
     )

@@ -80,9 +80,9 @@ class SpanCorruption(Objective):
         self.sides = {"source": max_length, "tokens": noise + spans + 2}
         if spans > len(self.sentinels):
             raise ConfigError(
-                f"Rows of {max_length} tokens have {spans} spans, and the tokenizer "
-                f"{len(self.sentinels)} sentinels ({SENTINEL.format(0)}, ...); lower length, or "
-                "raise mean."
+                f"Rows of {max_length} tokens have {spans} spans, and the tokenizer has "
+                f"{len(self.sentinels)} sentinels ({SENTINEL.format(0)}, ...); lower max_length, "
+                "or raise mean_noise_span_length."
             )
         self.weights = {"lm": 1.0}
 

@@ -1,4 +1,4 @@
-"""What is counted while records become examples: labels and truncated texts."""
+"""Counts of labels and truncated texts, made while records are converted to examples."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Tally:
     def reset(self) -> None:
         self.__init__()  # type: ignore[misc]  # objects that count hold a reference to it
 
-    def written(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Returns the counts as JSON values, the most frequent labels first."""
         labels = {head: dict(counts.most_common()) for head, counts in self.labels.items()}
         return {**asdict(self), "labels": labels}

@@ -34,7 +34,8 @@ def tokenizer_of(model: Model) -> Tokenizer:
     if model.tokenizer.size > stack.embed.vocabulary:
         raise ConfigError(
             f"The tokenizer has {model.tokenizer.size} tokens and the model's embedding "
-            f"{stack.embed.vocabulary}; make the model with as many, or choose another tokenizer."
+            f"{stack.embed.vocabulary}; create the model with that vocabulary size, or choose "
+            "another tokenizer."
         )
     return model.tokenizer
 
@@ -76,8 +77,7 @@ def column(record: Record, name: str) -> Any:
     if name not in record:
         raise DataError(
             f"{record.get('where', 'A record')} has no column {name!r}, only "
-            f"{', '.join(sorted(set(record) - OURS)) or 'none'}; say in [data.columns] which one "
-            "it is."
+            f"{', '.join(sorted(set(record) - OURS)) or 'none'}; map the column in [data.columns]."
         )
     return record[name]
 
@@ -126,20 +126,22 @@ class TextFrame:
         """Returns the token ids of the text without special tokens."""
         return self.tokenizer.ids(text)
 
-    def around(self, ids: Sequence[int]) -> list[int]:
+    def add_frame(self, ids: Sequence[int]) -> list[int]:
         return [*self.before, *ids, *self.behind]
 
     def pieces(self, text: str, length: int) -> Iterator[Example]:
         """Splits a text into pieces of at most `length` tokens, each with special tokens."""
         ids, capacity = self.ids(text), self.capacity(length)
         for start in range(0, len(ids), capacity):
-            yield {"tokens": np.array(self.around(ids[start : start + capacity]), dtype=np.int32)}
+            yield {
+                "tokens": np.array(self.add_frame(ids[start : start + capacity]), dtype=np.int32)
+            }
 
     def capacity(self, length: int, size: int | None = None) -> int:
         """Returns the number of text tokens that fit next to the special tokens."""
         capacity = length - (self.size if size is None else size)
         if capacity < 1:
-            raise ConfigError(f"A length of {length} leaves no room for text; raise it.")
+            raise ConfigError(f"A length of {length} leaves no tokens for the text; raise it.")
         return capacity
 
 

@@ -103,7 +103,7 @@ class Tagging(SequenceLevelObjective):
         begins = {token for token in first if token is not None}
         before, behind = ([IGNORED] * len(side) for side in (self.frame.before, self.frame.behind))
         for start, stop in pieces(len(ids), begins, self.frame.capacity(self.texts.length)):
-            tokens = np.array(self.frame.around(ids[start:stop]), dtype=np.int32)
+            tokens = np.array(self.frame.add_frame(ids[start:stop]), dtype=np.int32)
             own = np.array([*before, *targets[start:stop], *behind], dtype=np.int32)
             yield {"tokens": tokens, "segments": np.zeros_like(tokens, np.uint8), "tags": own}
 

@@ -60,8 +60,8 @@ class TranslationLM(MaskedLM):
         self.given = {"source": source_language, "target": target_language}
         if self.named and not self.languages:
             raise ConfigError(
-                f"{model.architecture} has vectors for languages, and its config no lang2id that "
-                "names them; add it."
+                f"{model.architecture} has language embeddings, but its config has no lang2id "
+                "that names them; add it."
             )
 
     def prepare(self, record: Record) -> Iterable[Example]:
@@ -69,7 +69,7 @@ class TranslationLM(MaskedLM):
         sides = {side: self.frame.ids(text_of(record, side)) for side in ("source", "target")}
         for ids in sides.values():
             self.tally.count_text(min(len(ids), capacity), max(0, len(ids) - capacity))
-        rows = [self.frame.around(ids[:capacity]) for ids in sides.values()]
+        rows = [self.frame.add_frame(ids[:capacity]) for ids in sides.values()]
         languages = [self.language(record, side) for side in sides]
         if all(sides.values()):
             yield {

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.train.coerce import number
 from glassformer.train.optimizers.registry import Groups, OptimizerOptions, optimizer
-from glassformer.train.optimizers.shards import shared_like, whole
+from glassformer.train.optimizers.shards import full_tensor, shared_like
 from glassformer.train.parameter_groups import row_blocks
 
 DECAY = 0.8  # beta2 at step t is 1 - t^-0.8
@@ -86,7 +86,7 @@ class Adafactor(torch.optim.Optimizer):
         state["step"] += 1
         new = float(state["step"]) ** -DECAY  # weight of the new value in the means
         assert weight.grad is not None
-        now, gradient = whole(weight).float(), whole(weight.grad).float()
+        now, gradient = full_tensor(weight).float(), full_tensor(weight.grad).float()
         square = gradient.square() + self.eps**2
         if weight.ndim < 2:
             state["square"].lerp_(square, new)

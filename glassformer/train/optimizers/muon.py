@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from glassformer.train.coerce import number
 from glassformer.train.optimizers.adamw import AdamWOptions, first_moments
 from glassformer.train.optimizers.registry import Groups, optimizer
-from glassformer.train.optimizers.shards import shared_like, whole
+from glassformer.train.optimizers.shards import full_tensor, shared_like
 from glassformer.train.parameter_groups import body_matrices
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # steepest at zero, so that five rounds are enough
@@ -96,7 +96,7 @@ class Muon(torch.optim.AdamW):
             gradient, slow = weight.grad, self.state[weight]["momentum_buffer"]
             assert gradient is not None
             slow.lerp_(gradient, 1 - self.momentum)
-            ahead = whole(gradient.lerp(slow, self.momentum))  # Nesterov momentum
+            ahead = full_tensor(gradient.lerp(slow, self.momentum))  # Nesterov momentum
             matrices.extend(torch.split(ahead, list(self.parts[weight])))
         turned = iter(orthogonalized(matrices))
         for group, weight in pairs:

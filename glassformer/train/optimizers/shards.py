@@ -11,7 +11,7 @@ def local(tensor: Tensor) -> Tensor:
     return share
 
 
-def whole(tensor: Tensor) -> Tensor:
+def full_tensor(tensor: Tensor) -> Tensor:
     """Returns the full tensor, gathered from the processes that share it."""
     gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
     return gathered

@@ -86,7 +86,7 @@ class AboutReporter(Reporter):
         )
         run.manifest.write("about.json", json.dumps(asdict(about), indent=2) + "\n")
         if self._summary is not None:
-            run.manifest.write(SUMMARY, self._summary.written())
+            run.manifest.write(SUMMARY, self._summary.to_json())
 
 
 def read_about(folder: Path) -> About | None:

@@ -25,11 +25,11 @@ class Card(Reporter):
         self._run = run
 
     def finish(self, how: Mapping[str, Any]) -> None:
-        text = written(summarize(self._run), how)
+        text = render_card(summarize(self._run), how)
         self._run.manifest.write("README.md", text)
 
 
-def written(run: RunSummary, how: Mapping[str, Any]) -> str:
+def render_card(run: RunSummary, how: Mapping[str, Any]) -> str:
     """Returns the text of the model card."""
     return "\n".join(
         [*_front(run), *_what(run, how), *_metrics(run, how), *use(run), *_recipe(run)]
@@ -70,7 +70,7 @@ def _what(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
     trained = "" if about.trained == about.parameters else f", of which {about.trained:,} trained"
     early = " (stopped early)" if how["stopped"] else ""
     epochs = how["tokens"] / max(about.tokens_epoch, 1)
-    start = "a fresh model" if run.recipe.model.preset else "the weights of"
+    start = "a new model" if run.recipe.model.preset else "the weights of"
     rows = {
         "architecture": f"{about.architecture} ({start} {run.model})",
         "parameters": f"{about.parameters:,}{trained}; {about.body:,} in the layers, without "

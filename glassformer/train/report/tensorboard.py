@@ -8,7 +8,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.train.recipe import RunSettings
 from glassformer.train.report.logged import is_installed, metrics_of
 from glassformer.train.reporter import Entry, Reporter
@@ -22,7 +22,7 @@ def is_wanted(settings: RunSettings) -> bool:
     """Returns whether to write events; by default if TensorBoard is installed."""
     installed = is_installed("tensorboard")
     if settings.tensorboard and not installed:
-        raise GlassformerError(
+        raise UnsupportedError(
             "run.tensorboard = true needs TensorBoard: pip install 'glassformer[tensorboard]', or "
             "leave it out."
         )

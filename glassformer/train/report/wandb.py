@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UnsupportedError
 from glassformer.train.report.logged import is_installed, metrics_of
 from glassformer.train.reporter import Entry, Reporter
 
@@ -25,7 +25,7 @@ class Wandb(Reporter):
 
     def __init__(self, project: str) -> None:
         if not is_installed("wandb"):
-            raise GlassformerError(
+            raise UnsupportedError(
                 f"run.wandb = {project!r} needs Weights & Biases: pip install "
                 "'glassformer[wandb]', or leave it out."
             )

@@ -52,28 +52,28 @@ def q8_0(blocks: Blocks) -> Values:
 
 
 def q4_0(blocks: Blocks) -> Values:
-    codes = nibbles(blocks["codes"], 16).astype(np.int8) - np.int8(8)
+    codes = unpack_4bit(blocks["codes"], 16).astype(np.int8) - np.int8(8)
     return codes.astype(np.float32) * column(blocks, "scale")
 
 
 def q4_1(blocks: Blocks) -> Values:
-    codes = nibbles(blocks["codes"], 16).astype(np.float32)
+    codes = unpack_4bit(blocks["codes"], 16).astype(np.float32)
     return codes * column(blocks, "scale") + column(blocks, "least")
 
 
 def q4_k(blocks: Blocks) -> Values:
-    return spread(blocks, nibbles(blocks["codes"], 32))
+    return spread(blocks, unpack_4bit(blocks["codes"], 32))
 
 
 def q5_k(blocks: Blocks) -> Values:
     # bit i of byte `high[j]` is the fifth bit of value j in the i-th part of 32 values
     high = blocks["high"][:, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1
-    return spread(blocks, nibbles(blocks["codes"], 32) | high.reshape(len(blocks), -1) << 4)
+    return spread(blocks, unpack_4bit(blocks["codes"], 32) | high.reshape(len(blocks), -1) << 4)
 
 
 def q6_k(blocks: Blocks) -> Values:
     # 64 bytes of `codes` and 32 bytes of `high` give 128 values; the second halves the rest
-    low = nibbles(blocks["codes"], 64)
+    low = unpack_4bit(blocks["codes"], 64)
     pairs = blocks["high"].reshape(-1, 2, 1, 32)
     high = pairs >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3
     codes = (low | high.reshape(len(blocks), -1) << 4).astype(np.int8) - np.int8(32)
@@ -87,7 +87,7 @@ def column(blocks: Blocks, field: str) -> Values:
     return blocks[field].astype(np.float32)[:, None]
 
 
-def nibbles(codes: Codes, run: int) -> Codes:
+def unpack_4bit(codes: Codes, run: int) -> Codes:
     """Splits each run of `run` bytes into its lower halves, followed by its upper halves."""
     runs = codes.reshape(len(codes), -1, 1, run)
     halves = runs >> np.array([0, 4], np.uint8)[:, None] & 15

@@ -1,4 +1,4 @@
-/** The page's colors for a canvas, which knows no style sheet. */
+/** The page's colors for a canvas, which has no style sheet. */
 
 export interface Ink {
   sheet: string;
@@ -39,7 +39,7 @@ export const SANS = '"Inter", ui-sans-serif, system-ui, -apple-system, "Segoe UI
 
 const known = new Map<boolean, Ink>();
 
-/** `dark` is an argument so that whoever paints is told when it changes. */
+/** `dark` is an argument, so that a canvas is painted again when it changes. */
 export function inks(dark: boolean): Ink {
   let found = known.get(dark);
   if (!found) {

@@ -1,4 +1,4 @@
-"""Processes that make batches: the same batches, whoever makes them."""
+"""Batches are the same for any number of worker processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of different lengths side by side."""
+"""Padding of arrays of different lengths."""
 
 import numpy as np
 import pytest

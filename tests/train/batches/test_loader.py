@@ -1,4 +1,4 @@
-"""The batches of a step: the same from anywhere, in any order, on any number of processes."""
+"""The batches of a step are the same in any order and on any number of processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of examples: what is in them, and that nothing is lost or comes twice."""
+"""Rows of examples: their content; no example is lost or repeated."""
 
 from __future__ import annotations
 

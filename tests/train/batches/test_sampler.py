@@ -1,4 +1,4 @@
-"""What comes when: permutations that nobody stores, and batches of like length."""
+"""Samplers: permutations without stored indices, and batches of similar length."""
 
 from __future__ import annotations
 

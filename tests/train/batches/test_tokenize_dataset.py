@@ -1,4 +1,4 @@
-"""Files become a store: the same one whatever makes it, once, whole or not at all."""
+"""Tokenized datasets are deterministic, made once, and complete or absent."""
 
 from __future__ import annotations
 

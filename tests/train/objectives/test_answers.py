@@ -1,4 +1,4 @@
-"""Objectives with a target, from a file to a loss; and what the guide says about them."""
+"""Objectives with a target, from a file to a loss; and their table in the guide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Denoising: what each way of spoiling a text leaves of it, and what is learned."""
+"""Denoising: the effect of each corruption, and the loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causal language modeling beside sums that are written out."""
+"""Causal language modeling, compared with explicit sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classification beside sums that are written out; what labels are, and what is none."""
+"""Classification, compared with explicit sums; valid and invalid labels."""
 
 from __future__ import annotations
 

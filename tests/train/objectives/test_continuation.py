@@ -1,4 +1,4 @@
-"""Decoder-only sequence to sequence beside sums that are written out."""
+"""Decoder-only sequence to sequence, compared with explicit sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contrast beside sums that are written out: which texts stand against which, and how much."""
+"""The contrastive loss, compared with explicit sums: pairs, negatives and weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distillation: its gradient written out, for answers, hidden states and angles."""
+"""Distillation: gradients in closed form, for predictions, hidden states and cosines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that are spans: windows that cover them, and their loss beside one written out."""
+"""Extractive question answering: windows, and the loss compared with explicit sums."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_bad_records():
         with pytest.raises(GlassformerError, match=f"s:2: the {name} is 7, and not a text"):
             list(objective.prepare({**RECORDS[0], name: 7, "where": "s:2"}))
     short = make_objective("span", readers.make("bert", KIND["bert"]), {"max_length": 6})
-    with pytest.raises(GlassformerError, match="no room for the context"):
+    with pytest.raises(GlassformerError, match="no tokens for the context"):
         list(short.prepare({**RECORDS[0], "where": "s:2"}))
 
 

@@ -1,4 +1,4 @@
-"""Masked language modeling: what is hidden, and what is learned from it."""
+"""Masked language modeling: the masks and the loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several objectives on one body: whose a row is, and that their sums are those of each alone."""
+"""Mixtures: the objective of each row, and losses equal to those of separate objectives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multiple choice beside sums that are written out."""
+"""Multiple choice, compared with explicit sums."""
 
 from __future__ import annotations
 

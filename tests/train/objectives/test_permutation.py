@@ -1,4 +1,4 @@
-"""Permutation language modeling beside sums that are written out."""
+"""Permutation language modeling, compared with explicit sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regression beside errors that are written out."""
+"""Regression, compared with explicit errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaced-token detection beside sums that are written out."""
+"""Replaced-token detection, compared with explicit sums."""
 
 from __future__ import annotations
 

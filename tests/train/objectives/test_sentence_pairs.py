@@ -1,4 +1,4 @@
-"""Next sentences and the order of sentences, beside sums that are written out."""
+"""Next sentence and sentence order prediction, compared with explicit sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequence to sequence beside sums that are written out; what a decoder starts from."""
+"""Sequence to sequence, compared with explicit sums; decoder start tokens."""
 
 from __future__ import annotations
 
@@ -179,5 +179,5 @@ def test_what_it_cannot_train():
     objective = make_objective("sequence-to-sequence", readers.make("t5", KIND), {})
     with pytest.raises(GlassformerError, match="no column 'target'"):
         list(objective.prepare({"source": "a", "where": "p:1"}))
-    with pytest.raises(GlassformerError, match="reads all languages alike"):
+    with pytest.raises(GlassformerError, match="does not distinguish languages"):
         list(objective.prepare({**RECORDS[0], "source_language": "de"}))

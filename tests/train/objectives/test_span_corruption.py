@@ -1,4 +1,4 @@
-"""Span corruption: the spans, what can be put together again, and what is learned."""
+"""Span corruption: the spans, the reconstruction and the loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tagging: where tags go, and their loss beside one that is written out."""
+"""Tagging: positions of the tags, and the loss compared with explicit sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translation language modeling beside sums that are written out."""
+"""Translation language modeling, compared with explicit sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of lines: read back as XML, by the numbers that stand at their ticks."""
+"""Plots: the SVG parsed as XML, and the values at its ticks."""
 
 from __future__ import annotations
 

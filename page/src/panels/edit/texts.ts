@@ -60,7 +60,7 @@ export const en = {
     sweepNote: "Each cell is one patch and the change of the logit: orange decreases it, blue increases it. Click one to add it to the edits.",
     steer: "Steering",
     steerNote: "The difference of two texts, as a direction in the residual stream, is added at every position.",
-    toward: "Towards",
+    toward: "Toward",
     towardHint: "e.g. love",
     away: "Away from",
     awayHint: "e.g. hate",

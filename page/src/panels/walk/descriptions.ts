@@ -1,4 +1,4 @@
-/** Which words a step is told in, given what this model does there. */
+/** The texts that describe a step, which depend on the model. */
 import type { WalkStep } from "../../protocol.generated";
 import type { Structure } from "../../session.svelte";
 import type { Translation } from "../../text/index.svelte";

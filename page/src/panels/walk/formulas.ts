@@ -8,7 +8,7 @@ const Q = ink("query", "Q");
 const K = ink("key", "K");
 const V = ink("value", "V");
 
-/** The letter a step's result goes by in formulas and pictures. */
+/** The letter of a step's result in formulas and pictures. */
 const SYMBOLS: Record<Kind, Formula> = {
   tokens: "t",
   embed_token: "E",

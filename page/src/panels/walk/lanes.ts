@@ -14,7 +14,7 @@ export interface Column {
   gutter: boolean;
   /** Shares of attention: tokens by tokens. */
   pairs: boolean;
-  /** Steps that are told by the same picture: scores, scale, mask, softmax. */
+  /** Steps that share a picture: scores, scale, mask, softmax. */
   steps: WalkStep[];
 }
 

@@ -52,7 +52,7 @@ export function withoutIdentities(steps: readonly WalkStep[]): WalkStep[] {
   return steps.filter(({ id }) => !bare.has(id)).map((step) => ({ ...step, inputs: step.inputs.flatMap(real) }));
 }
 
-/** A stop goes by its step's kind: so the address means the same step in every layer and stack. */
+/** A stop is named by its step's kind, so that the address means the same step in every layer and stack. */
 export function stopsOf(steps: readonly WalkStep[], stack: StackName): Stop[] {
   const stops: Stop[] = [{ id: "model", part: "embedding", stack, whole: "model" }];
   let inside = false;

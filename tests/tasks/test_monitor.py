@@ -1,4 +1,4 @@
-"""Dates, buckets, pictures and pages; a jump in a stream of texts is found."""
+"""Dates, buckets, charts and pages of the monitor, and detection of a jump in a stream of texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A layer that has the last word says what the lens reads in it, also while it writes."""
+"""Early exit: the model's outputs, also in generation, equal those of the lens at that layer."""
 
 from __future__ import annotations
 

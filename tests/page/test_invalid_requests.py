@@ -1,4 +1,4 @@
-"""No question is so wrong that the server stumbles: each field of each has values it should not."""
+"""Every field of every request gets invalid values, and the server responds with an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page says is true of the model, beside forward passes and generation of its own."""
+"""The displayed values and sentences agree with separate forward passes and generations."""
 
 from __future__ import annotations
 

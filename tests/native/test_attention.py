@@ -1,4 +1,4 @@
-"""The CPU's attention without gradients: beside plain torch in float64, alone and in a model."""
+"""The CPU attention kernel without gradients, compared with plain torch in float64."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""While an answer is awaited, a panel shows the one before with its own captions, dimmed.
+"""While a response is computed, a panel shows the previous one with its own captions, dimmed.
 
-Every answer of the server is held back: nothing that a panel says may change before its numbers do.
+The tests delay every response of the server: no caption may change before its numbers do.
 """
 
 from __future__ import annotations

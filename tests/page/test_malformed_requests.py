@@ -1,5 +1,5 @@
-"""Questions of odd values: each is answered, or refused with a sentence; none is a mistake in the
-server. And many more jobs than the queue takes."""
+"""Requests with unusual values get a response or an error of one sentence, and never an internal
+error; also many more jobs than the queue holds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A base gets a head that it lacks: what starts fresh is trained and saved with every kind of
-adapter, and gives the same logits in peft and when its folder is loaded by itself."""
+"""A base model gets a head that it lacks: newly initialized weights are trained and saved with
+every kind of adapter, and give the same logits in peft and after loading the folder."""
 
 from __future__ import annotations
 
@@ -191,7 +191,9 @@ def test_merged_and_saved_it_is_a_full_model(bases, tmp_path, name):
 def test_ranks_do_not_stand_beside_what_is_trained_whole(bases):
     case = CASES["classes"]
     model = load(case, bases / "classes")
-    with pytest.raises(GlassformerError, match="classifier starts fresh and is trained whole"):
+    with pytest.raises(
+        GlassformerError, match="classifier is newly initialized and trained in full"
+    ):
         model.adapters.add(LoRA(target_modules=("classifier",)))
 
 

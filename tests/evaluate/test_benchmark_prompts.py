@@ -1,4 +1,4 @@
-"""Prepared records ask what the published ones ask; what cannot be asked is named."""
+"""Prompts of benchmarks equal the published ones; records without a prompt are reported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tiny_gpt2 as tiny
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
-from glassformer.evaluate.lm_harness.requests import encode_request, fitted
+from glassformer.evaluate.lm_harness.requests import encode_request, truncate_request
 
 CHOICES = {"label": ["A", "B"], "text": ["up", "down"]}
 ALIKE = {
@@ -128,9 +128,9 @@ def test_without_a_context_a_text_begins_with_its_first_token(tokenizer):
 
 def test_contexts_lose_their_beginning(tokenizer):
     request = encode_request(tokenizer, "The man said that the dog is", " here")
-    cut = fitted(request, 4)
+    cut = truncate_request(request, 4)
     assert cut.target == request.target
     assert len(cut.context + cut.target) == 5
     assert request.context[-len(cut.context) :] == cut.context
     with pytest.raises(GlassformerError, match="A continuation has"):
-        fitted(encode_request(tokenizer, "The", " man said that the dog is"), 2)
+        truncate_request(encode_request(tokenizer, "The", " man said that the dog is"), 2)
