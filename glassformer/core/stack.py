@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.core import context_wrappers
 from glassformer.core.audio_image_embedding import SignalEmbedding, make_embedding
 from glassformer.core.block import make_block
 from glassformer.core.checkpointing import GradientCheckpointing
@@ -62,7 +63,7 @@ class Stack(nn.Module):
         self.positions = nn.ModuleList()
         self.position_of = self._make_positions()  # per block: index into `positions`, or None
         self.checkpointing: GradientCheckpointing | None = None
-        self.wrapper: StackWrapper | None = None
+        self.wrapper: StackWrapper | None = None  # in every context; see `active_wrapper`
         table = spec.embed.position
         if table is not None and table.every_layer:  # the embedding adds the first layer's
             self.tables = nn.ModuleList(PositionTable(table, spec.width) for _ in spec.order[1:])
@@ -72,6 +73,14 @@ class Stack(nn.Module):
             self.final_norm = make_norm(spec.widths[-1], spec.final_norm)
         if spec.projection_width is not None:
             self.project = Linear(spec.widths[-1], spec.projection_width, bias=False)
+
+    @property
+    def active_wrapper(self) -> StackWrapper | None:
+        """What wraps the stack in this context: its adapter, with the context's edits around it."""
+        if not context_wrappers.in_use:
+            return self.wrapper
+        wrapper: StackWrapper | None = context_wrappers.wrapped(self, self.wrapper)
+        return wrapper
 
     def _make_positions(self) -> list[int | None]:
         """Creates the position modules, and returns the index of each block's module.

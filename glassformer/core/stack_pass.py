@@ -17,7 +17,7 @@ from glassformer.core.pass_context import (
     extend_by_past,
     padding_as_memory,
 )
-from glassformer.core.stack import Stack
+from glassformer.core.stack import Stack, StackWrapper
 from glassformer.errors import InputError, UnsupportedError
 
 
@@ -46,16 +46,18 @@ def prepare_pass(
         mask: True at real tokens.
         **options: The other inputs of the pass; see `PassContext`.
     """
-    if stack.wrapper is None:
+    wrapper = stack.active_wrapper
+    if wrapper is None:
         return _prepare(name, stack, tokens, mask=mask, **options)
-    tokens, options = stack.wrapper.prepare(name, stack, tokens, {**options, "mask": mask})
-    return _prepare(name, stack, tokens, **options)
+    tokens, options = wrapper.prepare(name, stack, tokens, {**options, "mask": mask})
+    return _prepare(name, stack, tokens, wrapper, **options)
 
 
 def _prepare(
     name: str,
     stack: Stack,
     tokens: Tensor,
+    wrapper: StackWrapper | None = None,
     *,
     mask: Tensor | None = None,
     segments: Tensor | None = None,
@@ -143,6 +145,6 @@ def _prepare(
     def finish(hidden: Tensor) -> Tensor:
         if cache is not None:
             cache.advance(positions, mask, documents, ctx.token_type_ids, empty_slots)
-        return hidden if stack.wrapper is None else stack.wrapper.finish(hidden, ctx)
+        return hidden if wrapper is None else wrapper.finish(hidden, ctx)
 
     return StackPass((tokens, ctx, segments, languages), finish)

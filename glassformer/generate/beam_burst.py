@@ -172,7 +172,7 @@ class BeamRunner(Runner):
         a few prefills.
         """
         shape, net = shape_of(requests), self.net
-        if any(s is not None and s.wrapper is not None for s in (net.encoder, net.decoder)):
+        if any(s is not None and s.active_wrapper is not None for s in (net.encoder, net.decoder)):
             return None  # the tokens of an adapter are read, too
         known = self.shelf is not None and self.shelf.helps([r.prompt for r in requests])
         if self.device.type != "cuda" or self.slots is None or shape is None or known:

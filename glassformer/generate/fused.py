@@ -61,7 +61,9 @@ def knows(net: Transformer) -> bool:
     known = plain_embed and plain_head and plain_stack and all(map(_knows_block, stack.blocks))
     layers = [module for module in net.modules() if isinstance(module, Linear)]
     plain = all("weight" in layer._parameters for layer in layers)  # not quantized
-    adapted = any(layer._forward_hooks for layer in layers) or net.decoder.wrapper is not None
+    adapted = (
+        any(layer._forward_hooks for layer in layers) or net.decoder.active_wrapper is not None
+    )
     return known and plain and not adapted
 
 

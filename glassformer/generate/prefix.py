@@ -45,7 +45,7 @@ def can_share(net: Transformer) -> bool:
     stack = net.spec.decoder
     if stack is None or net.spec.encoder is not None or next(net.parameters()).is_inference():
         return False  # changes of weights made in inference mode cannot be detected
-    if net.decoder is None or net.decoder.wrapper is not None:
+    if net.decoder is None or net.decoder.active_wrapper is not None:
         return False  # an adapter adds more to the cache than the text
     table = stack.embed.position
     return (

@@ -128,8 +128,8 @@ def is_edited(net: Transformer) -> bool:
 
     Only the plain runner supports that.
     """
-    stacks = (net.encoder, net.decoder)
-    return any(getattr(stack.wrapper, "edits", None) for stack in stacks if stack is not None)
+    stacks = [stack for stack in (net.encoder, net.decoder) if stack is not None]
+    return any(getattr(stack.active_wrapper, "edits", None) for stack in stacks)
 
 
 def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor | None]:

@@ -128,7 +128,7 @@ class StaticRunner(Runner):
             return None
         length = -(-max(len(request.prompt) for request in requests) // LENGTH) * LENGTH
         assert self.net.spec.decoder is not None and self.net.decoder is not None
-        if self.net.decoder.wrapper is not None:  # the adapter adds tokens to the prompt
+        if self.net.decoder.active_wrapper is not None:  # the adapter adds tokens to the prompt
             return None
         table = self.net.spec.decoder.embed.position
         return length if length <= (LONGEST if table is None else table.length) else None

@@ -85,7 +85,8 @@ def knows_head(head: HeadSpec) -> bool:
 
 def knows_module(module: nn.Module) -> bool:
     """Returns False for replaced, hooked or wrapped modules, which a tape cannot represent."""
-    listens = module._forward_hooks or module._forward_pre_hooks or getattr(module, "wrapper", None)
+    hooks = module._forward_hooks or module._forward_pre_hooks
+    listens = hooks or getattr(module, "active_wrapper", None)
     plain = (Linear, QuantizedLinear, Projection)
     return not listens and (not isinstance(module, nn.Linear) or type(module) in plain)
 

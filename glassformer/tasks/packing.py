@@ -22,8 +22,10 @@ def can_pack(model: Transformer) -> bool:
     """
     stack = model.decoder or model.encoder
     assert stack is not None
-    here = cpu.plain(next(model.parameters())) and not model.training and stack.wrapper is None
-    return here and is_plain(model.spec) and cpu.library() is not None
+    here = cpu.plain(next(model.parameters())) and not model.training
+    return (
+        here and stack.active_wrapper is None and is_plain(model.spec) and cpu.library() is not None
+    )
 
 
 def is_plain(spec: ModelSpec) -> bool:

@@ -1,20 +1,27 @@
 """Installation of edits around a model's stacks, and their removal.
 
-Edits use the same attribute as adapters that take part in every pass (`Stack.wrapper`), so that
-they affect every caller of the network: tasks, generation with its cache, training. Generation does
-not use its fast paths while edits are active.
+Edits wrap a stack as adapters with virtual tokens do (`Stack.active_wrapper`), so that they affect
+everything that calls the network in their context: tasks, generation with its cache, training.
+Other threads run the model without them. Generation does not use its fast paths while edits are
+active.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.core import ActivationCapture, Cache, Transformer
+from glassformer.core.context_wrappers import (
+    ContextWrapper,
+    added_wrappers,
+    without_wrappers,
+)
 from glassformer.core.hooks import Tap, wants
 from glassformer.core.pass_context import PassContext, count_positions
 from glassformer.core.stack import Stack, StackWrapper
@@ -92,9 +99,9 @@ def stacks_of(model: Transformer) -> list[Stack]:
 
 
 def active(model: Transformer) -> list[Edits]:
-    """Returns the active edits in the order of application."""
+    """Returns the edits that are active in this context, in the order of application."""
     found: list[Edits] = []
-    wrapper: Any = stacks_of(model)[0].wrapper
+    wrapper: Any = stacks_of(model)[0].active_wrapper
     while isinstance(wrapper, Editing):
         found.insert(0, wrapper.edits)
         wrapper = wrapper.inner
@@ -105,32 +112,19 @@ def active(model: Transformer) -> list[Edits]:
 def applied_edits(
     model: Transformer, edits: Sequence[Edits], alone: bool = False
 ) -> Iterator[None]:
-    """Applies edits to a network within the context, after the active ones.
+    """Applies edits to a network within the `with` block, after the active ones.
 
-    The attribute is set in `__dict__`, because torch registers an adapter at this attribute as a
-    submodule.
+    They belong to the current context: passes of other threads are not edited.
 
     Args:
         model: The network.
         edits: The edits.
         alone: Whether the edits replace the active ones.
     """
-    before = [(stack, stack.__dict__.get("wrapper", stack)) for stack in stacks_of(model)]
-    for stack, _ in before:
-        wrapper: Any = stack.wrapper
-        while alone and isinstance(wrapper, Editing):
-            wrapper = wrapper.inner
-        for one in edits:
-            wrapper = Editing(one, wrapper)
-        stack.__dict__["wrapper"] = wrapper
-    try:
+    stacks = stacks_of(model)
+    added = [ContextWrapper(stack, partial(Editing, one)) for stack in stacks for one in edits]
+    with without_wrappers(stacks if alone else ()), added_wrappers(added):
         yield
-    finally:
-        for stack, was in before:
-            if was is stack:  # a module registered by torch
-                del stack.__dict__["wrapper"]
-            else:
-                stack.__dict__["wrapper"] = was
 
 
 def resolve(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Edits:
