@@ -186,6 +186,44 @@ def test_back_undoes_a_step_of_the_walk_and_a_view(decoder, page):
     assert page.url != here and "panel=walk" in page.url
 
 
+def test_back_undoes_a_step_of_writing(decoder, page):
+    visit(page, decoder, panel="next", next_view="steps", text=TEXT)
+    for step in (1, 2):
+        page.get_by_role("button", name="One step forward").click()
+        assert addressed(page, f"next.step={step}")
+    page.go_back()
+    expect(page.locator("output")).to_have_text("2 / 16")
+    page.go_back()
+    expect(page.locator("output")).to_have_text("1 / 16")
+    assert "panel=next" in page.url
+
+
+def test_bytes_of_one_character_stand_together(decoder, page):
+    """Each can still be selected; what is appended in the middle of the text keeps whole characters."""
+    text = "a 😀 student é"
+    visit(page, decoder, panel="walk", walk_at="tokens", text=text, token=0)
+    model = decoder.ask("models")["models"][0]["id"]
+    tokens = decoder.ask("read", model=model, text=text)["decoder"]
+    parts = [one["character"] for one in tokens]
+    several = [one for one in parts if one]
+    assert {one["text"] for one in several} >= {"é"}
+    assert any("😀" in one["text"] for one in several)
+    for row in (page.locator("form [role=listbox]"), page.locator("#panel [role=listbox]")):
+        for group in row.get_by_role("group").all():
+            name = group.get_attribute("aria-label")
+            one = next(one for one in several if visible(one["text"]) == name)
+            assert group.get_by_role("option").count() == one["parts"]
+        assert row.get_by_role("option").count() == len(tokens)
+    emoji = next(at for at, one in enumerate(parts) if one and "😀" in one["text"])
+    page.locator("form [role=option]").nth(emoji + 1).click()
+    assert addressed(page, f"token={emoji + 1}")
+    last = emoji + parts[emoji]["parts"] - 1
+    visit(page, decoder, panel="next", text=text, token=last)
+    page.locator("ol[aria-label='The most probable tokens'] button").first.click()
+    settle(page)
+    assert page.get_by_label("Text", exact=True).input_value().startswith("a 😀")
+
+
 def test_the_own_row_of_a_query_is_in_sight(decoder, page):
     text = " ".join([TEXT] * 6)
     visit(page, decoder, panel="attention", attention_view="neuron", text=text)
@@ -253,7 +291,10 @@ def test_selectors_stay_and_wide_screens_are_used(decoder, page):
     assert page.get_by_role("tablist").bounding_box()["y"] >= 0
     page.get_by_role("button", name="Full screen").click()
     page.wait_for_function("document.fullscreenElement?.id === 'panel'")
+    page.get_by_role("application").first.hover()
+    page.locator("#panel [role=tooltip]").wait_for()
     page.evaluate("document.exitFullscreen()")
+    page.wait_for_function("document.fullscreenElement === null")
 
 
 PANELS = ["walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters"]
