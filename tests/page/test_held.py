@@ -72,7 +72,8 @@ OF_NO_TEXT = {"positions", "circuits"}
 # canvases, each with its place.
 SAID = """() => {
     const panel = document.querySelector("#panel").cloneNode(true);
-    const controls = "[data-live], [role=radiogroup], [role=status], [aria-live], select, option, .tools, output";
+    const controls = "[data-live], [role=radiogroup], [role=status], [aria-live], .tools, output"
+        + ", select, option";
     for (const one of panel.querySelectorAll(controls)) one.remove();
     const walker = document.createTreeWalker(panel, NodeFilter.SHOW_TEXT);
     const found = [];

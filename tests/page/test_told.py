@@ -199,7 +199,7 @@ def test_back_undoes_a_step_of_writing(decoder, page):
 
 
 def test_bytes_of_one_character_stand_together(decoder, page):
-    """Each can still be selected; what is appended in the middle of the text keeps whole characters."""
+    """Each can still be selected, and a text that goes on after them keeps the character."""
     text = "a 😀 student é"
     visit(page, decoder, panel="walk", walk_at="tokens", text=text, token=0)
     model = decoder.ask("models")["models"][0]["id"]
@@ -285,8 +285,6 @@ def test_selectors_stay_and_wide_screens_are_used(decoder, page):
     assert page.locator("main").evaluate("main => main.clientWidth") > 2200
     page.set_viewport_size({"width": 1280, "height": 720})
     visit(page, decoder, panel="lens", text=TEXT)
-    top = page.locator(".split").first.bounding_box()["y"]
-    assert top < 420
     page.evaluate("scrollTo(0, 400)")
     assert page.get_by_role("tablist").bounding_box()["y"] >= 0
     page.get_by_role("button", name="Full screen").click()
@@ -297,6 +295,32 @@ def test_selectors_stay_and_wide_screens_are_used(decoder, page):
     page.wait_for_function("document.fullscreenElement === null")
 
 
+# Where the first card of a panel begins, or what stands without one.
+FIRST = """() => Math.min(...[...document.querySelectorAll("#panel :is(.card, .pictures, table)")]
+    .map((one) => one.getBoundingClientRect().top))"""
+
+
+def test_less_than_half_of_a_laptops_screen_is_header(decoder, encoder_decoder, page):
+    """Also of a long text, of a text and its translation, and in every view."""
+    page.set_viewport_size({"width": 1280, "height": 720})
+    text = " ".join([TEXT] * 4)
+    views = {panel: [{}] for panel in PANELS}
+    for panel, names in VIEWS.items():
+        views[panel] += [{f"{panel}_view": name} for name in names]
+    for served in (decoder, encoder_decoder):
+        for panel in PANELS:
+            for view in views[panel]:
+                visit(page, served, panel=panel, text=text, target="a fruit", **view)
+                assert page.locator("form").bounding_box()["y"] < page.evaluate(FIRST)
+                assert page.evaluate(FIRST) < 360, (panel, view)
+
+
+VIEWS = {
+    "attention": ["model", "neuron", "matrix"],
+    "next": ["beams", "steps"],
+    "lens": ["parts", "mattered", "neurons"],
+    "parameters": ["circuits"],
+}
 PANELS = ["walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters"]
 
 

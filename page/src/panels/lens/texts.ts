@@ -25,6 +25,16 @@ export const en = {
     divergence: "divergence from the last layer",
     norm: "norm",
   },
+  /** Beside the choice of the token. */
+  shown: {
+    probability: "top probability",
+    chosen: "probability",
+    rank: "rank",
+    logit: "logit",
+    entropy: "entropy",
+    divergence: "divergence",
+    norm: "norm",
+  },
   notes: {
     probability: "Each cell shows the most probable token of that layer; the stronger the color, the higher its probability.",
     chosen: "",
@@ -149,6 +159,15 @@ export const zh: Translation<typeof en> = {
     logit: "某词元的 logit",
     entropy: "熵",
     divergence: "与最后一层的散度",
+    norm: "范数",
+  },
+  shown: {
+    probability: "最高概率",
+    chosen: "概率",
+    rank: "名次",
+    logit: "logit",
+    entropy: "熵",
+    divergence: "散度",
     norm: "范数",
   },
   notes: {
