@@ -295,6 +295,30 @@ def test_selectors_stay_and_wide_screens_are_used(decoder, page):
     page.wait_for_function("document.fullscreenElement === null")
 
 
+# How much of a picture's card is used by it.
+USED = """() => {
+    const card = document.querySelector("#panel :is(.card.view, .picture, .tree)");
+    const marks = card.querySelectorAll(".sheet > div, figure, svg[role=tree]");
+    const right = Math.max(...[...marks].map((one) => one.getBoundingClientRect().right));
+    const { left, width } = card.getBoundingClientRect();
+    return (right - left) / width;
+}"""
+
+
+def test_pictures_use_a_wide_screen(decoder, page):
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    text = " ".join([TEXT] * 3)
+    views = (
+        {"panel": "attention", "attention_view": "model"},
+        {"panel": "attention", "attention_view": "matrix"},
+        {"panel": "walk", "walk_at": "dot"},
+        {"panel": "next", "next_view": "beams"},
+    )
+    for view in views:
+        visit(page, decoder, text=text, **view)
+        assert page.evaluate(USED) > 0.75, view
+
+
 # Where the first card of a panel begins, or what stands without one.
 FIRST = """() => Math.min(...[...document.querySelectorAll("#panel :is(.card, .pictures, table)")]
     .map((one) => one.getBoundingClientRect().top))"""
