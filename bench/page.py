@@ -1,7 +1,9 @@
-"""The page in a real browser, on a model of the size of GPT-2 small: how soon a view is drawn, how
-smoothly it follows the pointer, how soon an edit is answered. Needs Chromium and the built page.
+"""The page in a real browser: how soon a newcomer sees the first picture of `zoo:stories`; and on a
+model of the size of GPT-2 small how soon a view is drawn, how smoothly it follows the pointer, how
+soon an edit is answered. Needs Chromium and the built page.
 
-The model has random weights, which take as long as others. Every view is drawn from a text that
+For the first picture, server and browser are started anew each time. The large model has random
+weights, which take as long as others. Every view is drawn from a text that
 nobody has asked about, so that the model's pass is part of its time.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +20,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import torch
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, Playwright, sync_playwright
 
 import glassformer as gf
 from glassformer.page import Server, Session
@@ -65,6 +68,17 @@ window.settled = async () => {
     quiet = document.querySelector("[aria-busy=true]") ? 0 : quiet + 1;
   }
 };
+"""
+# When the page shows first what stands for these, by its own clock.
+FIRST = """
+window.first = {};
+const marks = {skeleton: ".skeleton", picture: ".sheet canvas", prediction: ".outcome li"};
+const look = () => {
+  for (const [name, selector] of Object.entries(marks))
+    if (document.querySelector(selector)) window.first[name] ??= performance.now();
+  requestAnimationFrame(look);
+};
+look();
 """
 DRAWN = """async ({question, count}) => {
   const come = () => window.answers.filter(({url}) => url.endsWith(question)).length;
@@ -123,6 +137,28 @@ def visit(page: Page, server: Server, **address: Any) -> None:
     page.goto(f"{server.address}?{urlencode(query)}")
 
 
+def first_pictures(playwright: Playwright) -> dict[str, Any]:
+    """Milliseconds from opening the address to the skeleton, to the patterns of all heads and to
+    the prediction: a server that has answered nothing, a browser without a cache."""
+    found: dict[str, list[float]] = {}
+    command = [sys.executable, "-m", "glassformer", "open", "zoo:stories", "--port", "0"]
+    for _ in range(ROUNDS):
+        server = subprocess.Popen([*command, "--no-browser"], stdout=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        address = server.stdout.readline().split()[-1]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.add_init_script(FIRST)
+        page.goto(address)
+        page.wait_for_function("window.first.picture && window.first.prediction")
+        for name, time in page.evaluate("window.first").items():
+            found.setdefault(name, []).append(time)
+        browser.close()
+        server.terminate()
+        server.wait()
+    return {name: median(times) for name, times in found.items()}
+
+
 def drawn(
     page: Page, server: Server, tokenizer: gf.Tokenizer, view: str, tokens: int
 ) -> list[float]:
@@ -175,13 +211,16 @@ def median(values: list[float]) -> dict[str, float]:
 
 
 def main() -> None:
+    results: dict[str, Any] = {}
+    with sync_playwright() as playwright:
+        for name, times in first_pictures(playwright).items():
+            results[f"first {name}, zoo:stories"] = times
     folder = model_folder()
     session = Session([str(folder)])
     session.prepare()
     server = Server(session)
     Thread(target=server.serve_forever, daemon=True).start()
     tokenizer = gf.Tokenizer.load(folder)
-    results: dict[str, Any] = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = browser.new_context(viewport={"width": 1280, "height": 900})

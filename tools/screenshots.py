@@ -69,6 +69,14 @@ SHOTS: dict[str, dict[str, str | int]] = {
     "dark": {**FRENCH, "panel": "walk", "walk.at": "block", **ORDER},
 }
 TALLEST = {"compare": 1866}
+# Some of them also on a wide screen and on a phone.
+WIDTHS = {
+    f"{name}-{width}": width
+    for name in ("walk", "attention", "next", "mattered")
+    for width in (1920, 390)
+}
+SHOTS |= {name: SHOTS[name.rpartition("-")[0]] for name in WIDTHS}
+TALLEST |= dict.fromkeys(WIDTHS, 1866)
 
 
 def main(wanted: list[str]) -> None:
@@ -79,7 +87,7 @@ def main(wanted: list[str]) -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name in wanted or SHOTS:
             page = browser.new_page(
-                viewport={"width": WIDTH, "height": HEIGHT},
+                viewport={"width": WIDTHS.get(name, WIDTH), "height": HEIGHT},
                 color_scheme="dark" if name == "dark" else "light",
                 reduced_motion="reduce",
                 locale="en-US",
@@ -103,7 +111,7 @@ def taken(page: Page, tallest: int | None) -> Image.Image:
         before, image = image, page.screenshot(full_page=True)
     bottom = page.evaluate("document.querySelector('#panel').getBoundingClientRect().bottom")
     height = min(int(bottom) + 24, tallest or int(bottom) + 24)
-    return Image.open(io.BytesIO(image)).crop((0, 0, WIDTH, height))
+    return Image.open(io.BytesIO(image)).crop((0, 0, page.viewport_size["width"], height))
 
 
 def keep(name: str, image: Image.Image) -> None:

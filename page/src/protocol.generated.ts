@@ -340,6 +340,14 @@ export type PageToken = {
   piece: string;
   special: boolean;
   sentence: number | null;
+  character: CharacterPart | null;
+};
+
+/** The characters that a token has only a part of the bytes of, and which part of them it is. */
+export type CharacterPart = {
+  text: string;
+  part: number;
+  parts: number;
 };
 
 /** The output distribution at a position (or another row, see `predicted.py`). */

@@ -173,7 +173,17 @@ class Session {
     const token = shown.tokens[this.structure!.last]?.[position];
     if (!what || !best || !token) return undefined;
     const t = words.t.predicts;
-    return t.found(capital(t.where[what](visible(token.text), shown.end)), this.outcome(best.text, best.token), this.written(this.size(best)));
+    return t.found(capital(this.placeOf(shown, position)), this.outcome(best.text, best.token), this.written(this.size(best)));
+  };
+
+  /** Where a prediction is made, as a sentence begins: of a whole text by the tokens it has. */
+  placeOf = (shown: Selection, position = shown.position): string => {
+    const { last, predicts: { what } } = this.structure!;
+    const tokens = shown.tokens[last] ?? [];
+    const own = tokens.filter(({ special }) => !special);
+    const t = words.t.predicts;
+    if (what === "classify" && own.length > 0) return t.whole(visible(own[0].text), visible(own.at(-1)!.text), own.length);
+    return t.where[what!](visible(tokens[position]?.text ?? ""), shown.end);
   };
 
   readonly loading: boolean = $derived(this.modelsQuery.loading || this.structureQuery.loading || this.tokensQuery.loading);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,12 @@ from glassformer.core import ActivationCapture
 MINUS = "\u2212"
 # Colors pass into others, and pictures are drawn for another width: a frame or two later.
 CHANGED = """new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))
-    .then(() => Promise.allSettled(document.getAnimations().map((one) => one.finished)))"""
+    .then(() => Promise.allSettled(document.getAnimations()
+        .filter((one) => one.effect.getComputedTiming().endTime < Infinity)
+        .map((one) => one.finished)))"""
+# Nothing is loading, and nothing in sight is an answer to the question before.
+ANSWERED = "!document.querySelector('[aria-busy=true], .stale')"
+PATIENCE = 30  # seconds, also on a machine with other work
 
 
 class Reference:
@@ -94,15 +100,21 @@ def number(text: str) -> float:
 def visit(page: Any, served: Any, **address: Any) -> None:
     """Opens an address of the page, at layer 0 and head 0 unless it names others, and waits until
     nothing is being asked."""
-    if not hasattr(page, "asking"):
-        page.asking = set()
-        page.on("request", lambda request: page.asking.add(request))
-        for end in ("requestfinished", "requestfailed"):
-            page.on(end, lambda request: page.asking.discard(request))
+    listen(page)
     address = {"layer": 0, "head": 0, **address}
     query = {key.replace("_", ".", 1): value for key, value in address.items()}
     page.goto(f"{served.address}?{urlencode(query)}")
     settle(page)
+
+
+def listen(page: Any) -> None:
+    """Keeps the requests of a page that are open in `page.asking`."""
+    if hasattr(page, "asking"):
+        return
+    page.asking = set()
+    page.on("request", lambda request: page.asking.add(request))
+    for end in ("requestfinished", "requestfailed"):
+        page.on(end, lambda request: page.asking.discard(request))
 
 
 def addressed(page: Any, *parts: str) -> bool:
@@ -115,9 +127,11 @@ def addressed(page: Any, *parts: str) -> bool:
 
 
 def settle(page: Any) -> None:
-    """Waits until a panel or its error is shown, and no request has been open for some frames."""
+    """Waits until a panel or its error is shown, and for some frames no request has been open and
+    nothing has been loading."""
     page.locator("#panel section, #panel [role=alert]").first.wait_for()
-    quiet = 0
+    quiet, end = 0, time.monotonic() + PATIENCE
     while quiet < 3:
         page.evaluate(CHANGED)
-        quiet = 0 if page.asking else quiet + 1
+        quiet = quiet + 1 if not page.asking and page.evaluate(ANSWERED) else 0
+        assert time.monotonic() < end, [request.url for request in page.asking] or "still loading"

@@ -18,6 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import page_models
+from bare import PATIENCE, listen
 from quick import quick
 from serving import Served, serve
 
@@ -76,9 +77,13 @@ VIEWPORT = {"width": 1280, "height": 900}
 @pytest.fixture(scope="session")
 def tab(browser) -> Iterator[Any]:
     """The one page that all tests use in turn: a new window costs Chromium half a second."""
+    from playwright.sync_api import expect
+
     context = browser.new_context(viewport=VIEWPORT, locale="en-US")
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(1000 * PATIENCE)
+    expect.set_options(timeout=1000 * PATIENCE)
     found = context.new_page()
+    listen(found)
     found.devtools = context.new_cdp_session(found)
     yield found
     context.close()

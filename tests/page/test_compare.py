@@ -7,7 +7,7 @@ import re
 import page_models
 import pytest
 import torch
-from bare import Reference, addressed, number, percent
+from bare import Reference, addressed, number, percent, settle
 from serving import serve
 
 import glassformer as gf
@@ -36,7 +36,7 @@ def test_what_moved(page, two, axe):
     page.goto(two.address + "?panel=compare&layer=0&head=0")
     heads = page.get_by_role("region", name="Change of the head outputs")
     heads.wait_for()
-    page.wait_for_load_state("networkidle")
+    settle(page)
     assert side(page, "Before").input_value() == "before"
     assert side(page, "After").input_value() == "after"
     weights = page.get_by_role("region", name="Weights with the largest change").locator("li")
@@ -108,7 +108,7 @@ def test_the_steps_of_a_training(page, run):
     page.wait_for_url(re.compile("compare.b=run%404"))
     expect(sliders.last).to_have_attribute("aria-valuetext", re.compile("^4 · loss "))
     expect(change).not_to_have_text(re.compile(f"^{far}$"))
-    page.wait_for_load_state("networkidle")
+    settle(page)
     expect(predicted(page, "After")).to_have_text(wanted(folder / "steps" / "step-0000000004"))
     assert number(change.inner_text()) < far
     page.keyboard.press("ArrowLeft")
@@ -132,7 +132,7 @@ def test_a_step_is_dragged_to(page, run):
     expect(slider).to_have_attribute("aria-valuetext", re.compile("^4 · loss "))
     assert addressed(page, "compare.b=run%404")
     page.get_by_role("region", name="Predictions").wait_for()
-    page.wait_for_load_state("networkidle")
+    settle(page)
     expect(predicted(page, "After")).to_have_text(wanted(folder / "steps" / "step-0000000004"))
 
 

@@ -186,6 +186,44 @@ def test_back_undoes_a_step_of_the_walk_and_a_view(decoder, page):
     assert page.url != here and "panel=walk" in page.url
 
 
+def test_back_undoes_a_step_of_writing(decoder, page):
+    visit(page, decoder, panel="next", next_view="steps", text=TEXT)
+    for step in (1, 2):
+        page.get_by_role("button", name="One step forward").click()
+        assert addressed(page, f"next.step={step}")
+    page.go_back()
+    expect(page.locator("output")).to_have_text("2 / 16")
+    page.go_back()
+    expect(page.locator("output")).to_have_text("1 / 16")
+    assert "panel=next" in page.url
+
+
+def test_bytes_of_one_character_stand_together(decoder, page):
+    """Each can still be selected, and a text that goes on after them keeps the character."""
+    text = "a 😀 student é"
+    visit(page, decoder, panel="walk", walk_at="tokens", text=text, token=0)
+    model = decoder.ask("models")["models"][0]["id"]
+    tokens = decoder.ask("read", model=model, text=text)["decoder"]
+    parts = [one["character"] for one in tokens]
+    several = [one for one in parts if one]
+    assert {one["text"] for one in several} >= {"é"}
+    assert any("😀" in one["text"] for one in several)
+    for row in (page.locator("form [role=listbox]"), page.locator("#panel [role=listbox]")):
+        for group in row.get_by_role("group").all():
+            name = group.get_attribute("aria-label")
+            one = next(one for one in several if visible(one["text"]) == name)
+            assert group.get_by_role("option").count() == one["parts"]
+        assert row.get_by_role("option").count() == len(tokens)
+    emoji = next(at for at, one in enumerate(parts) if one and "😀" in one["text"])
+    page.locator("form [role=option]").nth(emoji + 1).click()
+    assert addressed(page, f"token={emoji + 1}")
+    last = emoji + parts[emoji]["parts"] - 1
+    visit(page, decoder, panel="next", text=text, token=last)
+    page.locator("ol[aria-label='The most probable tokens'] button").first.click()
+    settle(page)
+    assert page.get_by_label("Text", exact=True).input_value().startswith("a 😀")
+
+
 def test_the_own_row_of_a_query_is_in_sight(decoder, page):
     text = " ".join([TEXT] * 6)
     visit(page, decoder, panel="attention", attention_view="neuron", text=text)
@@ -247,15 +285,66 @@ def test_selectors_stay_and_wide_screens_are_used(decoder, page):
     assert page.locator("main").evaluate("main => main.clientWidth") > 2200
     page.set_viewport_size({"width": 1280, "height": 720})
     visit(page, decoder, panel="lens", text=TEXT)
-    top = page.locator(".split").first.bounding_box()["y"]
-    assert top < 420
     page.evaluate("scrollTo(0, 400)")
     assert page.get_by_role("tablist").bounding_box()["y"] >= 0
     page.get_by_role("button", name="Full screen").click()
     page.wait_for_function("document.fullscreenElement?.id === 'panel'")
+    page.get_by_role("application").first.hover()
+    page.locator("#panel [role=tooltip]").wait_for()
     page.evaluate("document.exitFullscreen()")
+    page.wait_for_function("document.fullscreenElement === null")
 
 
+# How much of a picture's card is used by it.
+USED = """() => {
+    const card = document.querySelector("#panel :is(.card.view, .picture, .tree)");
+    const marks = card.querySelectorAll(".sheet > div, figure, svg[role=tree]");
+    const right = Math.max(...[...marks].map((one) => one.getBoundingClientRect().right));
+    const { left, width } = card.getBoundingClientRect();
+    return (right - left) / width;
+}"""
+
+
+def test_pictures_use_a_wide_screen(decoder, page):
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    text = " ".join([TEXT] * 3)
+    views = (
+        {"panel": "attention", "attention_view": "model"},
+        {"panel": "attention", "attention_view": "matrix"},
+        {"panel": "walk", "walk_at": "dot"},
+        {"panel": "next", "next_view": "beams"},
+    )
+    for view in views:
+        visit(page, decoder, text=text, **view)
+        assert page.evaluate(USED) > 0.75, view
+
+
+# Where the first card of a panel begins, or what stands without one.
+FIRST = """() => Math.min(...[...document.querySelectorAll("#panel :is(.card, .pictures, table)")]
+    .map((one) => one.getBoundingClientRect().top))"""
+
+
+def test_less_than_half_of_a_laptops_screen_is_header(decoder, encoder_decoder, page):
+    """Also of a long text, of a text and its translation, and in every view."""
+    page.set_viewport_size({"width": 1280, "height": 720})
+    text = " ".join([TEXT] * 4)
+    views = {panel: [{}] for panel in PANELS}
+    for panel, names in VIEWS.items():
+        views[panel] += [{f"{panel}_view": name} for name in names]
+    for served in (decoder, encoder_decoder):
+        for panel in PANELS:
+            for view in views[panel]:
+                visit(page, served, panel=panel, text=text, target="a fruit", **view)
+                assert page.locator("form").bounding_box()["y"] < page.evaluate(FIRST)
+                assert page.evaluate(FIRST) < 360, (panel, view)
+
+
+VIEWS = {
+    "attention": ["model", "neuron", "matrix"],
+    "next": ["beams", "steps"],
+    "lens": ["parts", "mattered", "neurons"],
+    "parameters": ["circuits"],
+}
 PANELS = ["walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters"]
 
 

@@ -6,7 +6,7 @@ import re
 
 import page_models
 import pytest
-from bare import addressed
+from bare import addressed, settle
 from playwright.sync_api import expect
 from quick import quick
 from serving import serve
@@ -247,5 +247,5 @@ def test_in_chinese(page, decoder):
 def test_axe(page, decoder, axe, at, scheme):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     walk(page, decoder, f"?walk.at={at}&walk.column=1")
-    page.wait_for_load_state("networkidle")
+    settle(page)
     assert axe(page) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
 import torch
@@ -20,13 +21,24 @@ from glassformer.page.session import Session
 from glassformer.tasks.model_protocol import require_tokenizer
 
 DTYPES = {"float16": torch.float16, "float32": torch.float32}
+BROKEN = "\ufffd"  # what an incomplete character is decoded to
+MOST_PARTS = 8  # tokens that a character, or two that share a token, are split into at most
+
+
+class CharacterPart(TypedDict):
+    """The characters that a token has only a part of the bytes of, and which part of them it is."""
+
+    text: str
+    part: int
+    parts: int
 
 
 class PageToken(TypedDict):
     """A token.
 
     `text` is as it stands in the text, spaces included; `piece` as in the vocabulary ("Ġday");
-    `sentence` is 0 or 1 in a pair, None for special tokens.
+    `sentence` is 0 or 1 in a pair, None for special tokens; `character` is None for tokens that
+    are whole characters.
     """
 
     id: int | None
@@ -34,6 +46,7 @@ class PageToken(TypedDict):
     piece: str
     special: bool
     sentence: int | None
+    character: CharacterPart | None
 
 
 class TargetText(TypedDict):
@@ -106,10 +119,38 @@ def read(session: Session, request: RequestArgs[RunRequest]) -> ReadResponse:
 
 def tokens(view: View, stack: str) -> list[PageToken] | None:
     found: tuple[InputToken, ...] = getattr(view.model_inputs, stack)
-    return [page_token(view, token) for token in found] or None
+    characters = character_parts(view, found, stack)
+    pairs = zip(found, characters, strict=True)
+    return [page_token(view, token, character) for token, character in pairs] or None
 
 
-def page_token(view: View, token: InputToken) -> PageToken:
+def character_parts(
+    view: View, tokens: Sequence[InputToken], stack: str
+) -> list[CharacterPart | None]:
+    """Returns the characters that neighboring tokens have together, for each of these tokens."""
+    found: list[CharacterPart | None] = [None] * len(tokens)
+    tokenizer = view.model.tokenizer
+    if tokenizer is None:
+        return found
+    own = tokenizer.target if stack == "decoder" else tokenizer
+    ids = [None if token.special else token.id for token in tokens]
+    first = 0
+    while first < len(ids):
+        end = first
+        while end < min(first + MOST_PARTS, len(ids)) and ids[end] is not None:
+            end += 1
+            text = own.decode([id for id in ids[first:end] if id is not None])
+            if BROKEN not in text:
+                break
+        else:
+            end = first + 1
+        for at in range(first, end) if end - first > 1 else ():
+            found[at] = {"text": text, "part": at - first, "parts": end - first}
+        first = end
+    return found
+
+
+def page_token(view: View, token: InputToken, character: CharacterPart | None) -> PageToken:
     tokenizer = view.model.tokenizer
     piece = token.text
     if tokenizer is not None and token.id is not None and token.id < tokenizer.size:
@@ -120,6 +161,7 @@ def page_token(view: View, token: InputToken) -> PageToken:
         "piece": piece,
         "special": token.special,
         "sentence": None if token.special else token.segment,
+        "character": character,
     }
 
 

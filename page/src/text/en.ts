@@ -53,6 +53,7 @@ const predicts = {
     classify: () => "of the text",
     span: (_: string, end: number) => (end ? "of the answer's end" : "of the answer's start"),
   } satisfies Record<PredictionKind, (token: string, end: number) => string> as Record<PredictionKind, (token: string, end: number) => string>,
+  whole: (first: string, last: string, count: number) => (count === 1 ? `of “${first}”` : `of the ${count} tokens from “${first}” to “${last}”`),
   found: (where: string, best: string, size: string) => `${where} the model predicts “${best}” (${size}).`,
   answer: "Answer's",
   ends: { start: "start", end: "end" },

@@ -51,6 +51,7 @@ export const zh: Translation<typeof en> = {
       classify: () => "整段文本",
       span: (_, end) => (end ? "答案的结尾" : "答案的开头"),
     },
+    whole: (first, last, count) => (count === 1 ? `对“${first}”` : `对从“${first}”到“${last}”的 ${count} 个词元`),
     found: (where, best, size) => `${where}，模型预测“${best}”（${size}）。`,
     answer: "答案的",
     ends: { start: "开头", end: "结尾" },

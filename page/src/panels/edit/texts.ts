@@ -47,7 +47,7 @@ export const en = {
   lensNote: "Each cell shows the most probable token of the edited run; blue: its probability increased, orange: it decreased, ↺: another token than before.",
   borrow: {
     patch: "Patch from a second text",
-    patchNote: "At the selected layer and position, the activation is replaced by the one for a second text. Change a word, and press Enter; both texts must have the same number of tokens.",
+    patchNote: "At the selected layer and position, the activation is replaced by the one for a second text. Change a word, and press Enter. Texts of different lengths are aligned by their equal words.",
     from: "Second text",
     place: "Activation",
     places: { resid_pre: "stream", attn_out: "attention", "cross.attn_out": "cross-attention", "cross.z": "cross-attention", ffn_out: "feed-forward", z: "heads", q: "queries", k: "keys", v: "values", pattern: "patterns" },
@@ -115,7 +115,7 @@ export const zh: Translation<typeof en> = {
   lensNote: "每格显示编辑后概率最大的词元；蓝色表示概率升高，橙色表示降低，↺ 表示换了一个词元。",
   borrow: {
     patch: "用第二段文本的激活值替换",
-    patchNote: "在所选的层和位置，激活值替换为第二段文本的激活值。换一个词，按回车；两段文本的词元数要相同。",
+    patchNote: "在所选的层和位置，激活值替换为第二段文本的激活值。换一个词，按回车。长度不同的文本按相同的词对齐。",
     from: "第二段文本",
     place: "激活值",
     places: { resid_pre: "残差流", attn_out: "注意力", "cross.attn_out": "交叉注意力", "cross.z": "交叉注意力", ffn_out: "前馈", z: "头", q: "查询", k: "键", v: "值", pattern: "图样" },

@@ -25,6 +25,16 @@ export const en = {
     divergence: "divergence from the last layer",
     norm: "norm",
   },
+  /** Beside the choice of the token. */
+  shown: {
+    probability: "top probability",
+    chosen: "probability",
+    rank: "rank",
+    logit: "logit",
+    entropy: "entropy",
+    divergence: "divergence",
+    norm: "norm",
+  },
   notes: {
     probability: "Each cell shows the most probable token of that layer; the stronger the color, the higher its probability.",
     chosen: "",
@@ -78,8 +88,8 @@ export const en = {
     measure: "Measured by",
     measures: { swap: "swapping tokens", occlusion: "leaving tokens out" },
     finding: {
-      swap: (token: string, of: string, value: string) => `Swapping “${token}” changes the logit of “${of}” most: it falls by ${value}.`,
-      occlusion: (token: string, of: string, value: string) => `Leaving out “${token}” changes the logit of “${of}” most: it falls by ${value}.`,
+      swap: (token: string, of: string, falls: boolean, by: string) => `Swapping “${token}” changes the logit of “${of}” most: it ${falls ? "falls" : "rises"} by ${by}.`,
+      occlusion: (token: string, of: string, falls: boolean, by: string) => `Leaving out “${token}” changes the logit of “${of}” most: it ${falls ? "falls" : "rises"} by ${by}.`,
     },
     working: "Running the changed texts …",
     methods: { gradient: "gradient × input", integrated: "integrated gradients", rollout: "attention rollout" },
@@ -94,8 +104,8 @@ export const en = {
     swapFor: (token: string) => `Swap “${token}” for`,
     swapped: (token: string, by: string) => `“${token}” → “${by}”:`,
     estimates: "Estimates",
-    estimatesNote: (measure: string) => `These methods estimate the effects without changing the text. The number is their rank agreement with ${measure}: 1 is the same order, 0 none, −1 the reverse.`,
-    agrees: (value: string) => `rank agreement ${value}`,
+    estimatesNote: "These methods estimate the effects without changing the text. Rank agreement compares their order with the measured one: 1 is the same order, 0 none, −1 the reverse.",
+    agrees: (measure: string, value: string) => `rank agreement with ${measure}: ${value}`,
     notes: {
       swap: "How far the logit falls when other tokens, which the model itself finds probable there, take a token's place: the mean of up to three, each a run of the model. Blue tokens speak for the prediction, orange ones against it.",
       occlusion: "How far the logit falls when a token is left out, each a run of the model. Blue tokens speak for the prediction, orange ones against it. A text without a token can break as a sentence: swapping is the fairer question.",
@@ -151,6 +161,15 @@ export const zh: Translation<typeof en> = {
     divergence: "与最后一层的散度",
     norm: "范数",
   },
+  shown: {
+    probability: "最高概率",
+    chosen: "概率",
+    rank: "名次",
+    logit: "logit",
+    entropy: "熵",
+    divergence: "散度",
+    norm: "范数",
+  },
   notes: {
     probability: "每格显示该层概率最大的词元；颜色越浓，概率越高。",
     chosen: "",
@@ -204,8 +223,8 @@ export const zh: Translation<typeof en> = {
     measure: "测量方式",
     measures: { swap: "替换词元", occlusion: "去掉词元" },
     finding: {
-      swap: (token, of, value) => `替换“${token}”对“${of}”的 logit 影响最大：下降 ${value}。`,
-      occlusion: (token, of, value) => `去掉“${token}”对“${of}”的 logit 影响最大：下降 ${value}。`,
+      swap: (token, of, falls, by) => `替换“${token}”对“${of}”的 logit 影响最大：${falls ? "下降" : "上升"} ${by}。`,
+      occlusion: (token, of, falls, by) => `去掉“${token}”对“${of}”的 logit 影响最大：${falls ? "下降" : "上升"} ${by}。`,
     },
     working: "正在运行改动后的文本……",
     methods: { gradient: "梯度 × 输入", integrated: "积分梯度", rollout: "注意力展开" },
@@ -220,8 +239,8 @@ export const zh: Translation<typeof en> = {
     swapFor: (token) => `把“${token}”换成`,
     swapped: (token, by) => `“${token}” → “${by}”：`,
     estimates: "估计",
-    estimatesNote: (measure) => `这些方法不改动文本，只作估计。数字是它们与“${measure}”的等级相关：1 表示次序相同，0 表示无关，−1 表示相反。`,
-    agrees: (value) => `等级相关 ${value}`,
+    estimatesNote: "这些方法不改动文本，只作估计。等级相关比较它们与实测结果的次序：1 表示次序相同，0 表示无关，−1 表示相反。",
+    agrees: (measure, value) => `与“${measure}”的等级相关：${value}`,
     notes: {
       swap: "把一个词元换成模型自己认为此处可能的其他词元，logit 下降多少：至多三次运行的平均。蓝色的词元支持这个预测，橙色的反对。",
       occlusion: "去掉一个词元，logit 下降多少，每次都是一次真实的运行。蓝色的词元支持这个预测，橙色的反对。去掉词元可能使句子不通：替换是更公平的问法。",

@@ -3,9 +3,10 @@ import { send } from "../../api";
 import type { PageToken, RunRequest } from "../../protocol.generated";
 import type { Structure } from "../../session.svelte";
 
-/** Tokens as text again; marks that the tokenizer set are not part of it. */
+/** Tokens as text again; marks that the tokenizer set are not part of it, nor the beginning of a character. */
 export function textOf(tokens: readonly PageToken[]): string {
-  return tokens.filter(({ special }) => !special).map(({ text }) => text).join("");
+  const textOf = ({ text, character }: PageToken) => (character === null ? text : character.part === character.parts - 1 ? character.text : "");
+  return tokens.filter(({ special }) => !special).map(textOf).join("");
 }
 
 /** The run that ends with `token` behind `position` (or has it in the place of the mask there). */

@@ -25,6 +25,7 @@ export const en = {
   learned: "learned weights",
   picture: "The real numbers",
   rowOf: (token: string) => `All numbers of “${token}” at this step`,
+  stackOf: (token: string) => `The vector of “${token}” after every block`,
   pickCell: "Point at a cell to read it; click one to see how it was computed.",
   scaleLow: "negative",
   scaleHigh: "positive",

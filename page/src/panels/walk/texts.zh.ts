@@ -26,6 +26,7 @@ export const zh: Translation<typeof en> = {
   learned: "学到的权重",
   picture: "真实的数值",
   rowOf: (token) => `“${token}” 在这一步的全部数值`,
+  stackOf: (token) => `“${token}”在每个块之后的向量`,
   pickCell: "指向一格可读出数值；点击它，看它是怎样算出来的。",
   scaleLow: "负",
   scaleHigh: "正",

@@ -62,7 +62,7 @@ export const en = {
     },
     end: {
       title: "Next steps",
-      text: "Use Next to go on step by step, click a part to enlarge it, press Escape to go back. The other panels show more: the attention of each head, the predictions of each layer, the effect of changes.",
+      text: "Use Next to go on step by step, click a part to enlarge it, press Escape to go back. Attention shows every head, Lens the prediction of each layer, Edit the effect of changes. Next token has sampling, beam search and the cache of keys and values; Compare has the steps of a training. In a translator the walkthrough has an encoder, too.",
     },
   },
 };
@@ -127,7 +127,7 @@ export const zh: Translation<typeof en> = {
     },
     end: {
       title: "接下来",
-      text: "用“下一步”逐步前进，点击某部分可放大，按 Escape 返回。其他面板显示更多：每个头的注意力、各层的预测、改动的效果。",
+      text: "用“下一步”逐步前进，点击某部分可放大，按 Escape 返回。“注意力”显示每个头，“透镜”显示各层的预测，“编辑”显示改动的效果。“下一个词元”有采样、束搜索和键值缓存；“比较”有训练的各个步骤。翻译模型的逐步计算还包括编码器。",
     },
   },
 };
