@@ -76,7 +76,13 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Writes JSON without syncing, because a draft folder is synced as a whole."""
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    path.write_bytes(json_line(value, indent=2))
+
+
+def json_line(value: Any, indent: int | None = None) -> bytes:
+    """Returns JSON in UTF-8; bytes of file names that are not UTF-8 are escaped."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "backslashreplace")
 
 
 def open_plain(path: Path, mode: Literal["w", "a", "r+"]) -> IO[bytes]:
