@@ -32,7 +32,7 @@ from typing import Any
 from glassformer.errors import ConfigError, DataError, GlassformerError, LoadError
 from glassformer.loading import load
 from glassformer.model import Model
-from glassformer.storage.files import open_plain, write_synced
+from glassformer.storage.files import is_utf8, open_plain, write_synced
 from glassformer.storage.fingerprints import Progress
 from glassformer.storage.parsing import has_form, parse_json
 from glassformer.text.loading.load import holds_tokenizer
@@ -358,7 +358,12 @@ def _check_inputs(run: Run) -> None:
 
 def _write_recipe(run: Run) -> None:
     name = f"recipe.{recipe_format()}"
-    run.manifest.write(name, run.recipe.text(run.folder))
+    text = run.recipe.text(run.folder)
+    if not is_utf8(text):
+        raise ConfigError(
+            f"A path in the recipe is not UTF-8, so {name} cannot name it; rename it."
+        )
+    run.manifest.write(name, text)
     for other in RECIPES:
         if other != name:  # tomli-w was installed or removed since the run was begun
             run.manifest.remove(other)

@@ -296,7 +296,9 @@ class IndexRows:
         try:
             with path.open("rb") as file:
                 file.seek(first)
-                return Passage(start, end, file.read(max(0, last - first)).decode("utf-8"))
+                most = os.fstat(file.fileno()).st_size
+                size = min(max(0, last - first), most)
+                return Passage(start, end, file.read(size).decode("utf-8"))
         except (OSError, ValueError):
             raise LoadError(f"{path} is damaged; make the index again.") from None
 

@@ -85,6 +85,10 @@ class Index:
         self.rows, self.model = rows, model
         with parsing(rows.folder / HEADER, "the header of an index"):
             self._pooling = Pooling.of(rows.header["pooling"])
+        if Embedder.of(model, self._pooling).width != rows.width:
+            raise LoadError(
+                f"{rows.folder / HEADER} gives vectors of another width; make it again."
+            )
 
     @classmethod
     def create(
