@@ -36,6 +36,7 @@ from glassformer.model import Model
 from glassformer.spec import ModelSpec
 from glassformer.storage.folders import stable_folder
 from glassformer.storage.parsing import read_json
+from glassformer.tasks.index_header import check_settings
 from glassformer.tasks.search.index import IndexRows
 from glassformer.tasks.search.search import Index
 from glassformer.text import Tokenizer
@@ -359,6 +360,8 @@ def open_index(
     """
     there = IndexRows.there(Path(folder))
     header = IndexRows.open(Path(folder)).header if there else {}
+    if there:
+        check_settings(Path(folder), header)
     if not there and (model is None or texts is None):
         raise LoadError(f"{folder} contains no index; to make one, name its model and texts.")
     name = str(header["model"] if model is None else model)

@@ -61,6 +61,7 @@ def lens(
     $ glassformer lens zoo:stories --file texts.txt --out runs/lens
     """
     from glassformer.inside import lens_divergence, tune_lens
+    from glassformer.inside.lens.tuned_lens import BEGUN
 
     texts, targets = read(options, target)
     model = options.load()
@@ -84,7 +85,8 @@ def lens(
                 progress=watch,
             )
     except KeyboardInterrupt:
-        print_note(f"interrupted; {folder} contains the maps so far, and the same command resumes.")
+        kept = f"{folder} contains the maps so far, and the same command resumes"
+        print_note(f"interrupted; {kept if (folder / BEGUN).exists() else 'nothing is kept'}.")
         raise typer.Exit(130) from None
     known = None if targets is None else targets[held]
     found = lens_divergence(

@@ -192,7 +192,7 @@ def run_summary(run: Run) -> str:
         f", best {how['best']:.4f} at step {how['best_step']:,}" if how["best"] is not None else ""
     )
     early = ", stopped early" if how["stopped"] else ""
-    test = "".join(f", {name} {value:.4f}" for name, value in how["test"].items())
+    test = "".join(f", {name} {value:.4f}" for name, value in how.get("test", {}).items())
     tested = f"; on the test files{test[1:]}" if test else ""
     return f"{how['step']:,} steps done{early}{best}{tested}; the model is in {run.model}"
 

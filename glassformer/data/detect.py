@@ -147,7 +147,7 @@ def _json_format(text: str) -> Format:
     try:
         json.loads(first)
         whole = '"paragraphs"' in first and first.startswith("{")
-    except ValueError:
+    except (ValueError, RecursionError):
         whole = text.lstrip().startswith("{") and ('"data"' in text or '"paragraphs"' in text)
     return "squad" if whole else "jsonl"
 

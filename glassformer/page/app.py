@@ -119,7 +119,11 @@ async def refused(request: Request, error: Exception) -> Response:
     """Returns the response to a request that is not answered."""
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
-    why = f"Only {headers['Allow']} is answered here." if "Allow" in headers else error.detail
+    why = (
+        f"Only {headers['Allow']} is answered here."
+        if "Allow" in headers
+        else f"{error.detail.rstrip('.')}."
+    )
     return sentence(HTTPStatus(error.status_code), why, headers)
 
 

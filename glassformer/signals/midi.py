@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,8 @@ class _Clock:
 def _open(path: Path) -> Any:
     mido = _mido()
     try:
-        file = mido.MidiFile(str(path), clip=True)
+        # not from the file itself, of which as much would be read as a damaged header says
+        file = mido.MidiFile(file=BytesIO(path.read_bytes()), clip=True)
     except FileNotFoundError:
         raise DataError(f"There is no file {path}.", path=path) from None
     except Exception as error:  # mido raises many kinds of errors

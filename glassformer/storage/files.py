@@ -71,12 +71,27 @@ def unconfirmed(path: Path, error: OSError) -> str:
 def write_text(path: Path, text: str) -> None:
     """Writes a text file completely or, on an error, not at all."""
     with atomic_file(path) as file:
-        file.write(text.encode("utf-8"))
+        file.write(encoded(text))
 
 
 def write_json(path: Path, value: Any) -> None:
     """Writes JSON without syncing, because a draft folder is synced as a whole."""
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    path.write_bytes(json_line(value, indent=2))
+
+
+def json_line(value: Any, indent: int | None = None) -> bytes:
+    """Returns JSON in UTF-8."""
+    return encoded(json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+
+
+def encoded(text: str) -> bytes:
+    """Returns a text in UTF-8; bytes of file names that are not UTF-8 are escaped."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def is_utf8(text: str) -> bool:
+    """Returns whether a text, such as a path, has no bytes of another encoding."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def open_plain(path: Path, mode: Literal["w", "a", "r+"]) -> IO[bytes]:
@@ -109,7 +124,7 @@ def open_plain(path: Path, mode: Literal["w", "a", "r+"]) -> IO[bytes]:
 
 def write_synced(path: Path, text: str) -> None:
     with open_plain(path, "w") as stream:
-        stream.write(text.encode("utf-8"))
+        stream.write(encoded(text))
         stream.flush()
         os.fsync(stream.fileno())
 

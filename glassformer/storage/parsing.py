@@ -49,6 +49,35 @@ def read_json(path: Path, kind: type[Any] = dict) -> Any:
     return value
 
 
+def has_form(value: Any, form: Any) -> bool:
+    """Returns whether a JSON value has a form.
+
+    A form is a type (`float` is any number or null), None, a tuple of alternatives, a list of one
+    form, or an object of forms by key, in which "?" ends the name of a key that may be missing, and
+    "*" stands for all other keys.
+    """
+    if isinstance(form, tuple):
+        return any(has_form(value, one) for one in form)
+    if isinstance(form, list):
+        return isinstance(value, list) and all(has_form(one, form[0]) for one in value)
+    if isinstance(form, dict):
+        return isinstance(value, dict) and _has_keys(value, form)
+    if form is float and type(value) in (float, type(None)):
+        return True
+    if form in (int, float):
+        return type(value) is int and abs(value) < 2**63
+    return value is None if form is None else form is object or type(value) is form
+
+
+def _has_keys(value: dict[str, Any], form: dict[str, Any]) -> bool:
+    forms = {key.removesuffix("?"): inner for key, inner in form.items()}
+    needed = {key for key in form if not key.endswith(("?", "*"))}
+    if not needed <= value.keys():
+        return False
+    others = forms.get("*", object)
+    return all(has_form(one, forms.get(key, others)) for key, one in value.items())
+
+
 @contextmanager
 def silent() -> Iterator[None]:
     """Discards what a library in Rust prints about its panics, which `parsing` converts."""

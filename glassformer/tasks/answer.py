@@ -240,6 +240,8 @@ class Answerer:
         self.head = require_head(model, "span", "answer", head)
         saved = settings_of(model, self.head.name)
         self.threshold = saved.get("threshold") if threshold is None else threshold
+        if not isinstance(self.threshold, int | float | None):
+            raise ConfigError(f"A threshold is a number, not {self.threshold!r}.")
         self.n_best, self.longest, self.question = n_best, max_answer_length, max_question_length
         self.length, self.stride = length_of(model, max_length, saved), stride
 

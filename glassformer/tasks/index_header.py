@@ -5,7 +5,6 @@ All files of an index are in its folder; a header or a link that leads out of it
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -13,14 +12,28 @@ from pathlib import Path
 from typing import IO, Any
 
 from glassformer.errors import GlassformerError, LoadError
-from glassformer.storage.files import open_plain
+from glassformer.storage.files import json_line, open_plain
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
-from glassformer.storage.parsing import parse_json
+from glassformer.storage.parsing import has_form, parse_json
 
 HEADER, JOURNAL = "header.json", "journal.jsonl"
 FILES = ("vectors.bin", "places.bin", "texts.bin", JOURNAL)
 FORMAT = "glassformer-index-1"
+SETTINGS = {  # the form of what `Index.create` writes
+    **dict.fromkeys(("model", "fingerprint", "dtype?", "texts"), str),
+    "patterns": [str],
+    "length": int,
+    "pooling": {
+        "modes": [str],
+        "normalize": bool,
+        "length": (int, None),
+        "prompts": {"*": str},
+        "prompt": (str, None),
+        "skip_prompt": bool,
+        "similarity": str,
+    },
+}
 ROWS = re.compile(r"rows-[1-9][0-9]{0,8}")
 
 
@@ -46,8 +59,14 @@ def read_header(folder: Path) -> dict[str, Any]:
     return header
 
 
+def check_settings(folder: Path, header: Mapping[str, Any]) -> None:
+    """Raises an error if the header of an index lacks the settings of its texts and model."""
+    if not has_form(dict(header), SETTINGS) or header["length"] < 1:
+        raise LoadError(f"{folder / HEADER} is damaged; make the index again.")
+
+
 def header_text(header: Mapping[str, Any]) -> str:
-    return json.dumps(header, indent=2, ensure_ascii=False) + "\n"
+    return json_line(header, indent=2).decode()
 
 
 def rows_folder(folder: Path, header: Mapping[str, Any]) -> Path:

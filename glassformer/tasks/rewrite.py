@@ -83,9 +83,10 @@ class Rewriter:
         languages = [options.get(name) for name in LANGUAGES]
         self.tokenizer, address = tokenizer.for_translation(*languages)
         self.config = self.generator.resolve_config(options)
-        self.prefix = address + (
-            saved.get("prefix", "") if source_prefix is None else source_prefix
-        )
+        prefix = saved.get("prefix", "") if source_prefix is None else source_prefix
+        if not isinstance(prefix, str):
+            raise ConfigError(f"The prefix of a source is a text, not {prefix!r}.")
+        self.prefix = address + prefix
         self.behind = self._separator(separator) if self.alone else []
         self.start = start_ids(self.tokenizer) if self.alone else []
         self.capacity = self._capacity(max_source_length)
@@ -109,7 +110,8 @@ class Rewriter:
         if not self.limited:
             defaults["max_new_tokens"] = self.new_tokens
         if "batch_size" not in explicit:
-            beams = {**defaults, **explicit}.get("num_beams", 1)
+            asked = {**defaults, **explicit}.get("num_beams", 1)
+            beams = asked if type(asked) is int else 1  # another is refused with the options
             gpu = device_of(self.model).type != "cpu"
             few = self.alone and not gpu
             defaults["batch_size"] = (
@@ -127,7 +129,12 @@ class Rewriter:
                 f"separator between source and target; give one (--separator), or train the model "
                 f"to {self.verb} with the objective continuation."
             )
-        return [int(id) for id in found]
+        size = self.tokenizer.size
+        if not isinstance(found, list) or any(
+            type(id) is not int or not 0 <= id < size for id in found
+        ):
+            raise ConfigError(f"config.json gives the separator {found!r}; it is a list of ids.")
+        return found
 
     def _capacity(self, length: int | None) -> int:
         """Returns the maximum number of tokens of a source, including those around the text."""

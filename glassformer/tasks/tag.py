@@ -181,7 +181,7 @@ class Tagger:
         self.marked = names_entities(self.labels)
         saved = settings_of(model, self.head.name)
         self.split: Split = split or saved.get("split", "words")
-        if self.split not in SPLITS:
+        if not isinstance(self.split, str) or self.split not in SPLITS:
             raise ConfigError(f"split is {', '.join(SPLITS)}, not {self.split!r}.")
         self.frame = WindowFrame.of(self.tokenizer)
         self.capacity = self.frame.capacity(length_of(model, max_length, saved))

@@ -44,9 +44,9 @@ def keep(model: TaskModel, task: str, **settings: Any) -> None:
 def labels_of(model: TaskModel, head: HeadSpec) -> Sequence[str]:
     """Returns the head's own labels if config.json has them, else the model's."""
     names = settings_of(model, head.name).get("labels") or model.spec.labels
-    if len(names) != head.num_outputs:
+    if not isinstance(names, list | tuple) or len(names) != head.num_outputs:
         raise ConfigError(
             f"The head {head.name!r} of {model.architecture} has {head.num_outputs} outputs, and "
-            f"config.json names {len(names)} labels (id2label, {SETTINGS}.{head.name}.labels)."
+            f"config.json names other labels (id2label, {SETTINGS}.{head.name}.labels)."
         )
     return tuple(map(str, names))

@@ -114,7 +114,7 @@ class Translator:
             new_tokens=NEW_TOKENS,
         )
         self.split: Split = split or self.rewriter.saved.get("split", "parts")
-        if self.split not in SPLITS:
+        if not isinstance(self.split, str) or self.split not in SPLITS:
             raise ConfigError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
         if source_prefix is None and self._lacks_target():
             raise ConfigError(

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
-from glassformer.errors import GlassformerError, InputError
+from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.tasks.batching import POOL, batched, predict_batched
 from glassformer.tasks.model_protocol import TaskModel, longest
 from glassformer.tasks.windows import TextWindow, WindowFrame
@@ -113,7 +113,9 @@ def length_of(model: TaskModel, max_length: int | None, saved: Mapping[str, Any]
 
     It is the requested one, or the smaller of the head's training length and the model's maximum.
     """
-    limit = longest(model, max_length)
+    limit, trained = longest(model, max_length), saved.get("length")
+    if trained is not None and (type(trained) is not int or trained < 1):
+        raise ConfigError(f"config.json gives a length of {trained!r}; it must be a whole number.")
     if max_length is not None or limit is None:
-        return max_length or saved.get("length") or USUAL_LENGTH
-    return min(limit, saved.get("length") or limit)
+        return max_length or trained or USUAL_LENGTH
+    return min(limit, trained or limit)

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
 from glassformer.errors import ConfigError
-from glassformer.storage.parsing import parsing
+from glassformer.storage.parsing import parsing, silent
 from glassformer.text.encoding import LazyEncodings, TextEncoding
 from glassformer.text.loading.tokenizer_config import id_of
 
@@ -111,7 +111,7 @@ class LibraryBackend:
     def files(self) -> dict[str, bytes]:
         # The library reads some scores slightly different from what it wrote; after one round trip
         # they are stable.
-        with tokenizing():
+        with silent(), tokenizing():
             settled = Backend.from_str(self.vocabulary.to_str())
             return {"tokenizer.json": settled.to_str(pretty=True).encode("utf-8")}
 

@@ -29,10 +29,11 @@ from torch.optim import Optimizer
 
 from glassformer.errors import DataError, GlassformerError, LoadError
 from glassformer.storage.files import sync_folder, write_synced
-from glassformer.storage.parsing import read_json
 from glassformer.train.distributed import Worker
 from glassformer.train.manifest import Manifest
 from glassformer.train.optimizers import state_tensors
+from glassformer.train.run_records import PROGRESS as FORM
+from glassformer.train.run_records import read_record
 from glassformer.train.tensor_parallel import ShardPlan
 from glassformer.train.train_state import RANDOM_CHOICES, TrainState
 from glassformer.train.weight_averaging import WeightAverage
@@ -184,8 +185,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def read_progress(checkpoint: Path) -> dict[str, Any]:
     """Returns the values of the `TrainState` of a checkpoint."""
-    values: dict[str, Any] = read_json(checkpoint / PROGRESS)
-    return values
+    return read_record(checkpoint / PROGRESS, FORM)
 
 
 def step_folders(folder: Path) -> list[Path]:

@@ -11,11 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from glassformer.storage.parsing import read_json
 from glassformer.train.batches.memmap_dataset import MemmapDataset
 from glassformer.train.objectives.tally import Tally
+from glassformer.train.run_records import SUMMARY, read_record
 
 FILE = "data_summary.json"
 MISSING = ("nan", "null", "n/a", "#n/a", "<na>")  # how tables write a value that is not there
@@ -112,7 +111,7 @@ class DataSummary:
     @classmethod
     def read(cls, path: Path) -> DataSummary:
         """Reads the file that a run has written."""
-        content: dict[str, Any] = read_json(path)
+        content = read_record(path, SUMMARY)
         return cls(
             {
                 name: SplitSummary(

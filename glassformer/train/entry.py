@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
@@ -11,10 +12,13 @@ from typing import Any
 
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.storage.files import atomic_file
+from glassformer.storage.fingerprints import fingerprints
 from glassformer.tasks.task_words import near_task, verb_of
 from glassformer.train import trainer
 from glassformer.train.extend import extended_recipe
 from glassformer.train.given_rows import as_json_lines, rows_of
+from glassformer.train.inputs import FILE as INPUTS
+from glassformer.train.inputs import read_inputs
 from glassformer.train.recipe import Recipe, Table
 from glassformer.train.reporter import Reporter
 from glassformer.train.run_folder import Run, free_folder
@@ -129,13 +133,12 @@ def _as_files(data: Any, out: Path, restart: bool) -> Iterator[list[str]]:
     if isinstance(data, Sequence) and all(isinstance(one, str | Path) for one in data):
         yield [str(one) for one in data]
         return
-    path = out.with_name(f"{out.name}.rows.jsonl")
+    folder = out if out.name not in ("", "..") else Path(os.path.abspath(out))
+    path = folder.with_name(f"{folder.name or 'run'}.rows.jsonl")
     content = as_json_lines(rows_of(data))
-    there = path.exists()
-    if there and path.read_bytes() != content and not restart:
-        raise ConfigError(
-            f"{path} holds other rows, of an earlier run; name another out, or restart=True."
-        )
+    there = os.path.lexists(path)
+    if there:
+        _check_rows(path, content, folder, restart)
     if not there or restart:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as stream:
@@ -146,6 +149,25 @@ def _as_files(data: Any, out: Path, restart: bool) -> Iterator[list[str]]:
         if not there and not out.exists():
             path.unlink(missing_ok=True)
         raise
+
+
+def _check_rows(path: Path, content: bytes, out: Path, restart: bool) -> None:
+    """Raises an error if the file of the rows has other ones, and must not be replaced."""
+    if path.is_symlink() or not path.is_file():
+        raise ConfigError(f"{path} is no regular file, and the rows go there; name another out.")
+    if path.read_bytes() == content:
+        return
+    if not restart:
+        raise ConfigError(
+            f"{path} holds other rows, of an earlier run; name another out, or restart=True."
+        )
+    name, inputs = os.path.relpath(path, out), out / INPUTS
+    read = read_inputs(inputs).get("data.train", {}) if inputs.is_file() else {}
+    if read.get(name) != fingerprints([path])[path]:
+        raise ConfigError(
+            f"{path} holds other rows, which no run in {out} has read; move the file to another "
+            "place, or name another out."
+        )
 
 
 def _progress_bar(stack: ExitStack) -> Reporter:

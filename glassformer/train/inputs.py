@@ -16,8 +16,8 @@ from glassformer.data.files import find_files
 from glassformer.errors import GlassformerError
 from glassformer.find_model import find_base, find_folder
 from glassformer.storage.fingerprints import Progress, fingerprints
-from glassformer.storage.parsing import read_json
 from glassformer.train.recipe import Recipe
+from glassformer.train.run_records import INPUTS, read_record
 from glassformer.weights.folder_kind import has_checkpoints_alone, holds_adapter
 from glassformer.weights.model_files import model_files, tokenizer_files
 
@@ -100,8 +100,7 @@ class RunInputs:
 
 def read_inputs(path: Path) -> Fingerprints:
     """Reads the fingerprints that a run has written."""
-    found: Fingerprints = read_json(path)
-    return found
+    return read_record(path, INPUTS)
 
 
 def _data_settings(recipe: Recipe) -> dict[str, Sequence[str]]:

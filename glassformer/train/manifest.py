@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError, LoadError
-from glassformer.storage.files import sync_folder, write_synced
+from glassformer.storage.files import encoded, sync_folder, write_synced
 from glassformer.storage.parsing import parse_json
 
 MANIFEST = "run.json"
@@ -182,7 +182,7 @@ class Manifest:
         draft = self.draft(name)
         write_synced(draft, text)
         now = self._digest(name)
-        self.files[name] = [*([] if now is None else [now]), _digest(text.encode())]
+        self.files[name] = [*([] if now is None else [now]), _digest(encoded(text))]
         self._save()
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -32,9 +32,9 @@ from typing import Any
 from glassformer.errors import ConfigError, DataError, GlassformerError, LoadError
 from glassformer.loading import load
 from glassformer.model import Model
-from glassformer.storage.files import open_plain, write_synced
+from glassformer.storage.files import is_utf8, open_plain, write_synced
 from glassformer.storage.fingerprints import Progress
-from glassformer.storage.parsing import parse_json, read_json
+from glassformer.storage.parsing import has_form, parse_json
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.checkpointing import checkpoints, step_number
 from glassformer.train.data_summary import FILE as SUMMARY
@@ -47,6 +47,7 @@ from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flatt
 from glassformer.train.recipe_text import recipe_format
 from glassformer.train.reporter import Entry
 from glassformer.train.run_folder_v01 import files_of_older_run
+from glassformer.train.run_records import EVALUATION, FINISHED, LOGGED_STEP, read_record
 from glassformer.train.stored_recipe import read_stored_recipe
 from glassformer.weights.folder_kind import RECIPES, recipe_of
 
@@ -128,7 +129,7 @@ class Run:
     def finished(self) -> dict[str, Any] | None:
         """Summary of how the run ended; None while it is unfinished."""
         path = self.folder / "finished.json"
-        return read_json(path) if path.exists() else None
+        return read_record(path, FINISHED) if path.exists() else None
 
     @property
     def data_summary(self) -> DataSummary | None:
@@ -160,13 +161,21 @@ class Run:
         """Returns the complete lines of metrics.jsonl."""
         if not self.metrics_file.exists():
             return []
-        lines = self.metrics_file.read_text("utf-8").split("\n")
-        try:
-            return [parse_json(line) for line in lines[:-1]]
-        except ValueError:
-            raise LoadError(
-                f"{self.metrics_file} is damaged: a line is not JSON; remove that line."
-            ) from None
+        lines = self.metrics_file.read_bytes().split(b"\n")
+        found = []
+        for number, line in enumerate(lines[:-1], 1):
+            try:
+                entry = parse_json(line)
+            except ValueError:
+                entry = None
+            logged = isinstance(entry, dict) and "loss" in entry
+            if not has_form(entry, LOGGED_STEP if logged else EVALUATION):
+                raise LoadError(
+                    f"{self.metrics_file} is damaged: line {number} is not a log entry; remove "
+                    "that line."
+                )
+            found.append(entry)
+        return found
 
     def cut(self, step: int) -> None:
         """Removes the log entries after a step, from which the run resumes."""
@@ -349,7 +358,12 @@ def _check_inputs(run: Run) -> None:
 
 def _write_recipe(run: Run) -> None:
     name = f"recipe.{recipe_format()}"
-    run.manifest.write(name, run.recipe.text(run.folder))
+    text = run.recipe.text(run.folder)
+    if not is_utf8(text):
+        raise ConfigError(
+            f"A path in the recipe is not UTF-8, so {name} cannot name it; rename it."
+        )
+    run.manifest.write(name, text)
     for other in RECIPES:
         if other != name:  # tomli-w was installed or removed since the run was begun
             run.manifest.remove(other)

@@ -23,17 +23,23 @@ def read_stored_recipe(path: Path) -> Recipe:
     of the run, which must be the present one for such a run to resume.
     """
     tables = parse_recipe(path)
-    if any(renamed_key(name, key) for name, table in tables.items() for key in table):
-        tables = _migrated(tables)
-    else:
-        tables = resolve_paths(tables, path.parent)
+    tables = _migrated(tables) if _is_older(tables) else resolve_paths(tables, path.parent)
     return read_recipe(_with_own_options(tables))
+
+
+def _is_older(tables: Mapping[str, Any]) -> bool:
+    """Returns whether a recipe has the keys of version 0.1, and its tables are tables."""
+    objective, others = tables.get("objective", {}), [n for n in tables if n != "objective"]
+    listed = objective if isinstance(objective, list) else [objective]
+    if not all(isinstance(one, Mapping) for one in [*listed, *(tables[name] for name in others)]):
+        return False
+    return any(renamed_key(name, key) for name in others for key in tables[name])
 
 
 def _with_own_options(tables: dict[str, Any]) -> dict[str, Any]:
     """Leaves out options that only other optimizers have."""
     train = tables.get("train", {})
-    if not isinstance(train, dict) or "optimizer" not in train:
+    if not isinstance(train, dict) or not isinstance(train.get("optimizer"), str):
         return tables
     own = OPTIMIZERS.find(train["optimizer"]).__dataclass_fields__
     kept = {key: value for key, value in train.items() if key in own or key not in OLD_OPTIONS}
@@ -49,9 +55,10 @@ def _migrated(tables: Mapping[str, Any]) -> dict[str, Any]:
             made[name] = [_objective(one, {"weight", "rate"}) for one in table]
         else:
             made[name] = _objective(table, set())
-    data = made["data"]
-    first = data["train"] if isinstance(data["train"], str) else data["train"][0]
-    if data.get("format") == form_of(Path(first)):  # the present default
+    data = made.get("data", {})
+    train = data.get("train")
+    first = train[0] if isinstance(train, list) and train else train
+    if isinstance(first, str) and data.get("format") == form_of(Path(first)):  # the present default
         del data["format"]
     return made
 

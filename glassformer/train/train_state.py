@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 KEYS_OF_0_1 = {
@@ -39,8 +39,9 @@ class TrainState:
     @classmethod
     def from_checkpoint(cls, values: Mapping[str, Any]) -> TrainState:
         """Returns the state of a checkpoint, also of one that version 0.1 has written."""
-        values = {"random_choices": 1, **values}
-        return cls(**{KEYS_OF_0_1.get(key, key): value for key, value in values.items()})
+        named = {KEYS_OF_0_1.get(key, key): value for key, value in values.items()}
+        known = {field.name for field in fields(cls)}
+        return cls(**{"random_choices": 1} | {k: v for k, v in named.items() if k in known})
 
     def summary(self) -> dict[str, Any]:
         """Returns how the run ended, as finished.json says it."""

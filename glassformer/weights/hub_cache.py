@@ -12,7 +12,7 @@ from pathlib import Path
 
 from glassformer.errors import LoadError
 
-NAME = re.compile(r"(?P<name>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w./-]+))?")
+NAME = re.compile(r"(?P<name>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w.-]+(?:/[\w.-]+)*))?")
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
@@ -68,7 +68,7 @@ def snapshot_of(repository: Path, revision: str | None = None) -> Path:
     """Returns the snapshot of a revision: a branch, a tag or a commit. None is "main"."""
     wanted = revision or "main"
     reference = repository / "refs" / wanted
-    commit = reference.read_text("utf-8").strip() if reference.is_file() else wanted
+    commit = reference.read_text("utf-8", "replace").strip() if reference.is_file() else wanted
     snapshots = [path for path in sorted((repository / "snapshots").glob("*")) if path.is_dir()]
     exact = [path for path in snapshots if path.name == commit]
     begun = [

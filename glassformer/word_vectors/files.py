@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import zlib
 from pathlib import Path
 from typing import IO, cast
 
@@ -19,7 +20,8 @@ from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import atomic_file
 from glassformer.word_vectors.space import Vectors
 
-HEADER = re.compile(rb"(\d+) (\d+)\s*\n")
+HEADER = re.compile(rb"(\d{1,18}) (\d{1,9})\s*\n")
+MOST_PACKED = 1032  # bytes that a byte of a gzip file becomes at most
 PROBE = 1 << 20  # bytes inspected to distinguish text from binary
 
 
@@ -67,7 +69,7 @@ def read_vectors(path: str | Path) -> Vectors:
             return binary_vectors(path, file, count, size)
     except GlassformerError:  # a LoadError is an OSError
         raise
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise LoadError(f"{path} cannot be read: {reason}.") from None
 
@@ -105,6 +107,9 @@ def text_vectors(path: Path, file: IO[bytes], sizes: tuple[int, int] | None) -> 
 
 
 def binary_vectors(path: Path, file: IO[bytes], count: int, size: int) -> Vectors:
+    most = path.stat().st_size * (MOST_PACKED if path.suffix == ".gz" else 1)
+    if count * 4 * size > most:
+        raise LoadError(f"{path} is too short for {count:,} vectors of {size:,} numbers.")
     table = np.empty((count, size), np.float32)
     words = []
     data, at = b"", 0

@@ -204,7 +204,9 @@ def run(request: dict[str, Any]) -> None:
         os.dup2(handle, number)
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
+    sys.stderr = os.fdopen(
+        2, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1
+    )
     if request["largest"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest"],) * 2)
     if request.get("unprivileged"):

@@ -104,6 +104,22 @@ def test_rows_of_any_kind_train_the_same_model(here, base):
         trained(base, ROWS[:12], out="runs/dicts")
 
 
+def test_a_file_with_the_name_of_the_rows_stays(here, base):
+    """Unless a run of this folder has read it, and is begun anew."""
+    path = Path("runs/dicts.rows.jsonl")
+    path.parent.mkdir()
+    for make in (lambda: path.write_text("mine"), path.mkdir, lambda: path.symlink_to("my.csv")):
+        make()
+        with pytest.raises(gf.ConfigError, match=r"dicts\.rows\.jsonl (holds other|is no regular)"):
+            trained(base, ROWS, out="runs/dicts", restart=True)
+        assert path.is_symlink() or path.is_dir() or path.read_text() == "mine"
+        path.rmdir() if path.is_dir() else path.unlink()
+    trained(base, ROWS, out="runs/dicts")
+    assert trained(base, ROWS[:12], out="runs/dicts", restart=True).finished is not None
+    with pytest.raises(gf.ConfigError, match=r"new or empty folder"):
+        trained(base, ROWS, out=".")
+
+
 def test_a_run_is_short_to_look_at_and_leads_to_its_model(here, base):
     run = trained(base, out="runs/mine")
     assert repr(run).startswith("<Run runs/mine: finished at step 9, loss ")

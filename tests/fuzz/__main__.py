@@ -2,7 +2,8 @@
 
 A trial takes a valid sample of a reader, mutates its files, and reads them in a fork (`sandbox`).
 It must end with a result, or with one sentence. A trial is a function of the seed, its number and
-the reader: `--trial 17` repeats one, and `--keep FOLDER` keeps its files.
+the reader: `--trial 17` repeats one, and `--keep FOLDER` keeps its files. Ctrl-C ends the trials;
+`--record` then records those that were done.
 """
 
 from __future__ import annotations
@@ -75,12 +76,14 @@ def main(words: Sequence[str] | None = None) -> int:
             if not outcome.good:
                 failures.append({"trial": number, "reader": name, **asdict(outcome)})
                 print(f"--trial {number} ({name}) {outcome.kind}: {outcome.message}", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted; the trials before this one count")
     finally:
         shutil.rmtree(place)
     counts = {"trials": sum(t.trials for t in tallies.values()), "failures": len(failures)}
     print(f"seed {options.seed}: {counts}, {time.process_time() - begin:.0f} s beside the forks")
     if options.record is not None:
-        write_record(options, tallies, failures)
+        write_record(options, counts["trials"], tallies, failures)
     return 1 if failures else 0
 
 
@@ -124,11 +127,13 @@ def record(tally: Tally, outcome: Any) -> None:
     tally.largest = max(tally.largest, outcome.megabytes)
 
 
-def write_record(options: argparse.Namespace, tallies: Any, failures: list[Any]) -> None:
+def write_record(
+    options: argparse.Namespace, trials: int, tallies: Any, failures: list[Any]
+) -> None:
     content = {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "seed": options.seed,
-        "trials": options.trials,
+        "trials": trials,
         "python": platform.python_version(),
         **{name: version(name) for name in LIBRARIES},
         "readers": {name: tally.as_json() for name, tally in sorted(tallies.items())},

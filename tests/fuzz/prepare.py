@@ -18,6 +18,9 @@ from tests.fuzz.registry import Reader, all_readers
 def prepare(only: Sequence[str]) -> dict[str, Reader]:
     """Returns the readers, with their samples made."""
     torch.set_num_threads(1)
+    warmed = torch.zeros(1, requires_grad=True)
+    warmed.grad = torch.zeros(1)
+    torch.optim.Adam([warmed]).step()  # imports more of torch
     loaded = (
         jinja2.ext,
         jinja2.sandbox,

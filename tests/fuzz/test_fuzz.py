@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.page.handlers import ROUTES
+from tests.fuzz.readers.page import QUESTIONS
 from tests.fuzz.registry import all_readers
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +41,10 @@ def test_a_thousand_trials():
 def test_ten_thousand_trials():
     ended = fuzz("--seed", "2", "--trials", "10000")
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_the_page_has_a_question_for_each_route():
+    assert {name for name, _ in QUESTIONS} == set(ROUTES)
 
 
 def test_the_record_is_of_all_readers():

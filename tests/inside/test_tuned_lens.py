@@ -8,6 +8,8 @@ import pytest
 import small
 import torch
 from family_models import FAMILIES, case_of, text_of
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from glassformer import GlassformerError, inside
@@ -130,6 +132,51 @@ def test_what_was_stopped_goes_on_to_the_same_lens(tmp_path):
     assert again.facts == whole.facts and not (tmp_path / BEGUN).exists()
     read = inside.TunedLens.load(tmp_path)
     assert read.facts == whole.facts and torch.equal(read.bias, whole.bias)
+
+
+def test_one_that_was_stopped_in_its_first_step_begins_anew(tmp_path, monkeypatch):
+    model, few = small.decoder(), {"max_steps": 3, "tokens_per_batch": 20}
+    whole = inside.tune_lens(model, LEARN, **few)
+
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr("glassformer.inside.lens.train_tuned_lens.captured", stop)
+        with pytest.raises(KeyboardInterrupt):
+            inside.tune_lens(model, LEARN, folder=tmp_path, **few)
+    assert torch.equal(inside.tune_lens(model, LEARN, folder=tmp_path, **few).weight, whole.weight)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensors, told: tensors.pop("0.step"),
+        lambda tensors, told: tensors.update(recent=torch.zeros(5)),
+        lambda tensors, told: tensors.update(weight=tensors["weight"].half()),
+        lambda tensors, told: tensors.update(bias=torch.zeros(())),
+        lambda tensors, told: told.pop("done"),
+        lambda tensors, told: told.update(done="a"),
+        lambda tensors, told: told.update(done=-4),
+        lambda tensors, told: told.update(done=10**9),
+    ],
+)
+def test_a_damaged_state_is_refused(tmp_path, change):
+    model, few = small.decoder(), {"max_steps": 3, "tokens_per_batch": 20}
+
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        inside.tune_lens(model, LEARN, folder=tmp_path, progress=stop, **few)
+    path = tmp_path / BEGUN
+    with safe_open(path, "pt") as file:
+        told = json.loads(file.metadata()["told"])
+    tensors = load_file(path)
+    change(tensors, told)
+    save_file(tensors, path, {"told": json.dumps(told)})
+    with pytest.raises(GlassformerError, match=r"begun with|is not the state of a lens"):
+        inside.tune_lens(model, LEARN, folder=tmp_path, **few)
 
 
 def test_another_seed_is_another_order():

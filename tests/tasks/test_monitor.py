@@ -50,7 +50,7 @@ def test_dates():
                  noon.timestamp(), int(noon.timestamp())):  # fmt: skip
         assert date_of(same) == noon
     assert date_of("15.11.2026 12", "%d.%m.%Y %H") == noon
-    for wrong in ("yesterday", None, "", True, 1e30, "2026-13-01"):
+    for wrong in ("yesterday", None, "", True, 1e30, "2026-13-01", "0001-01-01T00:00+05:00"):
         with pytest.raises(gf.GlassformerError, match="is not a date"):
             date_of(wrong)
     with pytest.raises(gf.GlassformerError, match="'2026-11-15' is not a date"):

@@ -220,3 +220,30 @@ def test_the_command_line(command, folder, texts, tmp_path):  # noqa: F811
         assert one["question"] == asked and right in one["hits"][0]["text"]
     code, _, said = command("search", str(tmp_path / "none"), "a")
     assert code == 1 and "contains no index" in said
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"fingerprint": None}, {"model": 5}, {"dtype": []}, {"texts": None}, {"patterns": "*.txt"},
+        {"patterns": [5]}, {"length": "26"}, {"length": 0}, {"length": True}, {"pooling": []},
+        {"pooling": {}}, {"prompts": {"query": 5}}, {"modes": ["nothing"]}, {"modes": "mean"},
+        {"more": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_header_that_was_changed_is_refused(tmp_path, model, texts, change):
+    index = make(tmp_path, model, texts)
+    path = index.rows.folder / "header.json"
+    header = json.loads(path.read_text())
+    place = header["pooling"] if set(change) & {"prompts", "modes", "more"} else header
+    place |= change
+    path.write_text(json.dumps(header))
+    with pytest.raises(GlassformerError, match=r"damaged|no pooling|not the header"):
+        gf.open_index(index.rows.folder, model)
+
+
+@pytest.mark.parametrize("pattern", ["/etc/*", "../*", "a/../../*", "a**"])
+def test_a_pattern_of_files_elsewhere_is_refused(tmp_path, model, texts, pattern):
+    with pytest.raises(GlassformerError, match="is no pattern of files in"):
+        make(tmp_path, model, texts, patterns=[pattern])

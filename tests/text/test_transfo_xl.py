@@ -5,6 +5,7 @@ import pickle
 from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 import torch
@@ -74,6 +75,39 @@ def test_nothing_in_a_pickle_is_executed(tmp_path: Path, monkeypatch: pytest.Mon
     assert not (tmp_path / "sprung").exists()
     torch.save([1, 2], folder / "vocab.bin")
     with pytest.raises(GlassformerError, match=r"holds no list of words \(idx2sym\)"):
+        Tokenizer.load(folder)
+
+
+MEMO = b"\x80\x02]r\xff\xff\xff\x7f."  # its memo would take 34 GB
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        MEMO,
+        b"\x80\x05\x96" + (2**40).to_bytes(8, "little") + b".",  # a bytearray of a terabyte
+        b"\x80\x02}h\x05.",
+        b"\x80\x02K\x01K\x02R.",
+        b"\x80\x02]K\x01b.",
+        b"I" + b"9" * 5000 + b"\n.",
+        b"",
+    ],
+    ids=["memo", "size", "no entry", "no call", "no state", "digits", "nothing"],
+)
+def test_a_pickle_that_is_damaged_or_hostile(tmp_path: Path, content: bytes) -> None:
+    folder = make(tmp_path / "words")
+    for name in ("vocab.pkl", "vocab.bin"):
+        (folder / name).write_bytes(content)
+        with pytest.raises(GlassformerError, match=rf"{name} cannot be read .* vocab.txt"):
+            Tokenizer.load(folder)
+        (folder / name).unlink()
+
+
+def test_an_archive_that_is_compressed_is_not_one_of_torch(tmp_path: Path) -> None:
+    folder = make(tmp_path / "words")
+    with ZipFile(folder / "vocab.bin", "w", ZIP_DEFLATED) as archive:
+        archive.writestr("vocab/data.pkl", pickle.dumps(vocabulary()))
+    with pytest.raises(GlassformerError, match="the archive is not one of torch"):
         Tokenizer.load(folder)
 
 

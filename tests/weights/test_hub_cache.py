@@ -89,12 +89,19 @@ def test_the_folder_of_a_repository(cache):
     assert torch.equal(logits(by_folder), logits(gf.load("acme/tiny")))
 
 
+def test_a_reference_that_is_damaged(cache):
+    (cache / "models--acme--tiny" / "refs" / "main").write_bytes(b"\xff\xfe\0")
+    with pytest.raises(gf.LoadError, match="no revision 'main'; it has main, v2"):
+        gf.load("acme/tiny")
+
+
 def test_what_is_not_there(cache, monkeypatch):
     with pytest.raises(gf.LoadError, match=r"no revision 'v3'; it has main, v2, a{40}"):
         gf.load("acme/tiny@v3")
     with pytest.raises(gf.LoadError, match="There is no folder acme/other"):
         gf.load("acme/other")
-    assert find_in_cache("../tiny") is None
+    for name in ("../tiny", "acme/tiny@/etc/hostname", "acme/tiny@a//b", "acme/tiny@"):
+        assert find_in_cache(name) is None
     monkeypatch.setenv("HF_HUB_CACHE", str(cache / "elsewhere"))
     assert cache_folder() == cache / "elsewhere"
     with pytest.raises(gf.LoadError, match="There is no folder acme/tiny"):

@@ -101,6 +101,31 @@ def test_mistrals_file_has_a_window(tmp_path):
     assert torch.allclose(logits(model), logits(reference), atol=1e-5)
 
 
+@pytest.mark.parametrize("heads", [0, -4, True, "4", None, 4.0])
+def test_params_of_other_numbers(llama, tmp_path, heads):
+    save_file(original(llama), tmp_path / "consolidated.safetensors")
+    for key in ("n_heads", "n_kv_heads"):
+        (tmp_path / "params.json").write_text(params(**{key: heads}))
+        if key == "n_kv_heads" and not heads:
+            continue  # as many as heads
+        with pytest.raises(gf.LoadError, match="gives no number of heads"):
+            gf.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["tok_embeddings", "layers.0.feed_forward.w1", "norm"])
+@pytest.mark.parametrize("shape", [(), (32,), (3, 3), (2, 2, 2)], ids=str)
+def test_consolidated_tensors_of_other_shapes(llama, tmp_path, name, shape):
+    whole = original(llama)
+    (tmp_path / "params.json").write_text(params())
+    for part in range(2):
+        whole[f"{name}.weight"] = torch.zeros(shape) if part else whole[f"{name}.weight"]
+        torch.save(whole, tmp_path / f"consolidated.{part:02}.pth")
+    if name == "norm" and shape == (32,):
+        return
+    with pytest.raises(gf.GlassformerError, match=r"does not have the shape|By config\.json"):
+        gf.load(tmp_path)
+
+
 def test_a_config_beside_goes_before_params(llama, expected, tmp_path):
     torch.save(original(llama), tmp_path / "consolidated.00.pth")
     (tmp_path / "params.json").write_text(params(use_scaled_rope=True))

@@ -93,6 +93,8 @@ def test_many_words_in_small_reads(tmp_path, monkeypatch):
         (b"a\nb\n", ":1 is not a word and some numbers"),
         (b"2 2\na \0\0\x80\x3f\0\0\x80\x3fb \0\0", "ends after 1 of 2 vectors"),
         (b"1 1\n\xff \0\0\x80\x3f", "word 1 is not UTF-8"),
+        (b"9999999999999 300\na \0\0\x80\x3f", "too short for 9,999,999,999,999 vectors of 300"),
+        (b"2" * 5000 + b" 2\na \0\0\x80\x3f", "is not a word and"),
     ],
 )
 def test_files_that_are_broken(tmp_path, content, said):
@@ -100,6 +102,15 @@ def test_files_that_are_broken(tmp_path, content, said):
     path.write_bytes(content)
     with pytest.raises(GlassformerError, match=said):
         read_vectors(path)
+
+
+def test_a_compressed_file_that_is_damaged(tmp_path):
+    whole = gzip.compress(TEXT.encode() * 50)
+    damaged = whole[:40] + bytes(byte ^ 255 for byte in whole[40:60]) + whole[60:]
+    for content in (damaged, whole[:-20]):
+        (tmp_path / "v.txt.gz").write_bytes(content)
+        with pytest.raises(GlassformerError, match=r"v\.txt\.gz cannot be read: "):
+            read_vectors(tmp_path / "v.txt.gz")
 
 
 def test_places_that_cannot_be_read_or_written(tmp_path):

@@ -12,10 +12,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -27,7 +28,7 @@ from glassformer.inside.lens.stages import language_head, stage_names
 from glassformer.inside.lens.tuned_lens import BEGUN, TunedLens, TunedLensFacts, check_place, mapped
 from glassformer.spec import HeadSpec
 from glassformer.storage.folders import atomic_folder, complete_pending_save
-from glassformer.storage.parsing import parse_json
+from glassformer.storage.parsing import parse_json, parsing
 from glassformer.tasks.model_protocol import TaskModel
 
 MASKED = 0.15  # fraction of an encoder's tokens
@@ -118,7 +119,7 @@ def tune_lens(
             lens.save(folder)
             (Path(folder) / BEGUN).unlink(missing_ok=True)
     except KeyboardInterrupt:
-        if folder is not None:
+        if folder is not None and work.done:
             work.save(Path(folder))
         raise
     return lens
@@ -225,19 +226,31 @@ class Tuning:
             whole = {name: x.detach().cpu().contiguous() for name, x in tensors.items()}
             save_file(whole, draft / BEGUN, {"told": json.dumps(saved)})
 
+    def _shapes(self) -> dict[str, Any]:
+        """Returns the dtype and shape of each tensor that `save` writes."""
+        maps = {"weight": self.weight, "bias": self.bias}
+        found = {**maps, "recent": self.recent}
+        for number, x in enumerate(maps.values()):
+            found |= {f"{number}.{name}": x for name in ("exp_avg", "exp_avg_sq")}
+            found[f"{number}.step"] = torch.tensor(0.0)
+        return {name: (x.dtype, x.shape) for name, x in found.items()}
+
     def resume(self, folder: Path) -> None:
         """Resumes from a saved state if it has the same number of windows and the same settings."""
         complete_pending_save(folder)
         if not (folder / BEGUN).exists():
             return
-        try:
+        with parsing(folder / BEGUN, "the state of a lens that is trained"):
             with safe_open(folder / BEGUN, "pt") as file:
                 saved = parse_json(file.metadata()["told"])
                 held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError, KeyError, ValueError) as error:
-            raise LoadError(f"{folder / BEGUN} cannot be read ({error}).") from None
-        self.done, self.read = saved.pop("done"), saved.pop("read")
-        if saved != asdict(self.settings) or held["weight"].shape != self.weight.shape:
+            self.done, self.read = int(saved.pop("done")), int(saved.pop("read"))
+        shapes = {name: (x.dtype, x.shape) for name, x in held.items()}
+        if (
+            saved != asdict(self.settings)
+            or shapes != self._shapes()
+            or not 0 < self.done <= self.settings.max_steps
+        ):
             raise LoadError(
                 f"{folder} has an unfinished lens of another model, other texts or other "
                 "settings; use the same ones to resume, or another folder."

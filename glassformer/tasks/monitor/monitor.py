@@ -150,7 +150,7 @@ def given_labels(record: Mapping[str, Any], field: str = "label") -> list[str]:
     """Returns the labels that a record has; one without labels still counts as a text."""
     found = record.get("labels", record.get(field)) if field == "label" else record.get(field)
     if found is None and field not in record:
-        raise DataError(f"there is no field {field!r} with a label")
+        raise DataError(f"There is no field {field!r} with a label.")
     several = found if isinstance(found, list | tuple) else [found]
     return [str(label) for label in several if label not in (None, "")]
 
@@ -167,10 +167,10 @@ def date_of(value: Any, pattern: str | None = None) -> datetime:
             date = datetime.fromtimestamp(value, UTC)
         else:
             date = datetime.fromisoformat(str(value).strip())
+        return date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         wanted = "one like 2026-11-15 or 2026-11-15T13:30" if pattern is None else repr(pattern)
         raise DataError(f"{value!r} is not a date ({wanted} is expected)") from None
-    return date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
 
 
 def begin_of(date: datetime, every: Every) -> datetime:

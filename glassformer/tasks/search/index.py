@@ -15,7 +15,6 @@ replaced by one rename, names that one.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import GlassformerError, LoadError
-from glassformer.storage.files import sync_folder, write_text
+from glassformer.storage.files import json_line, sync_folder, write_text
 from glassformer.storage.folders import atomic_folder, complete_pending_save, tidy
 from glassformer.storage.parsing import parse_json
 from glassformer.tasks.index_header import (
@@ -219,7 +218,7 @@ class IndexRows:
         """Appends a line to the journal and applies it."""
         if not lines:
             return
-        text = (json.dumps(lines, ensure_ascii=False) + "\n").encode()
+        text = json_line(lines)
         self._append(JOURNAL, self.journal, text)
         self.journal += len(text)
         for line in lines:
@@ -297,7 +296,9 @@ class IndexRows:
         try:
             with path.open("rb") as file:
                 file.seek(first)
-                return Passage(start, end, file.read(max(0, last - first)).decode("utf-8"))
+                most = os.fstat(file.fileno()).st_size
+                size = min(max(0, last - first), most)
+                return Passage(start, end, file.read(size).decode("utf-8"))
         except (OSError, ValueError):
             raise LoadError(f"{path} is damaged; make the index again.") from None
 

@@ -14,8 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, LoadError
+from glassformer.storage.parsing import parsing
 from glassformer.tasks.batching import batched, raise_errors, require_iterable
 from glassformer.tasks.embed import Embedder
+from glassformer.tasks.index_header import HEADER, check_settings
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.pooling import Pooling
 from glassformer.tasks.search.index import Added, IndexRows, Kept
@@ -73,6 +75,7 @@ class Index:
     """
 
     def __init__(self, rows: IndexRows, model: TaskModel) -> None:
+        check_settings(rows.folder, rows.header)
         current = fingerprint(model)
         if current != rows.header["fingerprint"]:
             raise LoadError(
@@ -80,7 +83,12 @@ class Index:
                 "whose vectors cannot be compared with this one's; use that, or make a new index."
             )
         self.rows, self.model = rows, model
-        self._pooling = Pooling.of(rows.header["pooling"])
+        with parsing(rows.folder / HEADER, "the header of an index"):
+            self._pooling = Pooling.of(rows.header["pooling"])
+        if Embedder.of(model, self._pooling).width != rows.width:
+            raise LoadError(
+                f"{rows.folder / HEADER} gives vectors of another width; make it again."
+            )
 
     @classmethod
     def create(

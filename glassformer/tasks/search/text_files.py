@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from glassformer.errors import DataError
@@ -21,12 +22,19 @@ def found_files(folder: Path, patterns: Sequence[str]) -> list[tuple[str, Path]]
     found = {
         path.relative_to(folder).as_posix(): path
         for pattern in patterns
-        for path in folder.rglob(pattern)
+        for path in _matching(folder, pattern)
         if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
     }
     if not found:
         raise DataError(f"{folder} has no files that match {', '.join(patterns)}.", path=folder)
     return sorted(found.items())
+
+
+def _matching(folder: Path, pattern: str) -> list[Path]:
+    if ".." not in Path(pattern).parts:
+        with suppress(ValueError, NotImplementedError):  # of a pattern that is none
+            return list(folder.rglob(pattern))
+    raise DataError(f"{pattern!r} is no pattern of files in {folder}, as '*.txt' is one.")
 
 
 def decoded(content: bytes, path: Path) -> str:

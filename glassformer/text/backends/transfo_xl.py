@@ -6,15 +6,15 @@ other object is rejected, so that nothing in them is ever executed.
 """
 
 import pickle
+import pickletools
 import re
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_STORED, ZipFile
 
-import torch
-
-from glassformer.errors import LoadError
+from glassformer.errors import GlassformerError, LoadError
 from glassformer.text.backends.moses import MosesBackend
 from glassformer.text.backends.python_backend import numbered
 from glassformer.text.loading.files import read_bytes, read_lines
@@ -74,18 +74,42 @@ def read_words(path: Path) -> list[str]:
 
 
 def read_pickle(path: Path) -> Any:
-    content = read_bytes(path)
     try:
-        value = PlainUnpickler(BytesIO(content)).load() if content[:2] != b"PK" else None
-        # A file saved by torch starts with a magic number or is a zip archive.
-        if value is None or isinstance(value, int):
-            value = torch.load(path, weights_only=True)
-    except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError) as error:
+        content = BytesIO(_pickled(read_bytes(path)))
+        value = _load_plain(content)
+        for _ in range(3 if isinstance(value, int) else 0):  # torch: two numbers and a table first
+            value = _load_plain(content)
+        return value
+    except GlassformerError:
+        raise
+    except Exception as error:  # unpickling raises whatever a damaged file leads to
+        why = (str(error).splitlines() or [type(error).__name__])[0]
         raise LoadError(
-            f"The file {path} cannot be read without running code that it names "
-            f"({str(error).splitlines()[0]}); write its words to vocab.txt, one a line."
+            f"The file {path} cannot be read without running code that it names ({why}); write "
+            "its words to vocab.txt, one a line."
         ) from None
-    return value
+
+
+def _pickled(content: bytes) -> bytes:
+    """Returns the pickle in a file; newer ones of torch are archives, which are not compressed."""
+    if not content.startswith(b"PK"):
+        return content
+    with ZipFile(BytesIO(content)) as archive:
+        parts = [one for one in archive.infolist() if one.filename.endswith("/data.pkl")]
+        if len(parts) != 1 or parts[0].compress_type != ZIP_STORED:
+            raise pickle.UnpicklingError("the archive is not one of torch")
+        return archive.read(parts[0])
+
+
+def _load_plain(content: BytesIO) -> Any:
+    """Unpickles the next value, after checking the numbers by which memory is reserved."""
+    begin, size = content.tell(), len(content.getbuffer())
+    for operation, argument, _ in pickletools.genops(content):
+        if operation.name.endswith("PUT") and int(argument) > size:
+            raise pickle.UnpicklingError("its values have numbers that are too large")
+    end = content.tell()
+    content.seek(begin)
+    return PlainUnpickler(BytesIO(content.read(end - begin))).load()
 
 
 class PlainUnpickler(pickle.Unpickler):

@@ -1,11 +1,11 @@
 """Reads and writes the small files of a tokenizer folder."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import LoadError
+from glassformer.storage.files import json_line
 from glassformer.storage.folders import atomic_folder, complete_pending_save
 from glassformer.storage.parsing import read_json
 
@@ -122,7 +122,7 @@ def read_merges(path: Path, *, counted: bool = False) -> list[tuple[str, str]]:
 
 
 def json_bytes(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+    return json_line(value, indent=2)
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:

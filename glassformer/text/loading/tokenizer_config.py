@@ -3,6 +3,8 @@
 Keys that are not used here are kept and written back.
 """
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,9 +15,18 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import ConfigError, LoadError
+from glassformer.storage.parsing import has_form
 from glassformer.text.loading.files import read_json_if_there
 
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+FLAGS = ("lstrip", "normalized", "rstrip", "single_word", "special")
+TOKEN = (str, dict)
+FORMS: dict[str, Any] = {
+    "added_tokens_decoder": (None, {"*": TOKEN}),
+    "additional_special_tokens": (None, [TOKEN]),
+    "extra_special_tokens": (None, [TOKEN], {"*": TOKEN}),
+    "model_input_names": (None, [str]),
+}
 NO_LIMIT = 10**9
 """A `model_max_length` at or above this means that none is set (the reference writes 1e30)."""
 
@@ -37,6 +48,15 @@ class TokenizerConfig:
                 for token, index in read_json_if_there(folder / "added_tokens.json").items()
             }
             config |= {"added_tokens_decoder": added} if added else {}
+        for name, form in FORMS.items():
+            if not has_form(config.get(name), form):
+                raise ConfigError(
+                    f"tokenizer_config.json gives {name} the value {config[name]!r}, which has "
+                    "another form in all tokenizers."
+                )
+        for index in config.get("added_tokens_decoder") or {}:
+            if not re.fullmatch("[0-9]{1,18}", index):
+                raise ConfigError(f"tokenizer_config.json gives an added token the id {index!r}.")
         return cls({**defaults, **config})
 
     def flag(self, name: str, default: bool) -> bool:
@@ -60,7 +80,8 @@ class TokenizerConfig:
 
     def number(self, name: str, default: int) -> int:
         value = self.values.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        known = isinstance(value, int | float) and not isinstance(value, bool)
+        if not known or not 0 <= value < math.inf:
             raise ConfigError(
                 f"tokenizer_config.json gives {name} the value {value!r}; it must be a number."
             )
@@ -118,14 +139,16 @@ def content(value: Any) -> str:
     return text
 
 
-def special_token(value: str | Mapping[str, Any]) -> AddedToken:
-    entry = {"content": value} if isinstance(value, str) else value
+def special_token(value: Any) -> AddedToken:
+    entry = value if isinstance(value, Mapping) else {"content": value}
     return added_token({"normalized": False, **entry, "special": True})
 
 
 def added_token(entry: Mapping[str, Any]) -> AddedToken:
-    known = ("content", "lstrip", "normalized", "rstrip", "single_word", "special")
-    return AddedToken(**{key: entry[key] for key in known if key in entry})
+    flags = {key: entry[key] for key in FLAGS if key in entry}
+    if not all(isinstance(value, bool) for value in flags.values()):
+        raise ConfigError(f"tokenizer_config.json describes a token by {dict(entry)!r}.")
+    return AddedToken(content(entry), **flags)
 
 
 def id_of(backend: Backend, token: str) -> int:

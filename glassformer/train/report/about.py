@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,10 @@ import torch
 
 from glassformer import __version__
 from glassformer.data.files import find_files
-from glassformer.storage.parsing import read_json
 from glassformer.train.data_summary import FILE as SUMMARY
 from glassformer.train.data_summary import DataSummary
 from glassformer.train.reporter import Reporter
+from glassformer.train.run_records import ABOUT, read_record
 
 if TYPE_CHECKING:
     from glassformer.train.estimate import RunEstimate
@@ -94,9 +94,10 @@ def read_about(folder: Path) -> About | None:
     path = folder / "about.json"
     if not path.exists():
         return None
-    content = read_json(path)
+    content = read_record(path, ABOUT)
     files = {split: Files(**found) for split, found in content.pop("data").items()}
-    return About(**content, data=files)
+    known = {field.name: content[field.name] for field in fields(About) if field.name in content}
+    return About(**known, data=files)
 
 
 def _files(patterns: Sequence[str]) -> Files:

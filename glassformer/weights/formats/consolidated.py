@@ -43,6 +43,11 @@ WITHOUT_EFFECT = {  # sizes that the tensors have, and limits of Meta's and Mist
     "ffn_dim_multiplier", "multiple_of", "hidden_dim", "vocab_size", "max_batch_size",
     "model_parallel_size", "n_layers", "dim", "causal", "tied_embeddings",
 }  # fmt: skip
+NEEDED = (
+    "model.norm.weight",
+    "model.embed_tokens.weight",
+    "model.layers.0.mlp.gate_proj.weight",
+)
 READ = {
     "head_dim", "n_heads", "n_kv_heads", "norm_eps", "rope_theta", "sliding_window",
     "max_seq_len", "max_position_embeddings", "use_scaled_rope",
@@ -57,9 +62,14 @@ def read_params(folder: Path) -> dict[str, Any]:
     params: dict[str, Any] = read_json(path)
     if keys:
         params = {local: params.get(hf) for local, hf in keys.items()}
-    if not isinstance(params.get("n_heads"), int):
+    heads = params.get("n_heads")
+    if not _is_count(heads) or not _is_count(params.get("n_kv_heads") or heads):
         raise LoadError(f"{path} gives no number of heads; get it again.")
     return params
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value > 0
 
 
 def config_of(params: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
@@ -115,13 +125,27 @@ class ConsolidatedFiles(TensorFile):
                 raise LoadError(f"The consolidated files of {folder} differ in their tensors.")
         heads = params["n_heads"]
         self.heads = {"q_proj": heads, "k_proj": params.get("n_kv_heads") or heads}
-        self.shapes = {name: self._whole_shape(name) for name in self.held}
-        needed = ("model.embed_tokens.weight", "model.layers.0.mlp.gate_proj.weight")
-        if any(name not in self.shapes for name in needed):
+        if any(name not in self.held for name in NEEDED):
             raise UnsupportedError(
                 f"The consolidated files of {folder} are not those of a Llama or a dense Mistral; "
                 "get the model's own config.json and model.safetensors."
             )
+        for name in self.held:
+            if name.startswith(("model.", "lm_head.")) and not self._fits(name):
+                raise LoadError(
+                    f"{self.held[name]} in the consolidated files of {folder} does not have the "
+                    "shape that params.json and the other tensors give it; get them again."
+                )
+        self.shapes = {name: self._whole_shape(name) for name in self.held}
+
+    def _fits(self, name: str) -> bool:
+        """Whether the parts of a tensor can be joined."""
+        shapes = [part.shapes[self.held[name]] for part in self.parts]
+        if any(len(shape) != (1 if "norm" in name else 2) for shape in shapes):
+            return False
+        axis = self._axis(name)
+        sizes = [[size for i, size in enumerate(shape) if i != axis] for shape in shapes]
+        return all(size == sizes[0] for size in sizes)
 
     def config(self) -> dict[str, Any]:
         """Returns the config.json equivalent."""
@@ -145,8 +169,7 @@ class ConsolidatedFiles(TensorFile):
         shape = self.parts[0].shapes[self.held[name]]
         if name != "model.embed_tokens.weight":
             return 0 if len(shape) == 2 else None
-        norm = next(n for n, held in self.held.items() if held == "norm.weight")
-        width = self.parts[0].shapes[self.held[norm]][0]
+        (width,) = self.parts[0].shapes[self.held["model.norm.weight"]]
         return 0 if shape[1] == width else 1  # Llama 3 splits the vocabulary, older ones the width
 
     def _whole_shape(self, name: str) -> tuple[int, ...]:

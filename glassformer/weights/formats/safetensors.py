@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.errors import LoadError, UnsupportedError
+from glassformer.storage.files import is_utf8
 from glassformer.weights.formats.tensor_file import TensorFile
 
 DTYPES = {
@@ -34,6 +35,8 @@ DTYPES = {
 class SafetensorsFile(TensorFile):
     def __init__(self, path: Path) -> None:
         self.path = path
+        if not is_utf8(str(path)):
+            raise LoadError(f"The path {path} is not UTF-8, as safetensors needs it; rename it.")
         try:
             with safe_open(path, framework="pt"):  # checks the header against the file
                 pass

@@ -53,6 +53,11 @@ def reading(**settings: Any) -> Callable[[Path], None]:
     return read
 
 
+def all_records(path: Path) -> list[dict[str, Any]]:
+    settings = DataSettings(train=(str(path),), on_error="skip")
+    return [dict(record) for record in Records(settings, "train").strict()]
+
+
 def parsed(line: bytes) -> Any:
     try:
         value = json.loads(line.decode().removeprefix("\ufeff"))

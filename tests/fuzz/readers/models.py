@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,14 @@ import torch
 import glassformer as gf
 from glassformer import adapters
 from glassformer.adapters.base_model import read_description
+from glassformer.errors import InputError
 from glassformer.inside.lens.train_tuned_lens import tune_lens
 from glassformer.inside.lens.tuned_lens import TunedLens
+from glassformer.plotting import draw
+from glassformer.storage.folders import MANIFEST, PENDING
+from glassformer.train.compare_runs import curves, find_runs
+from glassformer.train.saved_steps import snapshots
+from glassformer.train.scaling_laws import fit_scaling
 from glassformer.train.trainer import train
 from tests.fuzz.readers import _made
 from tests.fuzz.readers.weights import change_safetensors
@@ -80,6 +87,45 @@ def lenses() -> Iterator[Sample]:
     yield Sample(_made.written(write))
 
 
+TUNED = {"max_steps": 2, "tokens_per_batch": 64, "max_length": 8}
+
+
+def go_on_tuning(folder: Path) -> None:
+    """Goes on with a lens that was begun."""
+    lens = tune_lens(_made.decoder(), _made.TEXTS[:4], folder=folder, **TUNED)
+    if lens.facts.steps != TUNED["max_steps"]:
+        raise SilentlyWrongError(f"the lens was trained for {lens.facts.steps} steps")
+
+
+@reader("begun lens", read=go_on_tuning, mutations=CHANGES)
+def begun_lenses() -> Iterator[Sample]:
+    def write(folder: Path) -> None:
+        def stop(*told: Any) -> None:
+            raise KeyboardInterrupt
+
+        with suppress(KeyboardInterrupt):
+            tune_lens(_made.decoder(), _made.TEXTS[:4], folder=folder, progress=stop, **TUNED)
+
+    yield Sample(_made.written(write))
+
+
+def complete(folder: Path) -> None:
+    """Loads a model whose last save was committed and not completed."""
+    (folder / "mine.txt").write_bytes(b"mine")
+    gf.load(folder)
+    if (folder / "mine.txt").read_bytes() != b"mine":
+        raise SilentlyWrongError("a file of the user's has changed")
+
+
+@reader("unfinished save", read=complete, weight=2)
+def unfinished_saves() -> Iterator[Sample]:
+    manifest = {"keys": ["model.safetensors"], "remove": ["model-00001-of-00002.safetensors"]}
+    files = {f"{PENDING}/{name}": content for name, content in _made.decoder_files().items()}
+    files[f"{PENDING}/{MANIFEST}"] = json.dumps(manifest).encode()
+    files |= {"model-00001-of-00002.safetensors": b"old", "config.json": b"{}"}
+    yield Sample(files, (f"{PENDING}/{MANIFEST}",))
+
+
 RECIPE = """
 [model]
 preset = "gpt2"
@@ -121,6 +167,34 @@ def runs() -> Iterator[Sample]:
         (folder / "run" / "finished.json").unlink()
 
     files = _made.written(write)
+    manifest = json.loads(files["run/run.json"])
+    manifest["files"] = {key: [] for key in manifest["files"]}  # without digests, all are read
+    files["run/run.json"] = json.dumps(manifest).encode()
     kinds = (".json", ".jsonl", ".safetensors", ".bin", ".offsets", ".toml")
     wanted = tuple(name for name in files if name.startswith("run/") and name.endswith(kinds))
     yield Sample(files, wanted)
+
+
+def compare(folder: Path) -> None:
+    """Reads a run as `runs`, `scaling`, `load` and the page do."""
+    (found,) = find_runs([str(folder / "run")])
+    found.plain()
+    draw([curves([found], ["run"])])
+    with suppress(InputError):  # a law needs several runs
+        fit_scaling([found], ["run"])
+    found.run.data_summary  # noqa: B018 - reads the file
+    for snapshot in snapshots(folder / "run"):
+        snapshot.loss  # noqa: B018 - reads the log
+    gf.load(folder / "run")
+
+
+@reader("compared runs", read=compare, weight=3)
+def compared_runs() -> Iterator[Sample]:
+    files = next(runs()).files
+    finished = {"step": 2, "tokens": 32, "best": 4.0, "best_step": 2, "stopped": False}
+    for more in ({"run/finished.json": json.dumps(finished).encode()}, {}):
+        names = ("metrics.jsonl", "about.json", "data_summary.json", "recipe.toml", "run.json")
+        kept = {name: content for name, content in files.items() if more or "model/" not in name}
+        wanted = tuple(f"run/{name}" for name in names if f"run/{name}" in kept)
+        notes = tuple(name for name in kept if name.endswith("notes.json"))
+        yield Sample(kept | more, wanted + notes + tuple(more))

@@ -47,7 +47,19 @@ QUESTIONS = (
     ("sweep", {**RUN, "from": TEXT, "at": "z", "position": 1, "token": 3, "against": 4}),
     ("compare", {"a": "model", "b": "model", "text": TEXT}),
     ("histogram", {"model": "model", "name": f"{AT}.ffn.up.weight"}),
-)
+    ("models", {}),
+    ("comparable", {"model": "model"}),
+    ("parameters", {"model": "model"}),
+    ("highlight", RUN),
+    ("circuit", {"model": "model", "stack": "decoder", "layer": 0, "head": 0, "which": "ov"}),
+    ("composition", {"model": "model", "stack": "decoder", "kind": "q"}),
+    ("strongest", {"model": "model", "stack": "decoder", "layer": 0, "neuron": 3,
+                   "texts": [TEXT, "fruit"], "count": 2}),
+    ("edit_lens", {**RUN, "edits": [OFF], "first": 0, "count": 2}),
+    ("occlusion", {**RUN, "position": 1, "token": 5, "method": "occlusion"}),
+    ("occlusion", {**RUN, "position": 1, "method": "swap"}),
+    ("swap", {**RUN, "position": 1, "stack": "decoder", "at": 0, "by": 6}),
+)  # fmt: skip
 
 
 def answer(folder: Path) -> None:

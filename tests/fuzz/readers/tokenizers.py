@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import pickle
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import torch
 from sentencepiece import sentencepiece_model_pb2
 
 from glassformer.text import Tokenizer
@@ -109,6 +113,43 @@ def older() -> Iterator[Sample]:
         config = json.dumps({"model_type": family}).encode()
         told = json.dumps(SETTINGS.get(family, {})).encode()
         yield Sample({**files, "config.json": config, "tokenizer_config.json": told}, tuple(files))
+
+
+# --- pickled words -------------------------------------------------------------------------------
+
+EVIL = (  # pickled bytes: numbers of memo entries, sizes, globals and calls
+    b"r\xff\xff\xff\x7f", b"r\xff\xff\xff\xff", b"q\xff", b"p99999999999\n",
+    b"\x8d" + b"\xff" * 7 + b"\x7f", b"\x8e" + b"\xff" * 4 + b"\0" * 4,
+    b"\x96" + b"\xff" * 4 + b"\0" * 4, b"B\xff\xff\xff\x7f", b"X\xff\xff\xff\x7f",
+    b"\x8b\xff\xff\xff\x7f", b"cos\nsystem\n", b"c__builtin__\neval\n", b"R", b"b", b"\x81",
+    b"h\xff", b"0" * 50, b"(" * 50, b"2" * 50, b"t", b"u", b"s", b"e", b"\x95" + b"\xff" * 8,
+    b"I" + b"9" * 5000 + b"\n", b"L" + b"9" * 5000 + b"L\n", b"P1\n", b"\x97", b"\x82\x01",
+)  # fmt: skip
+
+
+def change_pickle(rng: Random, content: bytes) -> bytes:
+    at = rng.randrange(len(content) + 1)
+    return content[:at] + rng.choice(EVIL) + content[at + rng.choice((0, 0, 1, 5)) :]
+
+
+@reader(
+    "pickled words",
+    read=read_tokenizer,
+    mutations={".bin": change_pickle, ".pkl": change_pickle},
+    weight=3,
+)
+def pickled_words() -> Iterator[Sample]:
+    words = ["<eos>", "<unk>", "time", "flies", ",", ".", "@-@"]
+    numbers = OrderedDict((word, number) for number, word in enumerate(words))
+    state = {"counter": Counter(words), "idx2sym": words, "sym2idx": numbers}
+    beside = {"config.json": b'{"model_type": "transfo-xl"}', "tokenizer_config.json": b"{}"}
+    for zipped in (True, False):
+        file = io.BytesIO()
+        torch.save(state, file, _use_new_zipfile_serialization=zipped)
+        yield Sample({**beside, "vocab.bin": file.getvalue()}, ("vocab.bin",))
+    for protocol in (0, 2, 4):
+        content = pickle.dumps(state, protocol)
+        yield Sample({**beside, "vocab.pkl": content}, ("vocab.pkl",))
 
 
 def merges_of(vocabulary: dict[str, int]) -> bytes:

@@ -244,6 +244,46 @@ def llama2c() -> Iterator[Sample]:
     yield Sample({"a.bin": content, "tokenizer.bin": table}, ("tokenizer.bin",))
 
 
+def read_consolidated(folder: Path) -> None:
+    loaded = load_transformer(folder, read_config(folder), LoadOptions())
+    with torch.no_grad():
+        output = loaded.transformer(torch.arange(4)[None])
+    if output.logits.shape[:2] != (1, 4):
+        raise SilentlyWrongError(f"logits of {tuple(output.logits.shape)}")
+
+
+CONSOLIDATED = {".safetensors": change_safetensors, ".pth": change_zip}
+
+
+@reader("consolidated", read=read_consolidated, mutations=CONSOLIDATED, weight=3)
+def consolidated() -> Iterator[Sample]:
+    """As Meta and Mistral publish them: params.json, and tensors of other names."""
+    width, inner, words = 16, 24, 30
+    sizes = {"attention.wq": (16, 16), "attention.wk": (8, 16), "attention.wv": (8, 16),
+             "attention.wo": (16, 16), "feed_forward.w1": (inner, width),
+             "feed_forward.w2": (width, inner), "feed_forward.w3": (inner, width),
+             "attention_norm": (width,), "ffn_norm": (width,)}  # fmt: skip
+    shapes: dict[str, tuple[int, ...]] = {f"layers.0.{name}": s for name, s in sizes.items()}
+    shapes |= {"tok_embeddings": (words, width), "norm": (width,), "output": (words, width)}
+    draw = torch.Generator().manual_seed(0)
+    tensors = {f"{n}.weight": torch.randn(s, generator=draw) / 4 for n, s in shapes.items()}
+    params = {"dim": width, "n_layers": 1, "n_heads": 4, "n_kv_heads": 2, "norm_eps": 1e-5,
+              "vocab_size": -1, "multiple_of": 8, "rope_theta": 10000.0}  # fmt: skip
+    mistral = {**params, "head_dim": 4, "hidden_dim": inner, "sliding_window": 3}
+    yield Sample({"params.json": json.dumps(mistral).encode(),
+                  "consolidated.safetensors": safetensors.torch.save(tensors)})  # fmt: skip
+    parts = {}
+    for part in range(2):
+        own = {}
+        for name, tensor in tensors.items():
+            axis = None if tensor.ndim == 1 else int("wo" in name or "w2" in name)
+            own[name] = (tensor if axis is None else tensor.chunk(2, axis)[part]).clone()
+        file = io.BytesIO()
+        torch.save(own, file)
+        parts[f"consolidated.{part:02}.pth"] = file.getvalue()
+    yield Sample({"params.json": json.dumps(params).encode(), **parts})
+
+
 def read_whisper(folder: Path) -> None:
     load_single(folder / "a.pt")
 
