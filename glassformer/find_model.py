@@ -9,15 +9,17 @@ from pathlib import Path
 
 from glassformer.adapters.base_model import AdapterDescription, read_description
 from glassformer.errors import LoadError
-from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS, published
+from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_FILES, published
 from glassformer.weights.hub_cache import (
     find_in_cache,
     is_hub_name,
     is_repository,
+    name_of,
     snapshot_of,
 )
 from glassformer.weights.hub_download import fetch_from_hub, may_download
 from glassformer.weights.tensor_files import SINGLE, is_single, is_weights
+from glassformer.weights.weight_files import SHARD
 from glassformer.zoo import HOME, PREFIX, folder_of, names
 from glassformer.zoo import published as real
 
@@ -52,7 +54,7 @@ def find_folder(source: str | Path, download: bool = False) -> Path:
         near = get_close_matches(name, known, 1)
         said = [f"did you mean {known[one]}{one}?" for one in near]
         hint = said[0] if said else f"the zoo has: {', '.join(names())}."
-        if not said and "/" in name and is_hub_name(name):
+        if not said and kind == "folder" and is_hub_name(name):
             hint += " If it is a model on the hub, --download (download=True) gets it."
         raise LoadError(f"There is no {kind} {folder}; {hint}")
     folder = published(folder)
@@ -66,9 +68,9 @@ def find_folder(source: str | Path, download: bool = False) -> Path:
 
 
 def _of_weights(file: Path) -> Path:
-    """Returns the file itself, or its folder if it is an adapter's file or a shard."""
-    part = file.name == ADAPTER_TENSORS or re.search(r"-\d+-of-\d+\.safetensors$", file.name)
-    return file.parent if part else file
+    """Returns the file itself, or its folder if it is an adapter's file or a part of a model."""
+    part = SHARD.fullmatch(file.name) or re.match(r"consolidated\.\d", file.name)
+    return file.parent if part or file.name in ADAPTER_FILES else file
 
 
 def _on_hub(name: str, download: bool) -> Path | None:
@@ -83,14 +85,23 @@ def is_named(name: str) -> bool:
     return name.startswith((PREFIX, real.PREFIX)) or name in names()
 
 
-def describe_adapter(adapter: str | Path) -> AdapterDescription:
-    """Reads what the folder of an adapter, or of a run that trained one, says about its model."""
-    if not Path(adapter).exists():
+def find_adapter(adapter: str | Path, download: bool = False) -> Path:
+    """Returns the folder of an adapter, or of a run that trained one; it may be on the hub."""
+    folder = Path(adapter)
+    if folder.exists():
+        return folder
+    found = _on_hub(str(adapter), download)
+    if found is None:
         raise LoadError(
             f"There is no folder {adapter}; name the folder of an adapter, or of a run that "
             "trained one."
         )
-    folder = published(Path(adapter))
+    return found
+
+
+def describe_adapter(adapter: Path) -> AdapterDescription:
+    """Reads what the folder of an adapter, or of a run that trained one, says about its model."""
+    folder = published(adapter)
     if not (folder / ADAPTER_CONFIG).is_file():
         raise LoadError(
             f"{folder} has no {ADAPTER_CONFIG}, so it is not an adapter's folder; a full model is "
@@ -120,7 +131,13 @@ def find_base(adapter: Path, download: bool = False) -> str:
 
 
 def lasting_name(source: str | Path, folder: Path) -> str:
-    """Returns a name of the source that does not depend on the working directory."""
+    """Returns a name of the source that does not depend on the working directory.
+
+    A model that is named as on the hub keeps its name, with the commit.
+    """
     if folder.parent == HOME:
         return f"{PREFIX}{folder.name}"
-    return str(source) if is_named(str(source)) else os.path.abspath(folder)
+    if is_named(str(source)):
+        return str(source)
+    on_hub = None if Path(source).exists() else name_of(folder)
+    return on_hub or os.path.abspath(folder)

@@ -19,6 +19,7 @@ from glassformer.families import (
     find_preset,
     model_type_of,
     native,
+    presets,
     read,
     spec_from_config,
 )
@@ -27,6 +28,7 @@ from glassformer.families._shared.unread_keys import misspelled
 from glassformer.find_model import (
     absolute,
     describe_adapter,
+    find_adapter,
     find_base,
     find_folder,
     is_named,
@@ -48,6 +50,8 @@ from glassformer.weights.folder_kind import (
     holds_adapter,
     published,
 )
+from glassformer.weights.hub_cache import find_in_cache
+from glassformer.weights.hub_download import may_download
 from glassformer.weights.initialize import initial_value
 from glassformer.weights.load import (
     LoadOptions,
@@ -105,8 +109,8 @@ def load(
         labels: Class labels of a new classification head.
         seed: Seed of newly initialized tensors.
         quantize: "int8" or "int4"; see `Model.quantize`.
-        adapter: An adapter's folder, or the folder of a run that trained one. It determines the
-            class, head and labels of the base, unless these are given.
+        adapter: An adapter's folder, the folder of a run that trained one, or an adapter's name on
+            the hub. It determines the class, head and labels of the base, unless these are given.
         download: Whether a model that is named as on the hub is downloaded into the cache, as far
             as it is not there; needs `pip install 'glassformer[hub]'`. GLASSFORMER_DOWNLOAD=1 in
             the environment allows it, too.
@@ -119,6 +123,7 @@ def load(
     """
     checkpoints = has_checkpoints_alone(Path(source))
     folder = Path(source) if checkpoints else find_folder(source, download)
+    adapter = None if adapter is None else find_adapter(adapter, download)
     description = AdapterDescription(base=None) if adapter is None else describe_adapter(adapter)
     dtype = dtype or description.dtype
     base = AdapterBase(
@@ -134,7 +139,7 @@ def load(
         if description.base is not None:
             base = base.or_else(description.base)
         if adapter is not None and description.config is None:
-            base = base.or_else(guessed(base, published(Path(adapter)), read_config(folder)))
+            base = base.or_else(guessed(base, published(adapter), read_config(folder)))
         model = _load_whole(folder, base, device, dtype, seed)
     elif not base.as_it_is:
         raise UnsupportedError(
@@ -310,15 +315,20 @@ def create(
 
 
 def describe(
-    source: str | Path, adapter: str | Path | None = None
+    source: str | Path, adapter: str | Path | None = None, *, or_preset: bool = True
 ) -> tuple[Mapping[str, Any], str, ModelSpec]:
-    """Returns the config, class name and spec of a folder or preset, without loading weights."""
-    name = str(source)
-    description = None if adapter is None else describe_adapter(adapter).config
+    """Returns the config, class name and spec of a model, without loading weights.
+
+    Args:
+        source: As in `load`, or the name of a preset.
+        adapter: As in `load`.
+        or_preset: Whether a name that is no model's on this machine is that of a preset.
+    """
+    description = None if adapter is None else describe_adapter(find_adapter(adapter)).config
     if description is not None:
         config = dict(description)
-    elif not (Path(source).exists() or is_named(name) or "/" in name):
-        config = find_preset(name)
+    elif or_preset and not _is_model(str(source)):
+        config = find_preset(str(source))
     else:
         config = _config_of(find_folder(source))
     if config.get("model_type") is None:
@@ -326,6 +336,12 @@ def describe(
     family = find_family(config)
     architecture = named_class(config) or next(iter(family.CLASSES))
     return config, architecture, spec_from_config(config, architecture)
+
+
+def _is_model(source: str) -> bool:
+    """Whether the source is that of a model on this machine, or can be nothing else."""
+    known = Path(source).exists() or is_named(source) or find_in_cache(source) is not None
+    return known or "/" in source or (may_download() and source not in presets())
 
 
 def _config_of(folder: Path) -> dict[str, Any]:

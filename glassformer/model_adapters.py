@@ -129,7 +129,7 @@ class ModelAdapters:
                 "its own folder."
             )
         with atomic_folder(target, keys=(ADAPTER_CONFIG,)) as draft:
-            adapters.write_adapter(model, adapter, draft, None if origin is None else origin.folder)
+            adapters.write_adapter(model, adapter, draft, origin)
             write_description(draft, target, origin, model)
             if model.tokenizer is not None and own_tokenizer:
                 model.tokenizer.save(draft)

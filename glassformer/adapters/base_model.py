@@ -17,6 +17,7 @@ from glassformer.errors import LoadError
 from glassformer.storage.files import write_json
 from glassformer.storage.parsing import read_json
 from glassformer.weights.folder_kind import ADAPTER_CONFIG
+from glassformer.weights.hub_cache import is_hub_name
 from glassformer.weights.model_files import weights_fingerprint
 from glassformer.weights.pretrained import PretrainedTransformer
 from glassformer.weights.save import dtype_of
@@ -48,6 +49,13 @@ class AdapterBase:
     def current_fingerprint(self) -> str | None:
         """The fingerprint of what the folder holds now."""
         return None if self.folder is None else weights_fingerprint(Path(self.folder))
+
+    def in_peft(self) -> dict[str, str | None]:
+        """Returns what adapter_config.json says about the base: its folder, or its hub name."""
+        name, _, revision = self.source.partition("@")
+        if revision and is_hub_name(self.source):
+            return {"base_model_name_or_path": name, "revision": revision}
+        return {"base_model_name_or_path": self.folder, "revision": None}
 
     def or_else(self, other: AdapterBase) -> AdapterBase:
         """Fills unset options with those of another description of the same model."""
@@ -117,8 +125,9 @@ def write_description(
     description: dict[str, Any] | None = None
     if base is not None:
         description = {key: value for key, value in asdict(base).items() if key != "folder"}
-        if Path(base.source).is_absolute():
-            description["relative"] = os.path.relpath(base.source, os.path.abspath(folder))
+        local = base.folder if is_hub_name(base.source) else base.source
+        if local is not None and Path(local).is_absolute():
+            description["relative"] = os.path.relpath(local, os.path.abspath(folder))
     config = {key: value for key, value in model.config.items() if key != "quantization"}
     described = {
         "base": description,
@@ -136,9 +145,12 @@ def read_description(folder: Path) -> AdapterDescription:
     """
     path = folder / DESCRIPTION
     if not path.is_file():
-        source = read_json(folder / ADAPTER_CONFIG).get("base_model_name_or_path")
+        config = read_json(folder / ADAPTER_CONFIG)
+        source, revision = config.get("base_model_name_or_path"), config.get("revision")
         if not source:
             return AdapterDescription(base=None)
+        if revision and is_hub_name(source) and not Path(source).exists():
+            source = f"{source}@{revision}"
         return AdapterDescription(
             base=AdapterBase(source=source), places=(source, str(folder / source))
         )

@@ -10,16 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
 from glassformer.adapters.base_model import AdapterBase
 from glassformer.adapters.save import FRONT, FRONT_OF_PROMPTED
-from glassformer.errors import LoadError
 from glassformer.families import classes_of, find_family, spec_from_config
 from glassformer.families._shared.weight_rules import match
 from glassformer.storage.parsing import read_json
 from glassformer.weights.architecture import named_class
-from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
+from glassformer.weights.folder_kind import ADAPTER_CONFIG, adapter_tensors
+from glassformer.weights.tensor_files import open_tensors
 
 CLASSES = {  # peft's task type -> ending of the class name
     "SEQ_CLS": "ForSequenceClassification",
@@ -68,14 +66,8 @@ def guessed(base: AdapterBase, adapter: Path, config: Mapping[str, Any]) -> Adap
 
 def _whole_shapes(adapter: Path) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of the tensors saved in full, by published names."""
-    path = adapter / ADAPTER_TENSORS
-    try:
-        with safe_open(path, framework="pt") as file:
-            shapes = {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise LoadError(f"{path} cannot be read ({error}); get it again.") from None
     found = {}
-    for key, shape in shapes.items():
+    for key, shape in open_tensors(adapter_tensors(adapter)).shapes.items():
         front = next((front for front in (FRONT, FRONT_OF_PROMPTED) if key.startswith(front)), "")
         if not any(own in key for own in OWN):
             found[key.removeprefix(front)] = shape

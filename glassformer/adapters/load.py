@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from glassformer.adapters.adalora import watch
@@ -34,12 +33,15 @@ from glassformer.adapters.target_modules import (
     matcher,
 )
 from glassformer.errors import GlassformerError, LoadError, UnsupportedError
+from glassformer.families import find_family
 from glassformer.storage.folders import complete_pending_save
-from glassformer.storage.parsing import parsing, read_json
+from glassformer.storage.parsing import read_json
 from glassformer.weights.dtypes import is_float8
-from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
+from glassformer.weights.folder_kind import ADAPTER_CONFIG, adapter_tensors
 from glassformer.weights.mapping import parts_of
 from glassformer.weights.pretrained import PretrainedTransformer
+from glassformer.weights.save import published as published_tensors
+from glassformer.weights.tensor_files import open_tensors
 
 RANKS = re.compile(r"(.+)\.lora_([ABE])(?:\.weight)?")
 UNKNOWN = (  # peft LoRA features that change the computation and are not supported
@@ -149,6 +151,11 @@ def _load_ranks(
                 "with peft and load that.",
                 field=feature,
             )
+    if any(".lora_embedding_" in key for key in tensors):
+        raise UnsupportedError(
+            "The adapter has low ranks of an embedding (lora_embedding_A), which are not read "
+            "here; merge it into its model with peft and load that."
+        )
     ranks: dict[str, dict[str, Tensor]] = {}
     keys: dict[str, list[str]] = {}  # the names of these tensors in the file
     for key in list(tensors):
@@ -302,6 +309,7 @@ def _fill(
         with torch.no_grad():
             tensor.copy_(where.rule.op.read(list((pieces | given).values())))
     adapter.give_back(model, unsaid)
+    _drop_unchanged(model, tensors)
     if tensors:
         raise LoadError(
             f"The adapter's file has {next(iter(tensors))}, which this model does not have; load "
@@ -310,19 +318,31 @@ def _fill(
         )
 
 
+def _drop_unchanged(model: PretrainedTransformer, tensors: dict[str, Tensor]) -> None:
+    """Removes tensors that are those of the model.
+
+    peft saves the embedding and the output layer beside the low ranks of one of them.
+    """
+    own = published_tensors(model, find_family(model.config), model.architecture) if tensors else {}
+    for key in own.keys() & tensors.keys():
+        if own[key].shape == tensors[key].shape and own[key].equal(tensors[key].to(own[key])):
+            del tensors[key]
+
+
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Reads config and tensors of an adapter folder; peft's prefixes are removed from the names."""
     complete_pending_save(folder)
-    for name in (ADAPTER_CONFIG, ADAPTER_TENSORS):
-        if not (folder / name).is_file():
-            raise LoadError(f"{folder} has no {name}, so it is not an adapter's folder.")
+    path = adapter_tensors(folder)
+    for needed in (folder / ADAPTER_CONFIG, path):
+        if not needed.is_file():
+            raise LoadError(f"{folder} has no {needed.name}, so it is not an adapter's folder.")
     config: dict[str, Any] = read_json(folder / ADAPTER_CONFIG)
-    with parsing(folder / ADAPTER_TENSORS, "a whole safetensors file"):
-        tensors = load_file(folder / ADAPTER_TENSORS)
+    file = open_tensors(path)
+    tensors = {name: file.read(name, mapped=False) for name in file.shapes}
     for key, tensor in tensors.items():
         if not tensor.is_floating_point() or is_float8(tensor.dtype):
             raise UnsupportedError(
-                f"{folder / ADAPTER_TENSORS} stores {key} as {str(tensor.dtype)[6:]}, a quantized "
+                f"{path} stores {key} as {str(tensor.dtype)[6:]}, a quantized "
                 "format whose scales are unknown; get the adapter's full weights."
             )
     fronts = (FRONT, FRONT_OF_PROMPTED)

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.adapters.adapter import Adapter
+from glassformer.adapters.base_model import AdapterBase
 from glassformer.adapters.low_rank import BottleneckAdapter, LowRank
 from glassformer.adapters.prompt_tuning import PrefixKeys, PromptTokens
 from glassformer.adapters.settings import AdaLoRA, BitFit, Bottleneck, LoRA
@@ -37,7 +38,7 @@ FRONT_OF_PROMPTED = "base_model."
 
 
 def write_adapter(
-    model: PretrainedTransformer, adapter: Adapter, folder: Path, base: str | None
+    model: PretrainedTransformer, adapter: Adapter, folder: Path, base: AdapterBase | None
 ) -> None:
     """Writes an adapter into an existing folder.
 
@@ -45,10 +46,10 @@ def write_adapter(
         model: The adapted model.
         adapter: The adapter to save.
         folder: The folder to write to.
-        base: Path or name of the base model, stored in adapter_config.json.
+        base: The base model, which adapter_config.json names.
     """
-    config = {"base_model_name_or_path": base, "inference_mode": True, "revision": None}
-    config |= _described(model, adapter)
+    named = {"base_model_name_or_path": None, "revision": None} if base is None else base.in_peft()
+    config = {**named, "inference_mode": True, **_described(model, adapter)}
     tensors = {
         # a clone, because safetensors rejects tied tensors that share storage
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)

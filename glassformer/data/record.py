@@ -7,6 +7,8 @@ from typing import Any
 
 from glassformer.errors import DataError, GlassformerError
 
+SKIPPED = 'leave it out with data.on_error = "skip" (on the command line, data.on_error=skip)'
+
 Record = Mapping[str, Any]
 """A line of a data file by column name; `where` locates the line.
 
@@ -32,7 +34,7 @@ class RecordError(DataError):
     def __str__(self) -> str:
         return f"{self.where}: {self.wrong}{self.advice}."
 
-    def refused(self, remedy: str = 'leave it out with data.on_error = "skip"') -> DataError:
+    def refused(self, remedy: str = SKIPPED) -> DataError:
         """Returns the error to raise if malformed records are not skipped."""
         why = str(self).rstrip(".")
         return DataError(f"{why}; correct it, or {remedy}.", path=self.path, line=self.line)

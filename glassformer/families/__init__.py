@@ -6,6 +6,7 @@ anywhere else.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -164,17 +165,20 @@ def _keys_of_families() -> frozenset[str]:
     return frozenset(keys)
 
 
+@cache
+def presets() -> dict[str, dict[str, Any]]:
+    """Returns the config.json contents of all presets by their names."""
+    return {
+        preset: {"model_type": model_type, "architectures": [architecture], **config}
+        for model_type, family in families().items()
+        for preset, (architecture, config) in family.PRESETS.items()
+        if architecture in classes_of(family, model_type)
+    }
+
+
 def find_preset(name: str) -> dict[str, Any]:
     """Returns the config.json contents of a preset by its name."""
-    known: dict[str, dict[str, Any]] = {}
-    for model_type, family in families().items():
-        for preset, (architecture, config) in family.PRESETS.items():
-            if architecture in classes_of(family, model_type):
-                known[preset] = {
-                    "model_type": model_type,
-                    "architectures": [architecture],
-                    **config,
-                }
+    known = presets()
     if name not in known:
         raise ConfigError(f"There is no preset {name!r}; there are {', '.join(sorted(known))}.")
-    return known[name]
+    return copy.deepcopy(known[name])

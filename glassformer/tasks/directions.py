@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from glassformer.errors import ConfigError, InputError
-from glassformer.text.detect_language import detect_language
+from glassformer.text.detect_language import detect_language, detect_script, scripts_of
 from glassformer.text.iso_languages import NAMES, iso_code, language_name
 
 Pair = tuple[str, str]
@@ -78,7 +78,10 @@ def check_text_language(
     found = detect_language(text)
     if found is None and isinstance(known, Directions):
         found = detect_language(text, {iso_code(code) for pair in known.pairs for code in pair})
-    if found is None or found in expected:
+    if found in expected:
+        return
+    if found is None:
+        _check_script(text, sources, known)
         return
     if target is not None and found == iso_code(target):
         raise InputError(
@@ -96,3 +99,35 @@ def check_text_language(
         f"The text is {language_name(found)}, which the model {does}, and it would be read as "
         f"{language_name(next(iter(sources)))}; name the text's language (source_language, --from)."
     )
+
+
+def _check_script(text: str, sources: Collection[str], known: Directions | Sequence[str]) -> None:
+    """Raises if a text in a language that is not known is in letters that no source has.
+
+    A text in Latin letters can be a name, an address or a transcription in any language.
+    """
+    script = detect_script(text)
+    scripts = [scripts_of(iso_code(source)) for source in sources]
+    if script in (None, "LATIN") or not all(scripts) or any(script in own for own in scripts):
+        return
+    does = f"the model translates {known}"
+    if not isinstance(known, Directions):
+        does = f"it would be read as {language_name(next(iter(sources)))}"
+    raise InputError(
+        f"The text is in {str(script).capitalize()} letters, and {does}; if that is right, name the "
+        "text's language (source_language, --from)."
+    )
+
+
+def own_code(language: str | None, known: Collection[str]) -> str | None:
+    """Returns the code of a language among those of a model; one that is not known stays.
+
+    >>> [own_code(name, ["fr_XX", "en_XX"]) for name in ("fr", "English", "de")]
+    ['fr_XX', 'en_XX', 'de']
+    """
+    if language is None or language in known:
+        return language
+    named = {name.casefold(): code for code, name in NAMES.items()}
+    code = named.get(language.casefold(), iso_code(language))
+    same = [one for one in known if iso_code(one) == code]
+    return same[0] if len(same) == 1 else language

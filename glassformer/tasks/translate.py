@@ -12,7 +12,7 @@ from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.generate import GenerationOutput
 from glassformer.generate.options import GenerationOptions
 from glassformer.tasks.batching import apply_to
-from glassformer.tasks.directions import Directions, check_text_language
+from glassformer.tasks.directions import Directions, check_text_language, own_code
 from glassformer.tasks.heads import rewrites
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.registry import TrainingData, task
@@ -96,7 +96,9 @@ class Translator:
         self.keep_empty = keep_empty
         saved = {**settings_of(model, "translation"), **settings_of(model, TRAINED)}
         directions = Directions.parse(saved.get("directions"))
-        source, target = source_language, target_language or saved.get("target_language")
+        codes = _codes(model, directions)
+        source, target = (own_code(one, codes) for one in (source_language, target_language))
+        target = target or saved.get("target_language")
         directions.check(source, target)
         target = target or directions.target_of(source)
         task = None if source_prefix is not None else _task(model, (source, target), directions)
@@ -258,6 +260,17 @@ def translate(
     results: Translation | list[Translation] | Iterator[Translation]
     results = apply_to(model, texts, translator)
     return results
+
+
+def _codes(model: TaskModel, directions: Directions) -> set[str]:
+    """Returns the codes of languages of a model."""
+    tokenizer = require_tokenizer(model)
+    tasks = map(PAIR.fullmatch, model.config.get(SETTINGS) or {})
+    pairs = (*directions.pairs, *(match.groups() for match in tasks if match is not None))
+    return {code for pair in pairs for code in pair} | {
+        *tokenizer.languages,
+        *tokenizer.language_tokens,
+    }
 
 
 def _task(model: TaskModel, languages: Sequence[str | None], directions: Directions) -> str | None:

@@ -154,22 +154,37 @@ def detect_language(text: str, among: Collection[str] | None = None) -> str | No
     >>> detect_language("Où est la gare ?")
     'fr'
     """
-    scripts = Counter(script for letter in text if (script := _script(letter)) is not None)
-    if not scripts:
-        return None
-    if scripts["HIRAGANA"] + scripts["KATAKANA"] > 0 and scripts["CJK"] + scripts["HIRAGANA"]:
-        scripts["HIRAGANA"] += scripts.pop("CJK", 0)  # Japanese writes both
-    script, letters = scripts.most_common(1)[0]
-    if letters <= sum(scripts.values()) / 2:
-        return None
+    script = detect_script(text)
     if script not in SHARED:
-        return SCRIPTS.get(script)
+        return SCRIPTS.get(script or "")
     points = language_points(text, KNOWN if among is None else among)
     ranked = sorted(points, key=lambda language: (-points[language], language))
     best = points[ranked[0]]
     second = points[ranked[1]] if len(ranked) > 1 else 0.0
     least, ahead = (LEAST, AHEAD) if among is None else (FEW, FAR)
     return ranked[0] if best >= least and best >= ahead * second else None
+
+
+def detect_script(text: str) -> str | None:
+    """Returns the script of most letters of a text, as in their Unicode names, or None.
+
+    >>> detect_script("Привет!")
+    'CYRILLIC'
+    """
+    scripts = Counter(script for letter in text if (script := _script(letter)) is not None)
+    if not scripts:
+        return None
+    if scripts["HIRAGANA"] + scripts["KATAKANA"] > 0 and scripts["CJK"] + scripts["HIRAGANA"]:
+        scripts["HIRAGANA"] += scripts.pop("CJK", 0)  # Japanese writes both
+    script, letters = scripts.most_common(1)[0]
+    return script if letters > sum(scripts.values()) / 2 else None
+
+
+def scripts_of(language: str) -> set[str]:
+    """Returns the scripts of a language, by its ISO 639-1 code; none if they are not known."""
+    found = {script for script, owner in SCRIPTS.items() if owner == language}
+    words = {_script(letter) for word in KNOWN.get(language, ()) for letter in word}
+    return found | {script for script in words if script is not None}
 
 
 def language_points(text: str, among: Iterable[str]) -> dict[str, float]:

@@ -29,7 +29,7 @@ class BaseModel:
 
     @cached_property
     def _described(self) -> tuple[Mapping[str, Any], str, ModelSpec]:
-        return describe(self.name)
+        return describe(self.name, or_preset=False)
 
     @property
     def spec(self) -> ModelSpec:

@@ -311,7 +311,8 @@ def _with_objective_names(recipe: Recipe) -> Recipe:
     known = objective_names()
     if all(objective_of(one.name) in known for one in recipe.objective):
         return recipe
-    *_, spec = describe(recipe.model.base or recipe.model.preset or "")
+    base = recipe.model.base
+    *_, spec = describe(base or recipe.model.preset or "", or_preset=base is None)
     both = spec.is_encoder_decoder
     named = tuple(replace(one, name=objective_of(one.name, both)) for one in recipe.objective)
     return replace(recipe, objective=named)

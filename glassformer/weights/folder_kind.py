@@ -7,6 +7,7 @@ from pathlib import Path
 from glassformer.errors import LoadError
 
 ADAPTER_CONFIG, ADAPTER_TENSORS = "adapter_config.json", "adapter_model.safetensors"
+ADAPTER_FILES = (ADAPTER_TENSORS, "adapter_model.bin")  # peft wrote the second before version 0.5
 RECIPES = ("recipe.toml", "recipe.json")  # a run writes one of them
 
 
@@ -19,6 +20,12 @@ def holds_adapter(folder: Path) -> bool:
         return False
     files = [*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]
     return not any(file.name != ADAPTER_TENSORS for file in files)
+
+
+def adapter_tensors(folder: Path) -> Path:
+    """Returns the file with the tensors of an adapter; the usual one if there is none."""
+    files = [folder / name for name in ADAPTER_FILES]
+    return next((file for file in files if file.is_file()), files[0])
 
 
 def recipe_of(folder: Path) -> Path | None:

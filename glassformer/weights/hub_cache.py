@@ -12,17 +12,17 @@ from pathlib import Path
 
 from glassformer.errors import LoadError
 
-NAME = re.compile(r"(?P<name>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w.-]+(?:/[\w.-]+)*))?")
+NAME = re.compile(r"(?P<name>\w[\w.-]*(?:/\w[\w.-]*)?)(?:@(?P<revision>[\w.-]+(?:/[\w.-]+)*))?")
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
+VARIABLES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")  # the second is the older name
 
 
 def cache_folder() -> Path:
     """Returns the folder of the cache, as `huggingface_hub` finds it."""
-    if "HF_HUB_CACHE" in os.environ:
-        return Path(os.environ["HF_HUB_CACHE"]).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("HF_HOME") or f"{base}/huggingface"
-    return Path(home).expanduser() / "hub"
+    named = next(filter(None, map(os.environ.get, VARIABLES)), f"{home}/hub")
+    return Path(os.path.expandvars(named)).expanduser()
 
 
 def find_in_cache(name: str) -> Path | None:
@@ -64,6 +64,20 @@ def is_repository(folder: Path) -> bool:
     return folder.name.startswith("models--") and (folder / "snapshots").is_dir()
 
 
+def name_of(snapshot: Path) -> str | None:
+    """Returns the name "org/name@COMMIT" of a snapshot's folder, or None for other folders."""
+    repository = snapshot.parent.parent
+    if snapshot.parent.name != "snapshots" or not is_repository(repository):
+        return None
+    return f"{repository.name.removeprefix('models--').replace('--', '/')}@{snapshot.name}"
+
+
+def lacking(folder: Path) -> str:
+    """Returns the end of a message on a file that a folder lacks: how to get it, from the hub."""
+    name = name_of(folder)
+    return "" if name is None else f" --download (download=True) gets what {name} lacks here."
+
+
 def snapshot_of(repository: Path, revision: str | None = None) -> Path:
     """Returns the snapshot of a revision: a branch, a tag or a commit. None is "main"."""
     wanted = revision or "main"
@@ -74,12 +88,17 @@ def snapshot_of(repository: Path, revision: str | None = None) -> Path:
     begun = [
         path for path in snapshots if COMMIT.fullmatch(commit) and path.name.startswith(commit)
     ]
-    only = snapshots if revision is None and len(snapshots) == 1 else []
+    only = snapshots if revision is None and not reference.is_file() else []
     for candidates in (exact, begun, only):
         if len(candidates) == 1:
             return candidates[0]
-    known = [path.name for path in sorted((repository / "refs").glob("**/*")) if path.is_file()]
-    known += [path.name for path in snapshots]
+    refs = repository / "refs"
+    names = [path.name for path in snapshots]
+    known = [
+        path.relative_to(refs).as_posix()
+        for path in sorted(refs.glob("**/*"))
+        if path.is_file() and path.read_text("utf-8").strip() in names
+    ] + names
     raise LoadError(
         f"{repository} has no revision {wanted!r}; it has {', '.join(known) or 'none'}. To fetch "
         "another, download it (download=True, or --download)."

@@ -21,13 +21,14 @@ from typing import Any
 from glassformer.errors import GlassformerError, LoadError
 from glassformer.storage.files import write_text
 from glassformer.storage.names import is_plain, named_in
+from glassformer.weights.folder_kind import ADAPTER_FILES
 from glassformer.weights.hub_cache import (
     cache_folder,
     cached_snapshot,
     is_hub_name,
     repository_folder,
 )
-from glassformer.weights.weight_files import ADAPTER, weights_among
+from glassformer.weights.weight_files import is_index, weights_among
 
 VARIABLE = "GLASSFORMER_DOWNLOAD"
 HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # of git, and SHA-256 of large files
@@ -119,7 +120,7 @@ class _Repository:
         names = [*side_files(self.files), *weights]
         blobs = {name: self._blob(name) for name in names}
         for index in weights:
-            if index.endswith(".index.json"):
+            if is_index(index):
                 blobs |= {name: self._blob(name) for name in self._shards(blobs[index], index)}
         snapshot = self.folder / "snapshots" / self.commit
         for name, blob in blobs.items():
@@ -199,8 +200,9 @@ def weights_needed(names: Collection[str], repository: str) -> tuple[str, ...]:
     try:
         return weights_among(top, repository)
     except LoadError:
-        if ADAPTER in top:
-            return (ADAPTER,)
+        for name in ADAPTER_FILES:
+            if name in top:
+                return (name,)
         single = sorted(name for name in top if name.endswith(".gguf"))
         if not single:
             raise

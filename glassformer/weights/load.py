@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from glassformer.families import find_family, read, remarks_on
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.parsing import read_json
 from glassformer.weights.architecture import find_class, fitting_class, named_class
-from glassformer.weights.dtypes import is_float8
+from glassformer.weights.dtypes import DTYPES, is_float8
 from glassformer.weights.formats.consolidated import PARAMS, ConsolidatedFiles
+from glassformer.weights.hub_cache import lacking
 from glassformer.weights.initialize import initial_value
 from glassformer.weights.load_report import LoadReport
 from glassformer.weights.mapping import (
@@ -83,7 +84,9 @@ def read_config(folder: Path) -> dict[str, Any]:
         names = weights_among([path.name for path in folder.iterdir()], folder)
         return ConsolidatedFiles(folder, names).config()
     if path is None:
-        raise LoadError(f"{folder} has no config.json, so it is not a model's folder.")
+        raise LoadError(
+            f"{folder} has no config.json, so it is not a model's folder.{lacking(folder)}"
+        )
     config: dict[str, Any] = read_json(path)
     return config
 
@@ -116,6 +119,7 @@ def load_transformer(folder: Path, config: Mapping[str, Any], request: LoadOptio
     check_dtypes(plan, request)
     check_copies(plan)
     report = make_report(plan.files, config, architecture)
+    request = with_one_dtype(plan, request, report)
     fill(plan, request, report)
     report.dropped |= dict.fromkeys(plan.unused(), "asked for") | reasons
     named = named_class(config)
@@ -276,6 +280,24 @@ def check_dtypes(plan: LoadPlan, request: LoadOptions) -> None:
                     "scales; if the numbers stand for themselves, load them with a dtype, as "
                     "dtype='bfloat16'."
                 )
+
+
+def with_one_dtype(plan: LoadPlan, request: LoadOptions, report: LoadReport) -> LoadOptions:
+    """Returns the request with a dtype, if the files hold numbers of several.
+
+    Layers of different dtypes cannot be computed together. As in the reference, config.json names
+    the dtype; otherwise it is the widest one.
+    """
+    used = (name for one in plan.sources if one.found is not None for name in one.found.hf)
+    stored = {dtype for dtype in map(plan.files.dtype, used) if dtype.is_floating_point}
+    if request.dtype is not None or len(stored) < 2:
+        return request
+    named = plan.config.get("dtype") or plan.config.get("torch_dtype")
+    widest = max(stored, key=lambda dtype: torch.finfo(dtype).bits)
+    dtype = DTYPES.get(str(named).removeprefix("torch."), widest)
+    several = ", ".join(sorted(str(one).removeprefix("torch.") for one in stored))
+    report.notes.append(f"the files hold {several}; all of it is loaded as {str(dtype)[6:]}")
+    return replace(request, dtype=dtype)
 
 
 def fill(plan: LoadPlan, request: LoadOptions, report: LoadReport) -> None:

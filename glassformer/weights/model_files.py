@@ -19,7 +19,12 @@ from glassformer.storage.fingerprints import fingerprints
 from glassformer.storage.folders import stable_folder
 from glassformer.text.loading.catalog import FAMILIES
 from glassformer.text.loading.files import PROCESSOR_FILE, READER_FILE, SIDE_FILES, SIDE_FOLDER
-from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS, holds_adapter
+from glassformer.weights.folder_kind import (
+    ADAPTER_CONFIG,
+    ADAPTER_FILES,
+    adapter_tensors,
+    holds_adapter,
+)
 from glassformer.weights.load import read_config
 from glassformer.weights.tensor_files import TensorFiles, is_single
 
@@ -33,7 +38,7 @@ TOKENIZER_FILES = sorted(
 MODEL_FILES = (
     *("config.json", "generation_config.json", READER_FILE, PROCESSOR_FILE),
     *("modules.json", "sentence_bert_config.json", "1_Pooling/config.json"),
-    *(ADAPTER_CONFIG, ADAPTER_TENSORS, "glassformer.json"),
+    *(ADAPTER_CONFIG, *ADAPTER_FILES, "glassformer.json"),
 )
 WITHOUT_EFFECT = ("_name_or_path", "transformers_version", "torch_dtype", "dtype")
 """Keys of config.json that do not change what a model computes from given weights."""
@@ -73,7 +78,7 @@ def weights_fingerprint(folder: Path) -> str | None:
         if is_single(folder):
             return fingerprints([folder])[folder]
         if holds_adapter(folder):
-            files = [folder / ADAPTER_CONFIG, folder / ADAPTER_TENSORS]
+            files = [folder / ADAPTER_CONFIG, adapter_tensors(folder)]
             return sha256("".join(fingerprints(files).values()).encode()).hexdigest()
         try:
             tensors = TensorFiles(folder)

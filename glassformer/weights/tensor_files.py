@@ -7,7 +7,7 @@ OpenAI's .pt file of Whisper, each of which contains a whole checkpoint, includi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
 
@@ -26,15 +26,15 @@ from glassformer.weights.formats.openai_whisper import OpenAIFile
 from glassformer.weights.formats.pickle import PickleFile
 from glassformer.weights.formats.safetensors import SafetensorsFile
 from glassformer.weights.formats.tensor_file import SingleFile, TensorFile
+from glassformer.weights.hub_cache import lacking
 from glassformer.weights.tensor_names import inside, published_names, whole_weight
-from glassformer.weights.weight_files import is_original, weights_among
+from glassformer.weights.weight_files import is_index, is_original, weights_among
 
 SINGLE: dict[str, Callable[[Path], SingleFile]] = {
     ".gguf": GgufFile,
     ".bin": Llama2cFile,
     ".pt": OpenAIFile,
 }
-READERS: dict[str, Callable[[Path], TensorFile]] = {".safetensors": SafetensorsFile}
 
 
 def is_single(path: Path) -> bool:
@@ -44,7 +44,7 @@ def is_single(path: Path) -> bool:
 
 def is_weights(path: Path) -> bool:
     """Whether the path is a file of weights whose config.json is beside it."""
-    return path.suffix == ".safetensors" and path.is_file()
+    return (path.suffix == ".safetensors" or is_original([path.name])) and path.is_file()
 
 
 def folder_beside(path: Path) -> Path:
@@ -55,6 +55,15 @@ def folder_beside(path: Path) -> Path:
 def is_openai(path: Path) -> bool:
     """Whether the path is OpenAI's single-file format of a Whisper model."""
     return is_single(path) and SINGLE[path.suffix] is OpenAIFile
+
+
+def open_tensors(path: Path) -> TensorFile:
+    """Opens one file of tensors, safetensors or a pickle."""
+    if not path.is_file():
+        raise LoadError(f"There is no file {path}; get it.{lacking(path.parent)}")
+    if path.stat().st_size == 0:
+        raise LoadError(f"{path} is empty; get it again.")
+    return SafetensorsFile(path) if path.suffix == ".safetensors" else PickleFile(path)
 
 
 class TensorFiles:
@@ -69,21 +78,30 @@ class TensorFiles:
 
     def _open(self, folder: Path) -> None:
         if self.single:
-            self._add(folder, SINGLE[folder.suffix])
+            if folder.stat().st_size == 0:
+                raise LoadError(f"{folder} is empty; get it again.")
+            self._add(SINGLE[folder.suffix](folder), folder)
             return
         if is_weights(folder):
-            self._add(folder)
+            self._add_named(folder.parent, [folder.name])
             return
         complete_pending_save(folder)
-        names = weights_among([path.name for path in folder.iterdir()], folder)
+        try:
+            names = weights_among([path.name for path in folder.iterdir()], folder)
+        except LoadError as error:
+            raise LoadError(f"{error}{lacking(folder)}") from None
+        self._add_named(folder, names)
+
+    def _add_named(self, folder: Path, names: Sequence[str]) -> None:
+        """Adds the files of `weights_among`."""
         if is_original(names):
             file = ConsolidatedFiles(folder, names)
             self.place.update(dict.fromkeys(file.shapes, file))
             self.paths += [folder / name for name in names]
-        elif names[0].endswith(".index.json"):
+        elif is_index(names[0]):
             self._add_shards(folder / names[0])
         else:
-            self._add(folder / names[0])
+            self._add(open_tensors(folder / names[0]), folder / names[0])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -129,13 +147,9 @@ class TensorFiles:
         """Entries of the files that are not tensors."""
         return [name for file in dict.fromkeys(self.place.values()) for name in file.others]
 
-    def _add(self, path: Path, reader: Callable[[Path], TensorFile] | None = None) -> TensorFile:
-        if path.stat().st_size == 0:
-            raise LoadError(f"{path} is empty; get it again.")
-        file = (reader or READERS.get(path.suffix, PickleFile))(path)
+    def _add(self, file: TensorFile, path: Path) -> None:
         self.place.update(dict.fromkeys(file.shapes, file))
         self.paths.append(path)
-        return file
 
     def _add_shards(self, index: Path) -> None:
         try:
@@ -150,7 +164,9 @@ class TensorFiles:
                 raise LoadError(
                     f"{index} names {shard}, which is not there; get it too.", missing=sorted(named)
                 )
-            found = set(self._add(path).shapes)
+            file = open_tensors(path)
+            self._add(file, path)
+            found = set(file.shapes)
             if found != named:
                 odd = sorted(found ^ named)[0]
                 raise LoadError(

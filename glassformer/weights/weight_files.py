@@ -6,16 +6,25 @@ import re
 from collections.abc import Collection, Sequence
 
 from glassformer.errors import LoadError
+from glassformer.weights.folder_kind import ADAPTER_TENSORS
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")  # or their shards, with an index
-ADAPTER = "adapter_model.safetensors"
 ORIGINAL = re.compile(r"consolidated(\.\d+)?\.(safetensors|pth)")  # as Meta and Mistral name them
 VARIANT = re.compile(r"pytorch_model\.\w+\.bin")  # pytorch_model.fp16.bin
+VARIANT_INDEX = re.compile(  # model.safetensors.index.fp16.json
+    r"(model(\.\w+)?\.safetensors|pytorch_model(\.\w+)?\.bin)\.index(\.\w+)?\.json"
+)
+SHARD = re.compile(r"(.+)-\d+-of-(?!0*1\b)\d+(\.\w+)?\.(safetensors|bin)")  # of several
 
 
 def index_of(name: str) -> str:
     """Returns the name of the file that lists the shards of `name`."""
     return f"{name}.index.json"
+
+
+def is_index(name: str) -> bool:
+    """Whether the file lists shards."""
+    return VARIANT_INDEX.fullmatch(name) is not None
 
 
 def weights_among(names: Collection[str], where: object) -> tuple[str, ...]:
@@ -39,7 +48,15 @@ def weights_among(names: Collection[str], where: object) -> tuple[str, ...]:
         parts = sorted(n for n in names if ORIGINAL.fullmatch(n) and n.endswith(kind))
         if parts:
             return tuple(parts)
-    other = [name for name in names if name.endswith(".safetensors") and name != ADAPTER]
+    shards = sorted(name for name in names if SHARD.fullmatch(name))
+    other = sorted(name for name in names if is_index(name))
+    if len(other) > 1:
+        raise LoadError(f"{where} has several indices of shards ({listed(other)}); keep one.")
+    other = other or [
+        name
+        for name in sorted(names)
+        if name.endswith(".safetensors") and name != ADAPTER_TENSORS and name not in shards
+    ]
     other = other or [name for name in names if VARIANT.fullmatch(name)]
     if len(other) == 1:
         return (other[0],)
@@ -47,6 +64,12 @@ def weights_among(names: Collection[str], where: object) -> tuple[str, ...]:
         raise LoadError(
             f"{where} has several files of weights ({listed(sorted(other))}); name the file that "
             "is the model."
+        )
+    if shards:
+        index = index_of(WHOLE[1] if shards[0].endswith(".bin") else WHOLE[0])
+        raise LoadError(
+            f"{where} has shards of a model ({listed(shards)}) and not {index}, which says what "
+            "they hold; get it too."
         )
     looked = ", ".join(f"{name} or its shards" for name in WHOLE)
     raise LoadError(f"{where} has no weights: it holds neither {looked}.")

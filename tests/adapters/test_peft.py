@@ -8,8 +8,9 @@ import peft
 import pytest
 import torch
 from beside_peft import CONFIGS, TARGETS, TASKS, TOLERANCE, Pair, adapted, far
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+import glassformer as gf
 from glassformer.adapters import AdaLoRA, BitFit, Bottleneck, LoRA, Prefix, Prompt, active
 
 
@@ -117,3 +118,33 @@ def test_a_bottleneck_is_saved_in_a_layout_of_our_own(tmp_path):
         model.adapters.save(tmp_path / places)
         assert far(pair.ours(pair.model(adapter=tmp_path / places)), pair.ours(model)) == 0
         assert far(pair.ours(model), pair.ours(pair.model())) > 1e-3
+
+
+def test_a_pickle_of_an_older_peft(tmp_path):
+    pair = Pair("LlamaForCausalLM", tmp_path / "model")
+    theirs = pair.with_peft(peft.LoraConfig(r=3, target_modules=["q_proj"], task_type="CAUSAL_LM"))
+    theirs.save_pretrained(tmp_path / "adapter", safe_serialization=False)
+    assert not (tmp_path / "adapter" / "adapter_model.safetensors").exists()
+    ours = pair.ours(pair.model(adapter=tmp_path / "adapter"))
+    assert far(pair.theirs(theirs), ours) < TOLERANCE
+
+
+def test_low_ranks_of_the_output_layer(tmp_path):
+    pair = Pair("LlamaForCausalLM", tmp_path / "model")
+    theirs = pair.with_peft(
+        peft.LoraConfig(r=3, target_modules=["q_proj", "lm_head"], task_type="CAUSAL_LM")
+    )
+    folder = tmp_path / "adapter"
+    theirs.save_pretrained(folder)
+    path = folder / "adapter_model.safetensors"
+    tensors = load_file(path)
+    whole = [name for name in tensors if name.endswith("lm_head.base_layer.weight")]
+    assert whole  # peft saves the layer, too
+    assert far(pair.theirs(theirs), pair.ours(pair.model(adapter=folder))) < TOLERANCE
+    save_file({**tensors, whole[0]: tensors[whole[0]] + 1}, path)
+    with pytest.raises(gf.LoadError, match=r"has lm_head\.weight, for which this"):
+        pair.model(adapter=folder)
+    theirs = pair.with_peft(peft.LoraConfig(r=3, target_modules=["embed_tokens"]))
+    theirs.save_pretrained(tmp_path / "embedding")
+    with pytest.raises(gf.UnsupportedError, match=r"low ranks of an embedding .* merge it"):
+        pair.model(adapter=tmp_path / "embedding")

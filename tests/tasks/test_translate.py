@@ -303,6 +303,8 @@ def test_a_text_in_another_language_is_refused(glassformer):
         ("Ich liebe dich.", "en"): "is German .* translates fr to en",
         ("I love you very much.", "en"): "is English .* already",
         ("Où est la gare ?", "zh"): "is French .* translates",
+        ("Дай пройти!", "en"): r"in Cyrillic letters, and the model translates fr to en.*--from",
+        ("ⵣⵣⵣ", "en"): "in Tifinagh letters",
     }
     for (text, target), sentence in wrong.items():
         with pytest.raises(gf.InputError, match=sentence):
@@ -314,6 +316,8 @@ def test_a_text_in_another_language_is_refused(glassformer):
     with pytest.raises(gf.ConfigError, match="the same language"):
         model.translate("x", source_language="en", target_language="en")
     assert model.translate("Bonjour.", source_language="fr").text == "Good morning."
+    for names in ({"source_language": "French"}, {"source_language": "fra", "to": "english"}):
+        assert model.translate("Bonjour.", **names).text == "Good morning."
     code, shown, said = glassformer("translate", "zoo:translator", "我爱你。", "--to", "fr")
     assert (code, shown) == (1, "")
     assert "is Chinese (zh), and the model translates" in said

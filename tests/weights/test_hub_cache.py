@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import torch
 import transformers
 
 import glassformer as gf
-from glassformer.weights.hub_cache import cache_folder, find_in_cache
+from glassformer.loading import describe
+from glassformer.weights.hub_cache import cache_folder, find_in_cache, is_hub_name
 
 COMMITS = ("a" * 40, "b" * 40)
 
@@ -47,7 +49,7 @@ def cache(tmp_path, monkeypatch, folders) -> Path:
         (repository / "refs").mkdir()
         (repository / "refs" / "main").write_text(COMMITS[0])
         (repository / "refs" / "v2").write_text(COMMITS[1])
-    for variable in ("HF_HUB_CACHE", "XDG_CACHE_HOME"):
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HF_HOME", str(home))
     return home / "hub"
@@ -106,6 +108,74 @@ def test_what_is_not_there(cache, monkeypatch):
     assert cache_folder() == cache / "elsewhere"
     with pytest.raises(gf.LoadError, match="There is no folder acme/tiny"):
         gf.load("acme/tiny")
+
+
+def test_the_cache_is_where_the_hubs_own_library_looks(cache, tmp_path, monkeypatch):
+    for settings, folder in (
+        ({"HUGGINGFACE_HUB_CACHE": str(tmp_path / "old")}, tmp_path / "old"),
+        ({"HF_HUB_CACHE": "$HF_HOME/other"}, cache.parent / "other"),
+        ({"HF_HUB_CACHE": ""}, cache),
+    ):
+        with monkeypatch.context() as changed:
+            for name, value in settings.items():
+                changed.setenv(name, value)
+            assert cache_folder() == folder
+
+
+def test_a_reference_to_files_that_are_not_there(cache):
+    (cache / "models--acme--tiny" / "refs" / "main").write_text("c" * 40)
+    with pytest.raises(gf.LoadError, match=r"no revision 'main'; it has v2, a{40}, b{40}\."):
+        gf.load("acme/tiny")
+
+
+def test_a_snapshot_without_all_files(cache):
+    snapshot = cache / "models--acme--tiny" / "snapshots" / COMMITS[0]
+    (snapshot / "model.safetensors").resolve().unlink()  # its link stays
+    hint = f"--download .* gets what acme/tiny@{COMMITS[0]} lacks here"
+    with pytest.raises(gf.LoadError, match=rf"There is no file .*; get it\. {hint}"):
+        gf.load("acme/tiny")
+    (snapshot / "model.safetensors").unlink()
+    with pytest.raises(gf.LoadError, match=f"has no weights: .* {hint}"):
+        gf.load("acme/tiny")
+    (snapshot / "config.json").unlink()
+    with pytest.raises(gf.LoadError, match=f"has no config.json, .* {hint}"):
+        gf.load("acme/tiny")
+
+
+def test_a_path_is_no_name_on_the_hub():
+    assert is_hub_name("acme/tiny") and is_hub_name("tiny-gpt2@v2")
+    assert not any(map(is_hub_name, ("./tiny-gpt2", "../tiny", "acme/.tiny", "-tiny", "a/b/c")))
+
+
+def test_an_adapter_and_its_base_by_name(cache, tmp_path, monkeypatch):
+    base = gf.load("acme/tiny@v2")
+    base.adapters.add(gf.LoRA(rank=2))
+    base.adapters.save(tmp_path / "adapter")
+    described = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    assert described["base_model_name_or_path"] == "acme/tiny"
+    assert described["revision"] == COMMITS[1]
+    assert torch.equal(logits(gf.load(tmp_path / "adapter")), logits(base))
+    peft_alone = tmp_path / "peft"
+    peft_alone.mkdir()
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        shutil.copy(tmp_path / "adapter" / name, peft_alone)
+    found = gf.load(peft_alone)  # of the revision, not of "main"
+    assert torch.equal(logits(found), logits(base))
+    snapshot = cache / "models--acme--adapter" / "snapshots" / COMMITS[0]
+    shutil.copytree(peft_alone, snapshot)
+    for named in (gf.load("acme/adapter"), gf.load("acme/tiny@v2", adapter="acme/adapter")):
+        assert torch.equal(logits(named), logits(base))
+    moved = tmp_path / "elsewhere"
+    shutil.move(cache, moved)
+    monkeypatch.setenv("HF_HUB_CACHE", str(moved))
+    assert torch.equal(logits(gf.load(tmp_path / "adapter")), logits(base))
+
+
+def test_a_name_without_an_organization_is_described(cache):
+    assert describe("tiny-gpt2@v2")[2].decoder.width == 16
+    assert describe("gpt2")[2].decoder.width == 768  # the preset
+    with pytest.raises(gf.LoadError, match=r"There is no folder gpt3x; .* --download"):
+        describe("gpt3x", or_preset=False)
 
 
 def test_a_folder_goes_before_the_cache(cache, folders, tmp_path, monkeypatch):

@@ -155,6 +155,55 @@ def test_a_single_file_of_another_name(llama, expected, tmp_path, name):
         assert torch.allclose(logits(gf.load(tmp_path / name)), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("index", "shard"),
+    [
+        ("model.safetensors.index.fp16.json", "model.fp16-0000{}-of-00002.safetensors"),
+        ("model.fp16.safetensors.index.json", "model-0000{}-of-00002.fp16.safetensors"),
+    ],
+)
+def test_shards_of_another_name(llama, expected, tmp_path, index, shard):
+    shutil.copy(llama / "config.json", tmp_path)
+    tensors = load_file(llama / "model.safetensors")
+    names = sorted(tensors)
+    where = {name: shard.format(1 + number % 2) for number, name in enumerate(names)}
+    for file in sorted({*where.values()}):
+        save_file({name: tensors[name] for name in names if where[name] == file}, tmp_path / file)
+    with pytest.raises(gf.LoadError, match=r"has shards of a model .* and not .*index\.json"):
+        gf.load(tmp_path)
+    (tmp_path / index).write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    assert torch.allclose(logits(gf.load(tmp_path)), expected, atol=1e-5)
+    assert torch.allclose(logits(gf.load(tmp_path / where[names[0]])), expected, atol=1e-5)
+    (tmp_path / "model.safetensors.index.bf16.json").write_text("{}")
+    with pytest.raises(gf.LoadError, match="several indices of shards"):
+        gf.load(tmp_path)
+
+
+def test_numbers_of_several_types_become_one(llama, expected, tmp_path):
+    tensors = load_file(llama / "model.safetensors")
+    mixed = {n: t.bfloat16() if "norm" not in n else t for n, t in tensors.items()}
+    save_file(mixed, tmp_path / "model.safetensors")
+    config = json.loads((llama / "config.json").read_text())
+    for named, dtype, atol in (
+        (None, torch.float32, 1e-5),
+        ("bfloat16", torch.bfloat16, 0.02),
+    ):
+        (tmp_path / "config.json").write_text(json.dumps({**config, "dtype": named}))
+        model = gf.load(tmp_path)
+        assert model.dtype == dtype and {p.dtype for p in model.parameters()} == {dtype}
+        assert "the files hold bfloat16, float32" in str(model.load_report)
+        reference = transformers.LlamaForCausalLM.from_pretrained(tmp_path, dtype=dtype).eval()
+        assert torch.allclose(logits(model), logits(reference), atol=atol)
+
+
+def test_a_consolidated_file_as_the_source(llama, expected, tmp_path):
+    save_file(original(llama), tmp_path / "consolidated.safetensors")
+    torch.save(original(llama), tmp_path / "consolidated.00.pth")
+    (tmp_path / "params.json").write_text(params())
+    for name in ("consolidated.safetensors", "consolidated.00.pth"):
+        assert torch.allclose(logits(gf.load(tmp_path / name)), expected, atol=1e-5)
+
+
 def test_a_file_as_the_source(llama, expected, tmp_path, monkeypatch, glassformer):
     folder = tmp_path / "model"
     shutil.copytree(llama, folder)
