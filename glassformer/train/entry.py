@@ -46,8 +46,9 @@ def train(
         what: A task such as "classify", or a recipe: the path of a TOML file, its tables as a dict,
             or a `Recipe`; or the folder of a run to extend by `epochs` or `max_steps`.
         data: Of a task the rows: a file or several, a pandas DataFrame, a `datasets.Dataset`, or
-            dicts. Rows that are no file are written to one beside the run folder. Of a recipe the
-            settings that replace those of the recipe, each as `section.key=value`.
+            dicts. Rows that are no file are written to one beside the run folder. The options
+            `validation` and `test` may hold rows, too. Of a recipe the settings that replace those
+            of the recipe, each as `section.key=value`.
         text: The column with the text.
         label: The column with the label.
         columns: The names of further columns, by the task's names.
@@ -105,9 +106,14 @@ def _train_task(
     bar: Sequence[Reporter],
     how: Mapping[str, Any],
 ) -> Run:
-    out = str(options.get("out") or free_folder(Path("runs") / str(verb_of(task))))
-    with _as_files(data, Path(out), bool(how["restart"])) as files:
-        made = make_task_recipe(task, files, TaskOptions(**{**options, "out": out}))
+    out = Path(options.get("out") or free_folder(Path("runs") / str(verb_of(task))))
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context(_as_files(rows, out, name, bool(how["restart"])))
+            for name, rows in {"rows": data, **_held_out_data(options)}.items()
+        }
+        given = {**options, **files, "out": str(out)}
+        made = make_task_recipe(task, given.pop("rows"), TaskOptions(**given))
         for reporter in bar:
             for note in made.notes:
                 reporter.note(note)
@@ -120,8 +126,14 @@ def _check_options(options: Mapping[str, Any]) -> None:
         raise ConfigError(f"There is no option {unknown[0]!r}; there are {', '.join(OPTIONS)}.")
 
 
+def _held_out_data(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options that name files or hold rows, and no share of the rows."""
+    given = {name: options.get(name) for name in ("validation", "test")}
+    return {name: data for name, data in given.items() if not isinstance(data, int | float | None)}
+
+
 @contextmanager
-def _as_files(data: Any, out: Path, restart: bool) -> Iterator[list[str]]:
+def _as_files(data: Any, out: Path, name: str, restart: bool) -> Iterator[list[str]]:
     """Yields the paths of the data; rows are written to a file, which a failed start removes."""
     if isinstance(data, str | Path):
         yield [str(data)]
@@ -129,7 +141,7 @@ def _as_files(data: Any, out: Path, restart: bool) -> Iterator[list[str]]:
     if isinstance(data, Sequence) and all(isinstance(one, str | Path) for one in data):
         yield [str(one) for one in data]
         return
-    path = out.with_name(f"{out.name}.rows.jsonl")
+    path = out.with_name(f"{out.name}.{name}.jsonl")
     content = as_json_lines(rows_of(data))
     there = path.exists()
     if there and path.read_bytes() != content and not restart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,11 @@ def _classification(
             "--label NAME."
         )
     if len(labels) > max(2, 0.5 * len(records)) and options.labels is None:
+        if all(re.fullmatch(r"-?\d+,\d+", label) for label in labels):
+            raise DataError(
+                f"{name[0].upper() + name[1:]} has numbers with decimal commas, such as "
+                f"{labels[0]}; write them with points, or say --labels one if they are classes."
+            )
         raise DataError(
             f"{name[0].upper() + name[1:]} has {len(labels):,} different labels in "
             f"{len(records):,} rows; name the column with the labels by --label NAME, or say "

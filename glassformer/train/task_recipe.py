@@ -38,8 +38,8 @@ class TaskOptions:
         labels: What the labels are, where the file leaves it open.
         balanced: Whether each label counts equally in the loss, however rare it is.
         source_language, target_language: Of a translation, as the tokenizer names them.
-        validation: A file, or the share of the rows that is held out; 0: nothing is evaluated.
-        test: A file that the best model is judged by.
+        validation: Files, or the share of the rows that is held out; 0: nothing is evaluated.
+        test: Files that the best model is judged by.
         lora: Whether to train a LoRA adapter and the new head instead of all weights.
         epochs: Passes over the data.
         max_steps: Steps, in place of epochs.
@@ -58,8 +58,8 @@ class TaskOptions:
     balanced: bool = False
     source_language: str | None = None
     target_language: str | None = None
-    validation: str | float | None = None
-    test: str | None = None
+    validation: str | Sequence[str] | float | None = None
+    test: str | Sequence[str] | None = None
     lora: bool = False
     epochs: float | None = None
     max_steps: int | None = None
@@ -132,7 +132,7 @@ def _held_out(given: TaskFiles, options: TaskOptions) -> tuple[dict[str, Any], l
     """Returns the held-out data as keys of the [data] table."""
     found: dict[str, Any] = {} if options.test is None else {"test": options.test}
     said = options.validation
-    if isinstance(said, str):
+    if not isinstance(said, int | float | None):
         return {**found, "validation": said}, []
     if said == 0:
         return found, []
@@ -169,9 +169,8 @@ def _train(
     if options.learning_rate is not None:
         settings["learning_rate"] = options.learning_rate
     if evaluated:
-        few = not isinstance(options.validation, str) and (
-            given.rows * (options.validation or HELD_OUT) < FEW_HELD_OUT
-        )
+        share = HELD_OUT if options.validation is None else options.validation
+        few = isinstance(share, int | float) and given.rows * share < FEW_HELD_OUT
         settings["metric_for_best_model"] = "loss" if few else chosen.metric
         settings["load_best_model_at_end"] = True
         settings["early_stopping_patience"] = PATIENCE
