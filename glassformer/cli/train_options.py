@@ -26,6 +26,7 @@ FLAGS = {  # what errors say of a recipe, and how it is said for a task
     r'data\.on_error = "skip"': "--on-error skip",
     r'data\.encoding = "(.+?)"': r"--encoding \1",
     r'data\.delimiter = (".+?")': r"--delimiter \1",
+    r"say in \[data\.columns\] which one it is": "give it the columns of the first file",
     r"\brun\.out=": "--out ",
     r"\brun\.out\b": "--out",
 }

@@ -57,6 +57,9 @@ def choose_objective(
         base: The model to start from.
         options: What the user has said.
     """
+    languages = options.source_language, options.target_language
+    if verb not in ("translate", "summarize") and languages != (None, None):
+        raise ConfigError(f"--from and --to are for translate, not for {verb}.")
     if verb == "classify":
         return _classification(records, columns, options)
     if options.labels is not None or options.balanced:

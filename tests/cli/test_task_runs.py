@@ -180,10 +180,14 @@ def test_the_recipe_that_is_written_gives_the_same_run(glassformer, here, base):
         (("classify", "my.csv", "--labels", "number"), "not a number"),
         (("recipe.toml", "--epochs", "3"), "train.epochs=3"),
         (("classify", "gap.csv"), "the label is empty; mend it, or leave it out with --on-error"),
+        (("classify", "my.csv", "--to", "fr"), "--from and --to are for translate"),
+        (("classify", "my.csv", "--delimiter", ";"), 'say --delimiter ","'),
+        (("classify", "usual.csv", "--validation", "my.csv"), "the columns of the first file"),
     ],
 )
 def test_a_command_that_fails_leaves_nothing_behind(glassformer, here, base, words, said):
     Path("broken.csv").write_text(Path("my.csv").read_text() + "a,good,b\n")
+    Path("usual.csv").write_text("text,label\nA film.,good\nA bore.,bad\n")
     Path("gap.csv").write_text(Path("my.csv").read_text() + "a,\n")
     Path("recipe.toml").write_text("")
     before = sorted(here.rglob("*"))
