@@ -76,7 +76,7 @@ def answer(
     form: FormOption = None,
     squad: Squad = None,
     out: Output = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
     on_error: OnErrorOption = "stop",
     threshold: Annotated[
         float | None,

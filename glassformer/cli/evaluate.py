@@ -89,7 +89,7 @@ def evaluate(
         str | None,
         typer.Option("--to", "--target-language", help="Target language of a translation."),
     ] = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
     on_error: OnErrorOption = "stop",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

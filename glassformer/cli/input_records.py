@@ -21,13 +21,14 @@ import typer
 from glassformer.cli.path_arguments import file_named
 from glassformer.cli.printing import print_note
 from glassformer.cli.shared_options import OnError
-from glassformer.cli.text_column import TextColumn
+from glassformer.cli.text_column import OTHERS, TextColumn
 from glassformer.data.data_config import DataSettings
+from glassformer.data.detect import detected
 from glassformer.data.files import TextFileReader, find_files
 from glassformer.data.readers import READERS, form_of, read_text
 from glassformer.data.record import Record as Record
 from glassformer.data.record import RecordError
-from glassformer.data.sources import join_pieces
+from glassformer.data.sources import format_of, join_pieces
 from glassformer.errors import ConfigError, DataError, GlassformerError, InputError
 from glassformer.tasks.task_settings import COLUMNS, settings_of
 
@@ -57,7 +58,7 @@ class InputRecords:
         form: Format of the files; None determines it by their suffix.
         stdin_form: Format of standard input, unless `form` is given.
         column: Column with the text.
-        encoding: Encoding of the input.
+        encoding: Encoding of the input; None finds that of files, and is UTF-8 for others.
         whole: Whether a text file is one record instead of one per line.
         on_error: "stop" at an invalid record, or "skip" it.
     """
@@ -70,7 +71,7 @@ class InputRecords:
         form: str | None = None,
         stdin_form: str = "text",
         column: TextColumn | None = None,
-        encoding: str = "utf-8",
+        encoding: str | None = None,
         whole: bool = False,
         on_error: OnError = "stop",
     ) -> None:
@@ -85,7 +86,7 @@ class InputRecords:
             raise ConfigError(f"There is no format {form!r}; there are {', '.join(READERS)}.")
         self.form, self.whole, self.on_error = form, whole, on_error
         self.stdin_form, self.column = stdin_form, column or TextColumn()
-        self.settings = DataSettings(encoding=encoding)
+        self.encoding, self.settings = encoding, DataSettings(encoding=encoding or "utf-8")
         self.used = self.skipped = 0
         self._stopped: GlassformerError | KeyboardInterrupt | None = None
 
@@ -187,20 +188,34 @@ class InputRecords:
             yield {self.column.name or "text": self.word, "where": "TEXT"}
         for path in self.file_reader.paths:
             form = self.form or (self.stdin_form if path == STDIN else form_of(path))
-            if form in TABLES:
-                rows = READERS[form](self.file_reader, path, self.settings)
+            settings = self._layout(path, form)
+            if form in TABLES or (form == "jsonl" and self.column.learned is not None):
+                rows = READERS[form](self.file_reader, path, settings)
                 yield from self.column.provide(rows, path)
             elif form != "text":
-                yield from READERS[form](self.file_reader, path, self.settings)
+                yield from READERS[form](self.file_reader, path, settings)
             elif self.whole:
-                for record in join_pieces(read_text(self.file_reader, path, self.settings)):
+                for record in join_pieces(read_text(self.file_reader, path, settings)):
                     yield record if isinstance(record, RecordError) else without_line_feed(record)
             else:
-                for number, line in self.file_reader.lines(path, self.settings.encoding):
+                for number, line in self.file_reader.lines(path, settings.encoding):
                     where = f"{path}:{number}"
                     yield (
                         line if isinstance(line, RecordError) else InputLine(text=line, where=where)
                     )
+
+    def _layout(self, path: Path, form: str) -> DataSettings:
+        """Returns how a file is written, and reports what is unusual."""
+        if path == STDIN or not path.stat().st_size:
+            return self.settings
+        known = (self.column.name, self.column.learned, *self.column.defaults, *OTHERS)
+        names = {name.lower() for name in known if name is not None}
+        found = detected(path, format_of(form), names, self.encoding)
+        if found.encoding != "utf-8" and self.encoding is None:
+            print_note(f"{path} is read as {found.encoding} (--encoding names another).")
+        if found.column_names:
+            print_note(f"{path} has no header; its columns are {', '.join(found.column_names)}.")
+        return found
 
 
 class Opened(TextFileReader):

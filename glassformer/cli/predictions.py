@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from glassformer.data.readers import form_of
-from glassformer.errors import ConfigError
+from glassformer.data.record import WHERE_COLUMN
+from glassformer.errors import ConfigError, DataError
 from glassformer.storage.files import atomic_file
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -44,7 +45,11 @@ class PredictionFile:
 
     def add(self, record: Mapping[str, Any], results: Mapping[str, Any]) -> None:
         """Writes a row."""
-        given = {name: value for name, value in record.items() if name not in OURS}
+        given = {
+            "where" if name == WHERE_COLUMN else name: value
+            for name, value in record.items()
+            if name not in OURS
+        }
         named = {f"predicted_{k}" if k in given else k: v for k, v in results.items()}
         row = {**given, **named}
         if self.form == "jsonl":
@@ -53,7 +58,13 @@ class PredictionFile:
         if not self._columns:
             self._columns = list(row)
             self._write(self._line(self._columns))
-        self._write(self._line([row.get(name, "") for name in self._columns]))
+        more = [name for name in row if name not in self._columns]
+        if more:
+            raise DataError(
+                f"{record.get('where')} has the column {more[0]!r}, which the rows before do not; "
+                "write the results to a .jsonl file."
+            )
+        self._write(self._line([cell(row.get(name)) for name in self._columns]))
 
     def _line(self, cells: list[Any]) -> str:
         text = io.StringIO()
@@ -62,3 +73,8 @@ class PredictionFile:
 
     def _write(self, text: str) -> None:
         self._stream.write(text.encode("utf-8", "backslashreplace"))
+
+
+def cell(value: Any) -> Any:
+    """Returns a value as a cell of a table; lists and objects are written as JSON."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value

@@ -33,7 +33,7 @@ class ReferenceScores:
     """
 
     def __init__(
-        self, inputs: InputRecords, file: str | None, field: str | None, encoding: str
+        self, inputs: InputRecords, file: str | None, field: str | None, encoding: str | None
     ) -> None:
         self.file, self.field = file, field
         self.written: list[str] = []

@@ -37,7 +37,7 @@ def search(
     file: Files = None,
     form: FormOption = None,
     field: Field = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
     on_error: OnErrorOption = "stop",
     top: Annotated[int, typer.Option(min=1, help="Number of passages.")] = 5,
     model: Annotated[str | None, typer.Option(help="The model's folder, if it has moved.")] = None,

@@ -92,7 +92,11 @@ Whole = Annotated[
     ),
 ]
 Encoding = Annotated[
-    str, typer.Option(help="Encoding of files and standard input.", rich_help_panel=READ)
+    str | None,
+    typer.Option(
+        help="Encoding of files and standard input; else UTF-8, or that of the table.",
+        rich_help_panel=READ,
+    ),
 ]
 OnErrorOption = Annotated[
     OnError,

@@ -67,7 +67,7 @@ class TextColumn:
             name
             for name, value in record.items()
             if name not in (*OTHERS, *self.taken)
-            and re.fullmatch(r"[\w-]+", name)  # else it may be a text, in a file without header
+            and re.fullmatch(r"[\w-]+|column \d+", name)  # else it may be a text without header
             and has_words(value)
         ]
         if len(possible) == 1:

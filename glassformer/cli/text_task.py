@@ -29,7 +29,7 @@ class CommonOptions(ModelOptions):
     text: Text = None
     file: Files = None
     whole: Whole = False
-    encoding: Encoding = "utf-8"
+    encoding: Encoding = None
     on_error: OnErrorOption = "stop"
     as_json: AsJson = False
 

@@ -75,17 +75,18 @@ def train(
     from glassformer.train.trainer import train as start
 
     console = Console(stderr=True, quiet=not is_main_process())
-    recipe, settings, extend = options.recipe(what, files or [], console)
     bar = ProgressBar(console)
     try:
-        if dry:
-            plan = dry_run(recipe, settings, device=device, reporters=[bar])
-            bar.end()
-            output_console(quiet=not is_main_process()).print(table(plan))
-            return
-        run = start(
-            recipe, settings, restart=restart, extend=extend, device=device, reporters=[bar]
-        )
+        with options.explained(what):
+            recipe, settings, extend = options.recipe(what, files or [], console)
+            if dry:
+                plan = dry_run(recipe, settings, device=device, reporters=[bar])
+                bar.end()
+                output_console(quiet=not is_main_process()).print(table(plan))
+                return
+            run = start(
+                recipe, settings, restart=restart, extend=extend, device=device, reporters=[bar]
+            )
     except TrainingInterrupted as stopped:
         bar.end()
         console.print(str(stopped), soft_wrap=True, markup=False, highlight=False)

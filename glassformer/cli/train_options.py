@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,13 +15,21 @@ import typer
 from glassformer.cli.evaluate import named_columns
 from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.shared_options import OnError, zoo_names
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, GlassformerError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from glassformer.train.recipe import Recipe
 
+FLAGS = {  # settings that errors name, and the flags of a task
+    r'data\.on_error = "skip"(?: \(on the command line, data\.on_error=skip\))?': "--on-error skip",
+    r'data\.encoding = "(.+?)"': r"--encoding \1",
+    r'data\.delimiter = (".+?")': r"--delimiter \1",
+    r"say in \[data\.columns\] which one it is": "give it the columns of the first file",
+    r"\brun\.out=": "--out ",
+    r"\brun\.out\b": "--out",
+}
 DATA, TRAINING = "Data of a task", "Training of a task"
 SETTING = re.compile(r"[a-z]+(\.[\w-]+)+=.*", re.DOTALL)
 RECIPES = (".toml", ".json")
@@ -108,6 +118,17 @@ class TaskRunOptions:
         recipe = extended_recipe(Path(what), self.epochs, self.max_steps)
         extend = self.epochs is not None or self.max_steps is not None
         return recipe, self._settings(what, rest), extend
+
+    @contextmanager
+    def explained(self, what: str) -> Iterator[None]:
+        """Raises errors of a task with the flags of the command line as remedies."""
+        try:
+            yield
+        except GlassformerError as error:
+            said = str(error)
+            for setting, flag in FLAGS.items() if kind_of(what) == "task" else ():
+                said = re.sub(setting, flag, said)
+            raise (error if said == str(error) else GlassformerError(said)) from None
 
     def shows_metrics(self, what: str) -> bool:
         """Whether the metrics are shown at the end: of tasks, and of their runs."""

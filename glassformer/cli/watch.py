@@ -89,7 +89,7 @@ def watch(
     min_texts: Annotated[
         int, typer.Option(help="Minimum number of texts in a bucket.", rich_help_panel=RULE)
     ] = AlertRule.min_texts,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
     on_error: OnErrorOption = "stop",
     threshold: Thresholds = None,
     head: HeadOption = None,

@@ -7,24 +7,34 @@ whose settings are keys of a recipe's [data] table.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.data_config import Format
-from glassformer.data.files import TextFileReader
+from glassformer.data.data_config import DataSettings, Format
+from glassformer.data.files import TextFileReader, likely_encoding
 from glassformer.data.readers import form_of
-from glassformer.data.tables import LONGEST_FIELD, find_delimiter
+from glassformer.data.tables import DELIMITERS, LONGEST_FIELD, find_delimiter
 from glassformer.errors import DataError
 
-SAMPLE = 2**17  # bytes that are looked at
+SAMPLE = 2**20  # bytes that are looked at
 ROWS = 200  # rows of a table that are looked at
 CANDIDATES = ("utf-8", "gb18030", "cp1252", "latin-1")
 TABLES = ("csv", "tsv")
+PACKED = {  # first bytes of files that are no text
+    b"PK\x03\x04": "a zip archive or an office document; unpack it, or save it as CSV (UTF-8)",
+    b"\xd0\xcf\x11\xe0": "an office document; save it as CSV (UTF-8)",
+    b"\x1f\x8b": "packed by gzip; give it the ending .gz",
+    b"BZh": "packed by bzip2; unpack it",
+    b"\xfd7zXZ": "packed by xz; unpack it",
+    b"\x28\xb5\x2f\xfd": "packed by Zstandard; unpack it",
+    b"%PDF": "a PDF; save its text as a text file",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +45,7 @@ class FileLayout:
         format: The format.
         encoding: The encoding.
         delimiter: The delimiter of a table, if it is not the format's own.
+        quoting: Whether the fields of a TSV are quoted, which they usually are not.
         header: The first row of a table; empty for other formats.
         has_header: Whether this row names the columns.
     """
@@ -42,6 +53,7 @@ class FileLayout:
     format: Format
     encoding: str = "utf-8"
     delimiter: str | None = None
+    quoting: bool = False
     header: tuple[str, ...] = ()
     has_header: bool = True
 
@@ -52,6 +64,8 @@ class FileLayout:
             found["encoding"] = self.encoding
         if self.delimiter is not None:
             found["delimiter"] = self.delimiter
+        if self.quoting:
+            found["quoting"] = True
         if column_names and not self.has_header:
             found["column_names"] = list(column_names)
         return found
@@ -82,15 +96,42 @@ def detect(
     found = form or _format(by_ending, plain, text, names)
     if found not in TABLES:
         return FileLayout(format=found, encoding=encoding)
-    default = "," if found == "csv" else "\t"
-    delimiter = find_delimiter(text.split("\n", 1)[0], default)
-    rows = list(_rows(text, delimiter, quoted=found == "csv"))
+    default, quoted = ("," if found == "csv" else "\t"), found == "csv"
+    delimiter = _delimiter(text, default, quoted)
+    guessed = find_delimiter(text.split("\n", 1)[0], default)  # by the reader
+    quoting = not quoted and _is_quoted(text, delimiter)
+    rows, _ = _rows(text, delimiter, quoted or quoting)
     return FileLayout(
         format=found,
         encoding=encoding,
-        delimiter=None if delimiter == default else delimiter,
+        delimiter=None if delimiter == default == guessed else delimiter,
+        quoting=quoting,
         header=tuple(rows[0]) if rows else (),
         has_header=_is_header(rows, names),
+    )
+
+
+def detected(
+    path: Path, form: Format, names: Collection[str] = (), encoding: str | None = None
+) -> DataSettings:
+    """Returns how a file of a known format is written, as settings; tables alone vary.
+
+    Args:
+        path: The file.
+        form: The format.
+        names: Known column names, in lower case.
+        encoding: The encoding; None finds that of a table.
+    """
+    if form not in TABLES:
+        return DataSettings(format=form, encoding=encoding or "utf-8")
+    layout = detect(path, names=names, form=form)
+    columns = tuple(f"column {number}" for number in range(1, len(layout.header) + 1))
+    return DataSettings(
+        format=form,
+        encoding=encoding or layout.encoding,
+        delimiter=layout.delimiter,
+        quoting=layout.quoting or None,
+        column_names=() if layout.has_header else columns,
     )
 
 
@@ -116,8 +157,12 @@ def _sample(path: Path) -> bytes:
 def _encoding(sample: bytes, path: Path) -> str:
     """Returns the first encoding that the sample is valid in.
 
-    GB 18030 accepts most bytes, so it must also yield Chinese characters.
+    It is UTF-8 where few bytes are not: then the file is damaged. GB 18030 accepts most bytes, so
+    it must also yield Chinese characters.
     """
+    for first, what in PACKED.items():
+        if sample.startswith(first):
+            raise DataError(f"{path} is {what}.", path=path)
     if sample.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in sample[:1000]:
         raise DataError(
             f"{path} is not a text in UTF-8 (it may be UTF-16, as Excel's Unicode text is); save "
@@ -128,7 +173,8 @@ def _encoding(sample: bytes, path: Path) -> str:
         try:
             text = sample.decode(encoding)
         except UnicodeDecodeError as error:
-            if encoding == "utf-8" and error.start > len(sample) - 4:  # a character cut in two
+            cut = error.start > len(sample) - 4  # a character in two
+            if encoding == "utf-8" and (cut or likely_encoding(sample) == encoding):
                 return encoding
             continue
         if encoding != "gb18030" or _is_chinese(text):
@@ -152,18 +198,60 @@ def _json_format(text: str) -> Format:
     return "squad" if whole else "jsonl"
 
 
-def _rows(text: str, delimiter: str, quoted: bool) -> Iterator[list[str]]:
-    lines = text.splitlines(keepends=True)
+def _rows(text: str, delimiter: str, quoted: bool) -> tuple[list[list[str]], bool]:
+    """Returns the first rows of a table, and whether all of them are well formed."""
     if not quoted:
-        yield from (line.rstrip("\r\n").split(delimiter) for line in lines[:ROWS] if line.strip())
-        return
+        lines = islice((line for line in text.split("\n") if line.strip()), ROWS)
+        return [line.rstrip("\r").split(delimiter) for line in lines], True
+    rows: list[list[str]] = []
     before = csv.field_size_limit(LONGEST_FIELD)
     try:
-        yield from (row for row in islice(csv.reader(lines, delimiter=delimiter), ROWS) if row)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        rows.extend(row for row in islice(reader, ROWS) if row)
     except csv.Error:  # the reader of the data says where
-        return
+        return rows, False
     finally:
         csv.field_size_limit(before)
+    return rows, True
+
+
+def _delimiter(text: str, default: str, quoted: bool) -> str:
+    """Returns the delimiter by which most rows have the columns of the first, which are several.
+
+    Of two such marks it is the one that no space follows, as it does a comma in a sentence.
+    """
+
+    def key(mark: str) -> tuple[float, bool, bool]:
+        rows, _ = _rows(text, mark, quoted)
+        columns = list(zip(*rows, strict=False))[1:]
+        spaced = any(all(cell[:1] == " " for cell in column) for column in columns)
+        return _regularity(rows), not spaced, mark == default
+
+    return max((default, *DELIMITERS), key=key)
+
+
+def _regularity(rows: Sequence[Sequence[str]]) -> float:
+    """Returns the share of the rows with as many columns as the first.
+
+    It is 0 if the first row has one column, or if most rows have others.
+    """
+    if not rows or len(rows[0]) < 2:
+        return 0.0
+    share = sum(len(row) == len(rows[0]) for row in rows) / len(rows)
+    return share if share > 0.5 else 0.0
+
+
+def _is_quoted(text: str, delimiter: str) -> bool:
+    """Whether the fields of a table are quoted as in CSV.
+
+    They are if only so all rows have the same columns, or if a field holds doubled quotes.
+    """
+    plain, _ = _rows(text, delimiter, quoted=False)
+    quoted, valid = _rows(text, delimiter, quoted=True)
+    if not valid or _regularity(quoted) < _regularity(plain):
+        return False
+    doubled = (re.fullmatch(r'".*"".*"', cell) for row in plain for cell in row)
+    return _regularity(quoted) > _regularity(plain) or any(doubled)
 
 
 def _named(text: str, delimiter: str, names: Collection[str]) -> bool:
@@ -173,21 +261,27 @@ def _named(text: str, delimiter: str, names: Collection[str]) -> bool:
 def _is_header(rows: Sequence[Sequence[str]], names: Collection[str]) -> bool:
     """Whether the first row of a table names the columns.
 
-    It does if a cell is a known name. It does not if a cell is a number, empty or a sentence, or if
-    a cell's value occurs again in its column, as a label does.
+    It does if a cell is a known name, stands above numbers, or is the column's number as pandas
+    writes it. It does not if a cell is a number, empty or a sentence, or if a cell's value occurs
+    again in its column, as a label does. The first cell may be empty, above an index.
     """
     if not rows:
         return True
-    first, rest = rows[0], rows[1:]
-    if any(cell.strip().lower() in names for cell in first):
+    first, rest = [cell.strip() for cell in rows[0]], rows[1:]
+    if any(cell.lower() in names for cell in first) or first == list(map(str, range(len(first)))):
         return True
-    for column, cell in enumerate(first):
-        word = cell.strip()
-        if not word or _is_number(word) or len(word.split()) > 5 or word[-1] in ".!?":
-            return False
-        if any(column < len(row) and row[column].strip() == word for row in rest):
-            return False
-    return True
+    below = [[row[i].strip() for row in rest if i < len(row)] for i in range(len(first))]
+    columns = list(zip(first, below, strict=True))
+    if any(cell and not _is_number(cell) and _are_numbers(others) for cell, others in columns):
+        return True
+    return not any(
+        cell in others or _is_number(cell) or len(cell.split()) > 5 or cell[-1:] in ("", *".!?")
+        for cell, others in (columns if first[0] or len(first) < 2 else columns[1:])
+    )
+
+
+def _are_numbers(words: Sequence[str]) -> bool:
+    return bool(words) and all(map(_is_number, words))
 
 
 def _is_number(word: str) -> bool:

@@ -8,12 +8,13 @@ from typing import Any
 from glassformer.errors import DataError, GlassformerError
 
 SKIPPED = 'leave it out with data.on_error = "skip" (on the command line, data.on_error=skip)'
-
+WHERE_COLUMN = "column where"
 Record = Mapping[str, Any]
 """A line of a data file by column name; `where` locates the line.
 
-A long text is split into several records: `begins` is False in all but the first (they get no start
-token), `ends` in all but the last (no end token). Without these keys a record is a whole text.
+A column `where` of a table is named WHERE_COLUMN. A long text is split into several records:
+`begins` is False in all but the first (they get no start token), `ends` in all but the last (no end
+token). Without these keys a record is a whole text.
 """
 
 

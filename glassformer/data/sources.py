@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from glassformer.data.data_config import DataSettings, Format
+from glassformer.data.data_config import Format
+from glassformer.data.detect import detected
+from glassformer.data.files import find_files
 from glassformer.data.readers import form_of
 from glassformer.data.record import Record, RecordError
 from glassformer.data.records import Records, renamed
@@ -32,7 +35,7 @@ class RecordSource:
         format: str | None = None,
         default_format: str = "jsonl",
         columns: Mapping[str, str] | None = None,
-        encoding: str = "utf-8",
+        encoding: str | None = None,
         on_error: OnError = "stop",
     ) -> None:
         """Opens the source.
@@ -42,7 +45,7 @@ class RecordSource:
             format: Format of the files; None determines it by their suffix.
             default_format: Format of files whose suffix does not determine it.
             columns: Maps column names of the task to those of the data.
-            encoding: Encoding of the files.
+            encoding: Encoding of the files; None is UTF-8, or that of a table.
             on_error: "stop" at an invalid record, or "skip" it.
         """
         if on_error not in ("stop", "skip"):
@@ -54,14 +57,11 @@ class RecordSource:
         if not paths:
             self.records = renamed(given(source), columns)
             return
-        settings = DataSettings(
-            test=tuple(paths),
-            format=format_of(format or format_by_suffix(paths[0], default_format)),
-            columns=columns,
-            encoding=encoding,
-        )
-        records = Records(settings, "test")
-        self.records = join_pieces(records) if settings.format == "text" else records
+        form = format_of(format or format_by_suffix(paths[0], default_format))
+        names = {name.lower() for name in columns.values()}
+        layout = detected(find_files(paths)[0], form, names, encoding)
+        records = Records(replace(layout, test=tuple(paths), columns=columns), "test")
+        self.records = join_pieces(records) if form == "text" else records
 
     def __iter__(self) -> Iterator[Record]:
         for record in self.records:

@@ -14,12 +14,14 @@ from typing import Any
 from glassformer.data.data_config import DataSettings
 from glassformer.data.files import TextFileReader
 from glassformer.data.header import check_header, check_names
-from glassformer.data.record import Record, RecordError
+from glassformer.data.record import WHERE_COLUMN, Record, RecordError
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.storage.parsing import parsing
 
 Line = tuple[int, str | RecordError]  # its number and content
 DELIMITERS = (",", ";", "\t", "|")
+RETURNS = "lines end with a carriage return alone"
+NAME_COLUMNS = "name the columns in data.column_names"
 QUOTED = re.compile(r'"[^"]*"')
 LONGEST_FIELD = 2**26
 """Maximum number of characters of a field; an unclosed quote would swallow the rest of the file."""
@@ -58,13 +60,13 @@ def _table(
         where, is_first, begun = f"{path}:{number}", not begun, True
         if isinstance(row, RecordError):
             if is_first and not names:
-                raise row.refused("name the columns in data.column_names")
+                raise row if row.wrong == RETURNS else row.refused(NAME_COLUMNS)
             yield row
             continue
         if is_first:
             check_header(row, settings, delimiter, path, number)
         if not names:
-            names = row
+            names = [WHERE_COLUMN if name == "where" else name for name in row]
         elif len(row) > 1 and not any(cell.strip() for cell in row):
             continue  # a blank row, as spreadsheets write it
         elif len(row) != len(names):
@@ -120,8 +122,7 @@ def _quoted(
         if isinstance(row, csv.Error):
             wrong, advice = f"this is no row ({row})", "data.quoting = false if quotes are text"
             if "\r" in str(held[0][1]):
-                wrong = "lines end with a carriage return alone"
-                advice = "convert the file to line feeds"
+                wrong, advice = RETURNS, "convert the file to line feeds"
             yield number, RecordError(f"{path}:{number}", wrong, advice)
             again.extendleft(held[:0:-1])
             reader = csv.reader(lines(), delimiter=delimiter, strict=True)

@@ -67,7 +67,7 @@ def evaluate(
     head: str | None = None,
     format: str | None = None,
     columns: Mapping[str, str] | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     on_error: OnError = "stop",
     limit: int | None = None,
     num_fewshot: int = 0,
@@ -88,7 +88,7 @@ def evaluate(
         format: Format of the files, as in training; by default by their suffix.
         columns: Maps column names of the task to those of the data; by default those that the
             model was trained on.
-        encoding: Encoding of the files.
+        encoding: Encoding of the files; None is UTF-8, or that of a table.
         on_error: "stop" at an invalid record, or "skip" it.
         limit: Maximum number of records.
         num_fewshot: Number of answered examples before each question of a benchmark.

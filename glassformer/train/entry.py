@@ -50,8 +50,9 @@ def train(
         what: A task such as "classify", or a recipe: the path of a TOML file, its tables as a dict,
             or a `Recipe`; or the folder of a run to extend by `epochs` or `max_steps`.
         data: For a task, the rows: one or several files, a pandas DataFrame, a `datasets.Dataset`,
-            or dicts. Rows that are not in a file are written to one beside the run folder. For a
-            recipe, settings that replace those of the recipe, each as `section.key=value`.
+            or dicts. Rows that are not in a file are written to one beside the run folder. The
+            options `validation` and `test` may hold rows, too. For a recipe, settings that replace
+            those of the recipe, each as `section.key=value`.
         text: The column with the text.
         label: The column with the label.
         columns: The names of further columns in the data, by the names that the task uses.
@@ -109,9 +110,14 @@ def _train_task(
     bar: Sequence[Reporter],
     how: Mapping[str, Any],
 ) -> Run:
-    out = str(options.get("out") or free_folder(Path("runs") / str(verb_of(task))))
-    with _as_files(data, Path(out), bool(how["restart"])) as files:
-        made = make_task_recipe(task, files, TaskOptions(**{**options, "out": out}))
+    out = Path(options.get("out") or free_folder(Path("runs") / str(verb_of(task))))
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context(_as_files(rows, out, name, bool(how["restart"])))
+            for name, rows in {"rows": data, **_held_out_data(options)}.items()
+        }
+        given = {**options, **files, "out": str(out)}
+        made = make_task_recipe(task, given.pop("rows"), TaskOptions(**given))
         for reporter in bar:
             for note in made.notes:
                 reporter.note(note)
@@ -124,8 +130,14 @@ def _check_options(options: Mapping[str, Any]) -> None:
         raise ConfigError(f"There is no option {unknown[0]!r}; there are {', '.join(OPTIONS)}.")
 
 
+def _held_out_data(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options that name files or hold rows, and no share of the rows."""
+    given = {name: options.get(name) for name in ("validation", "test")}
+    return {name: data for name, data in given.items() if not isinstance(data, int | float | None)}
+
+
 @contextmanager
-def _as_files(data: Any, out: Path, restart: bool) -> Iterator[list[str]]:
+def _as_files(data: Any, out: Path, name: str, restart: bool) -> Iterator[list[str]]:
     """Yields the paths of the data; rows are written to a file, which a failed start removes."""
     if isinstance(data, str | Path):
         yield [str(data)]
@@ -134,7 +146,7 @@ def _as_files(data: Any, out: Path, restart: bool) -> Iterator[list[str]]:
         yield [str(one) for one in data]
         return
     folder = out if out.name not in ("", "..") else Path(os.path.abspath(out))
-    path = folder.with_name(f"{folder.name or 'run'}.rows.jsonl")
+    path = folder.with_name(f"{folder.name or 'run'}.{name}.jsonl")
     content = as_json_lines(rows_of(data))
     there = os.path.lexists(path)
     if there:
@@ -162,8 +174,8 @@ def _check_rows(path: Path, content: bytes, out: Path, restart: bool) -> None:
             f"{path} holds other rows, of an earlier run; name another out, or restart=True."
         )
     name, inputs = os.path.relpath(path, out), out / INPUTS
-    read = read_inputs(inputs).get("data.train", {}) if inputs.is_file() else {}
-    if read.get(name) != fingerprints([path])[path]:
+    groups = read_inputs(inputs).values() if inputs.is_file() else ()
+    if fingerprints([path])[path] not in [files.get(name) for files in groups]:
         raise ConfigError(
             f"{path} holds other rows, which no run in {out} has read; move the file to another "
             "place, or name another out."

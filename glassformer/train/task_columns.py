@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
+from glassformer.data.readers import form_of
 from glassformer.data.record import Record
 from glassformer.errors import DataError
 from glassformer.tasks.registry import TrainingData
@@ -97,12 +99,11 @@ def _ask(source: str, missing: Sequence[str], there: Sequence[str]) -> DataError
         f"--{role} NAME" if role in ("text", "label") else f"--column {role}=NAME"
         for role in missing
     )
-    few = len(there) < len(missing)
-    hint = (
-        " (one column: is the delimiter another, or the format? --delimiter, --format)"
-        if few
-        else ""
-    )
+    hint = ""
+    if len(there) < len(missing):
+        hint = " (one column: is the delimiter another, or the format? --delimiter, --format)"
+        if form_of(Path(source)) == "jsonl":
+            hint = " (a row is one JSON object in a line, or in an array of them)"
     return DataError(
         f"{source} has the columns {', '.join(there) or 'none'}{hint}; say which "
         f"{'has' if len(missing) == 1 else 'have'} the {' and the '.join(missing)}: {options}.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,9 @@ def choose_objective(
         base: The model to start from.
         options: What the user has said.
     """
+    languages = options.source_language, options.target_language
+    if verb not in ("translate", "summarize") and languages != (None, None):
+        raise ConfigError(f"--from and --to are for translate, not for {verb}.")
     if verb == "classify":
         return _classification(records, columns, options)
     if options.labels is not None or options.balanced:
@@ -104,6 +108,11 @@ def _classification(
             "--label NAME."
         )
     if len(labels) > max(2, 0.5 * len(records)) and options.labels is None:
+        if all(re.fullmatch(r"-?\d+,\d+", label) for label in labels):
+            raise DataError(
+                f"{name[0].upper() + name[1:]} has numbers with decimal commas, such as "
+                f"{labels[0]}; write them with points, or say --labels one if they are classes."
+            )
         raise DataError(
             f"{name[0].upper() + name[1:]} has {len(labels):,} different labels in "
             f"{len(records):,} rows; name the column with the labels by --label NAME, or confirm "

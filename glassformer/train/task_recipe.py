@@ -38,8 +38,8 @@ class TaskOptions:
         labels: The kind of labels, if the file does not determine it.
         balanced: Whether the loss is weighted so that all labels count equally.
         source_language, target_language: The languages of a translation, as in the tokenizer.
-        validation: A file, or the fraction of rows to hold out; 0 for no evaluation.
-        test: A file to evaluate the best model on.
+        validation: Files, or the fraction of rows to hold out; 0 for no evaluation.
+        test: Files to evaluate the best model on.
         lora: Whether to train a LoRA adapter and the new head instead of all weights.
         epochs: Passes over the data.
         max_steps: The number of steps, instead of epochs.
@@ -58,8 +58,8 @@ class TaskOptions:
     balanced: bool = False
     source_language: str | None = None
     target_language: str | None = None
-    validation: str | float | None = None
-    test: str | None = None
+    validation: str | Sequence[str] | float | None = None
+    test: str | Sequence[str] | None = None
     lora: bool = False
     epochs: float | None = None
     max_steps: int | None = None
@@ -132,7 +132,7 @@ def _held_out(given: TaskFiles, options: TaskOptions) -> tuple[dict[str, Any], l
     """Returns the held-out data as keys of the [data] table."""
     found: dict[str, Any] = {} if options.test is None else {"test": options.test}
     said = options.validation
-    if isinstance(said, str):
+    if not isinstance(said, int | float | None):
         return {**found, "validation": said}, []
     if said == 0:
         return found, []
@@ -169,9 +169,8 @@ def _train(
     if options.learning_rate is not None:
         settings["learning_rate"] = options.learning_rate
     if evaluated:
-        few = not isinstance(options.validation, str) and (
-            given.rows * (options.validation or HELD_OUT) < FEW_HELD_OUT
-        )
+        share = HELD_OUT if options.validation is None else options.validation
+        few = isinstance(share, int | float) and given.rows * share < FEW_HELD_OUT
         settings["metric_for_best_model"] = "loss" if few else chosen.metric
         settings["load_best_model_at_end"] = True
         settings["early_stopping_patience"] = PATIENCE

@@ -120,6 +120,21 @@ def test_a_file_with_the_name_of_the_rows_stays(here, base):
         trained(base, ROWS, out=".")
 
 
+def test_rows_with_dates_and_gaps_and_rows_to_validate_with(here, base):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(ROWS)
+    frame["day"] = pandas.Timestamp("2026-01-02")
+    frame["gap"], frame["bytes"] = pandas.NA, b"a"
+    run = trained(base, frame, label="mood", text="review", validation=frame[:4], out="runs/mine")
+    files = sorted(path.name for path in Path("runs").glob("*.jsonl"))
+    assert files == ["mine.rows.jsonl", "mine.validation.jsonl"]
+    first = json.loads(Path("runs/mine.rows.jsonl").read_text().split("\n")[0])
+    assert first == {**ROWS[0], "day": "2026-01-02 00:00:00", "gap": None, "bytes": None}
+    assert evaluate_run(run).records == 4
+    run = trained(base, validation=Path("my.csv"), out="runs/path")
+    assert evaluate_run(run).records == len(ROWS)
+
+
 def test_a_run_is_short_to_look_at_and_leads_to_its_model(here, base):
     run = trained(base, out="runs/mine")
     assert repr(run).startswith("<Run runs/mine: finished at step 9, loss ")
@@ -180,10 +195,16 @@ def test_the_recipe_that_is_written_gives_the_same_run(glassformer, here, base):
         (("tag", "my.csv"), "no list of words"),
         (("classify", "my.csv", "--labels", "number"), "not a number"),
         (("recipe.toml", "--epochs", "3"), "train.epochs=3"),
+        (("classify", "gap.csv"), "the label is empty; mend it, or leave it out with --on-error"),
+        (("classify", "my.csv", "--to", "fr"), "--from and --to are for translate"),
+        (("classify", "my.csv", "--delimiter", ";"), 'say --delimiter ","'),
+        (("classify", "usual.csv", "--validation", "my.csv"), "the columns of the first file"),
     ],
 )
 def test_a_command_that_fails_leaves_nothing_behind(glassformer, here, base, words, said):
     Path("broken.csv").write_text(Path("my.csv").read_text() + "a,good,b\n")
+    Path("usual.csv").write_text("text,label\nA film.,good\nA bore.,bad\n")
+    Path("gap.csv").write_text(Path("my.csv").read_text() + "a,\n")
     Path("recipe.toml").write_text("")
     before = sorted(here.rglob("*"))
     more = () if words[0].endswith(("csv", "toml")) else ("--base", base)
@@ -215,6 +236,40 @@ def test_predictions_stand_beside_the_columns_of_the_user(glassformer, here, bas
     Path("bad.csv").write_text("review,day\nA film.,1\n,2\n")
     code, _, said = glassformer("classify", "runs/mine", "bad.csv", "--out", "bad-out.csv")
     assert code == 1 and "bad.csv:3" in said and not Path("bad-out.csv").exists()
+
+
+def test_predictions_keep_every_column(glassformer, here, base):
+    trained(base, out="runs/mine")
+    Path("new.csv").write_text("where,review\nOslo,A film.\n")
+    code, _, said = glassformer("classify", "runs/mine", "new.csv", "--out", "out.csv")
+    assert code == 0, said
+    assert Path("out.csv").read_text().startswith("where,review,label,probability\nOslo,A film.,")
+    rows = [{"review": "A film.", "tags": ["a", "b"], "none": None}, {"review": "A bore."}]
+    Path("new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, _, said = glassformer("classify", "runs/mine", "new.jsonl", "--out", "lists.csv")
+    with Path("lists.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [(row["tags"], row["none"]) for row in found] == [('["a", "b"]', ""), ("", "")], said
+    Path("new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[::-1]))
+    code, _, said = glassformer("classify", "runs/mine", "new.jsonl", "--out", "more.csv")
+    assert code == 1 and "new.jsonl:2 has the column 'tags'" in said
+    assert not Path("more.csv").exists()
+
+
+def test_tables_of_any_notation_are_classified_and_judged(glassformer, here, base):
+    texts = [(f"{text}, “{i}”", mood) for i, (text, mood) in enumerate(map(dict.values, ROWS))]
+    lines = "".join(f"{text};{mood}\n" for text, mood in texts)
+    Path("my.csv").write_bytes(lines.encode("cp1252"))
+    run = trained(base, out="runs/mine")
+    code, _, said = glassformer("classify", "runs/mine", "my.csv", "--out", "out.csv")
+    assert code == 0 and "my.csv is read as cp1252" in said and "has no header" in said, said
+    with Path("out.csv").open(newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    assert [(row["column 1"], row["column 2"]) for row in found] == texts
+    assert [row["label"] for row in found] == [
+        one.label for one in run.load().classify([text for text, _ in texts])
+    ]
+    assert run.load().evaluate("my.csv").records == len(texts)
 
 
 def test_results_are_rows_of_a_table(here, base):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 
 import glassformer as gf
 from glassformer.data import DataSettings, Records
-from glassformer.data.detect import detect
+from glassformer.data.detect import detect, detected
 from glassformer.errors import DataError
 
 NAMES = {"text", "label", "source", "target"}
@@ -28,6 +29,11 @@ def layout(path, **options):
         ("a.csv", "text;label\na, c;b\n", "tsv", ("csv", ";", "utf-8", True)),
         ("a.tsv", "text\tlabel\na\tb\n", "tsv", ("tsv", None, "utf-8", True)),
         ("a.txt", "text|label\na|b\n", "tsv", ("tsv", "|", "utf-8", True)),
+        ("a.csv", "So, so.;bad\nNo, never.;bad\n", "tsv", ("csv", ";", "utf-8", False)),
+        ("a.csv", "what, and why;kind\na;b\nc;d\n", "tsv", ("csv", ";", "utf-8", True)),
+        ("a.csv", ",remark,mood\n0,fine,a\n1,poor,b\n", "tsv", ("csv", None, "utf-8", True)),
+        ("a.csv", "0,1\nfine,a\npoor,b\n", "tsv", ("csv", None, "utf-8", True)),
+        ("a.csv", "Is it good?,stars\nyes,1\nno,2\n", "tsv", ("csv", None, "utf-8", True)),
         ("a.csv", "It works.,good\nIt fails.,bad\n", "tsv", ("csv", None, "utf-8", False)),
         ("a.csv", "good,fine work\nbad,poor\ngood,nice\n", "tsv", ("csv", None, "utf-8", False)),
         ("a.csv", "1,fine work\n2,poor\n", "tsv", ("csv", None, "utf-8", False)),
@@ -60,10 +66,36 @@ def test_the_encoding_is_found(tmp_path, text, encoding):
     assert detect(path).encoding == encoding
 
 
+def test_utf_8_with_damaged_bytes_is_no_other_encoding(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("text\n很好的酒店，下次还来\n".encode() + b"\xff\n")
+    assert detect(path).encoding == "utf-8"
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [  # as pandas and Excel write it, and as others do
+        ('text\tlabel\n"two\nlines"\tx\n', [{"text": "two\nlines", "label": "x"}]),
+        ('text\tlabel\n"a ""b"" c"\tx\n', [{"text": 'a "b" c', "label": "x"}]),
+        ('text\tlabel\n"a" b\tx\n', [{"text": '"a" b', "label": "x"}]),
+        ('text\tlabel\n"a\tx\nb"\tx\n', [{"text": one, "label": "x"} for one in ('"a', 'b"')]),
+    ],
+)
+def test_quotes_of_a_tsv_file_are_found(tmp_path, content, rows):
+    path = tmp_path / "a.tsv"
+    path.write_text(content)
+    settings = detected(path, "tsv")
+    records = Records(replace(settings, train=(str(path),)), "train").strict()
+    assert [{k: v for k, v in record.items() if k != "where"} for record in records] == rows
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("a.csv", b"", "is empty"),
+        ("a.csv", b"PK\x03\x04\0\0", "is a zip archive or an office document"),
+        ("a.csv", gzip.compress(b"text"), "packed by gzip; give it the ending .gz"),
+        ("a.txt", b"%PDF-1.7", "is a PDF; save its text"),
         ("a.csv", "text\n".encode("utf-16"), "UTF-16"),
         ("a.xlsx", b"PK", "is a spreadsheet; save it as CSV"),
     ],

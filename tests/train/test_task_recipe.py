@@ -112,6 +112,20 @@ def test_labels_that_cannot_be_right_stop(tmp_path, labels, said):
         made(path)
 
 
+def test_numbers_with_decimal_commas_are_named(tmp_path):
+    rows = [("text", "score"), *((f"text {i}", f"{i},5") for i in range(20))]
+    path = table(tmp_path / "my.csv", rows, delimiter=";")
+    with pytest.raises(gf.DataError, match=r"decimal commas, such as .*; write them with points"):
+        made(path)
+
+
+def test_json_of_another_shape_is_told_what_a_row_is(tmp_path):
+    path = tmp_path / "my.json"
+    path.write_text(json.dumps({"data": [{"text": "a", "label": "b"}]}))
+    with pytest.raises(gf.DataError, match="a row is one JSON object in a line, or in an array"):
+        made(str(path))
+
+
 def test_few_rows_are_not_held_out_and_a_file_can_be(tmp_path):
     path = table(tmp_path / "my.csv", [("text", "label"), *ROWS[:6]])
     found = made(path)
