@@ -25,11 +25,11 @@ SETTING = re.compile(r"[a-z]+(\.[\w-]+)+=.*", re.DOTALL)
 RECIPES = (".toml", ".json")
 
 
-def data(*names: str, **options: Any) -> Any:
+def data(*names: str, **options: Any) -> object:
     return typer.Option(*names, rich_help_panel=DATA, **options)
 
 
-def training(**options: Any) -> Any:
+def training(**options: Any) -> object:
     return typer.Option(rich_help_panel=TRAINING, **options)
 
 
