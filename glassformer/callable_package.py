@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 
 class CallablePackage(ModuleType):
@@ -17,9 +16,10 @@ class CallablePackage(ModuleType):
 
     function: tuple[str, str]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         module, name = self.function
-        return getattr(import_module(module), name)(*args, **kwargs)
+        found: object = getattr(import_module(module), name)(*args, **kwargs)
+        return found
 
 
 def make_callable(package: str, module: str, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -153,8 +154,17 @@ def import_reference() -> Any:
     return reference
 
 
-def load_reference(transformers: Any, folder: Path, architecture: str, **more: Any) -> Any:
-    """Loads a folder or GGUF file with the reference implementation, in float32."""
+def load_reference(
+    transformers: Any, folder: Path, architecture: str, settings: Mapping[str, Any] | None = None
+) -> Any:
+    """Loads a folder or GGUF file with the reference implementation, in float32.
+
+    Args:
+        transformers: The module of the reference implementation.
+        folder: The folder or file.
+        architecture: The name of the class.
+        settings: Changes to config.json.
+    """
     known = getattr(transformers, architecture, None)
     if known is None:
         raise UnsupportedError(
@@ -162,7 +172,7 @@ def load_reference(transformers: Any, folder: Path, architecture: str, **more: A
         )
     place = reference_place(folder)
     try:
-        model = known.from_pretrained(**place, dtype=torch.float32, **more)
+        model = known.from_pretrained(**place, dtype=torch.float32, **(settings or {}))
     except Exception as error:  # any error is reported as the reference's
         raise _refused("the model", folder, error) from None
     return model.eval()
@@ -186,7 +196,7 @@ def load_adapted_reference(transformers: Any, model: Model) -> Any:
             f"The base of {model.source} is an adapter; merge it, save that and check it."
         )
     labels = {"num_labels": len(model.spec.labels)} if model.base.labels else {}
-    base = load_reference(transformers, Path(model.base.folder), model.architecture, **labels)
+    base = load_reference(transformers, Path(model.base.folder), model.architecture, labels)
     return peft.PeftModel.from_pretrained(base, model.source).merge_and_unload().eval()
 
 

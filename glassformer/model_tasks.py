@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Any, Unpack, overload
 
+from glassformer.metrics.evaluation import Evaluation
 from glassformer.tasks.answer import Answer, AnswererOptions, answer
 from glassformer.tasks.classify import Classification, ClassifyOptions, classify
 from glassformer.tasks.embed import EmbedderOptions, Vector, embed
@@ -47,20 +48,22 @@ class TextTasks(TaskModel):
         """
         return classify(self, texts, **options)
 
-    def evaluate(self, data: Any, task: str | None = None, **options: Any) -> Any:
-        """Evaluates the model on data with known answers and returns an `Evaluation`.
-
-        `glassformer.evaluate` imports this module, so it is imported by name here.
+    def evaluate(self, data: Any, task: str | None = None, **options: Any) -> Evaluation:
+        """Evaluates the model on data with known answers.
 
         Args:
             data: Files, by their paths or patterns, a DataFrame, a Dataset, or dicts.
             task: See `gf.evaluate`; by default the task of the model's head.
             **options: See `gf.evaluate`.
 
+        Returns:
+            The metrics with their confidence intervals.
+
         >>> model.evaluate("test.csv")["accuracy"]
         """
-        run: Any = import_module("glassformer.evaluate.evaluate").evaluate
-        return run(self, data, task, **options)
+        evaluate = import_module("glassformer.evaluate.evaluate").evaluate  # it imports this module
+        found: Evaluation = evaluate(self, data, task, **options)
+        return found
 
     @overload
     def tag(self, texts: str, **options: Unpack[TaggerOptions]) -> Tagged: ...  # type: ignore[overload-overlap]

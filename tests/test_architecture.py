@@ -11,6 +11,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "glassformer"
 ORDER = (  # a package imports only from itself and from packages before it
     "errors",
+    "rounding",
     "interrupts",
     "callable_package",
     "registry",
@@ -149,6 +150,21 @@ def test_a_class_name_is_unique():
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(name_of(path))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_no_public_function_takes_any_keyword_and_returns_anything():
+    """Such a function has no types; a `TypedDict` or a return type gives it some."""
+    wrong = []
+    for path in FILES:
+        body = ast.parse(path.read_text("utf-8")).body
+        classes = [n for n in body if isinstance(n, ast.ClassDef) and n.name[0] != "_"]
+        for node in [*body, *(member for each in classes for member in each.body)]:
+            if not isinstance(node, ast.FunctionDef) or re.match("_[^_]", node.name):
+                continue
+            kinds = (node.args.kwarg and node.args.kwarg.annotation, node.returns)
+            if all(isinstance(kind, ast.Name) and kind.id == "Any" for kind in kinds):
+                wrong.append(f"{name_of(path)}: {node.name}")
+    assert wrong == []
 
 
 def test_every_module_has_a_docstring():

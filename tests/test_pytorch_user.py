@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import io
+import operator
 import pickle
 
 import pytest
 import torch
 import torch.distributed as dist
+import transformers
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -15,6 +19,14 @@ from torch.nn.parallel import DistributedDataParallel
 import glassformer as gf
 
 TEXTS = ["Once upon a time", "A cat"]
+GPT2 = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 8, "vocab_size": 9}
+T5 = {"d_model": 8, "d_ff": 8, "num_layers": 1, "num_heads": 2, "d_kv": 4, "vocab_size": 9}
+VIT = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+TRANSFO_XL = {"vocab_size": 40, "cutoffs": [10, 20], "d_model": 8, "d_embed": 8, "d_inner": 8,
+              "n_head": 2, "d_head": 4, "n_layer": 1, "mem_len": 4, "div_val": 2}  # fmt: skip
+TWO = {"vocab_size": 40, "decoder_vocab_size": 50, "share_encoder_decoder_embeddings": False,
+       "d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+       "decoder_attention_heads": 2, "pad_token_id": 0}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +75,26 @@ def test_a_call_returns_logits_a_loss_and_what_was_asked_for(model, inputs):
     assert torch.allclose(output.loss, expected)
 
 
+def test_forward_has_few_parameters_with_the_names_of_the_reference():
+    ours = list(inspect.signature(gf.Model.forward).parameters)[1:]
+    classes = ("GPT2LMHeadModel", "T5ForConditionalGeneration", "ViTForImageClassification")
+    theirs = {"output_hidden_states", "output_attentions"}  # among the reference's **kwargs
+    for name in (*classes, "WhisperForConditionalGeneration"):
+        theirs |= set(inspect.signature(getattr(transformers, name).forward).parameters)
+    assert len(ours) <= 18
+    assert set(ours) - theirs == {"tap", "options"}
+
+
+def test_an_output_is_used_as_a_tuple_or_a_dict(model, inputs):
+    output = model(**inputs, labels=labels_of(inputs))
+    loss, logits = output[:2]
+    assert loss is output.loss and logits is output.logits is output["logits"]
+    assert (len(output), list(output)) == (len(output.to_tuple()), output.keys())
+    assert list(dict(**output)) == ["loss", "logits", "last_hidden_state"]
+    assert output.get("logits") is logits and output.get("attentions", 0) == 0
+    assert all(map(operator.is_, output.values(), output.to_tuple()))
+
+
 def test_an_unknown_argument_is_named(model, inputs):
     with pytest.raises(TypeError, match="unexpected keyword argument 'attn_mask'"):
         model(inputs["input_ids"], attn_mask=inputs["attention_mask"])
@@ -70,6 +102,41 @@ def test_an_unknown_argument_is_named(model, inputs):
         model(pixel_values=torch.zeros(1, 3, 8, 8))
     with pytest.raises(gf.InputError, match="Give the model its input as `input_ids`"):
         model()
+
+
+IDS, SHORT = torch.ones(2, 5, dtype=torch.long), torch.ones(2, 4, dtype=torch.long)
+WRONG = {
+    "input_ids must be a tensor, not list": {"input_ids": [[1, 2]]},
+    r"token ids of \[batch, position\], not \[5\]": {"input_ids": IDS[0]},
+    r"not \[2, 0\] of torch.int64": {"input_ids": IDS[:, :0]},
+    "of torch.float32": {"input_ids": IDS.float()},
+    "go from 90000 to 90000, and the table has 8192 rows": {"input_ids": 90000 * IDS},
+    r"mask is \[2, 4\], and the tokens are \[2, 5\]": {"input_ids": IDS, "attention_mask": SHORT},
+    r"mask is \[1, 5\], and": {"input_ids": IDS, "attention_mask": IDS[0]},
+    r"position_ids are \[2, 4\]": {"input_ids": IDS, "position_ids": SHORT},
+    "labels must be a tensor, not list": {"input_ids": IDS, "labels": [[1]]},
+    "not among the 8192 classes": {"input_ids": IDS, "labels": 90000 * IDS},
+    "drop decoder_input_ids": {"input_ids": IDS, "decoder_input_ids": IDS},
+    "drop encoder_hidden_states": {"input_ids": IDS, "encoder_hidden_states": torch.ones(2, 5, 8)},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_inputs_get_one_sentence(shipped, message):
+    with pytest.raises(gf.InputError, match=message):
+        shipped(**WRONG[message])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input_ids": [[1]]}, "input_ids must be a tensor, not list"),
+        ({"input_ids": IDS, "attention_mask": SHORT}, r"attention_mask is \[2, 4\]"),
+    ],
+)
+def test_wrong_inputs_of_generate_get_one_sentence(shipped, options, message):
+    with pytest.raises(gf.InputError, match=message):
+        shipped.generate(**options)
 
 
 def test_embeddings_stand_for_ids(model, inputs):
@@ -115,6 +182,8 @@ def test_an_encoder_decoder_reads_input_ids_with_its_encoder():
     with pytest.raises(gf.InputError, match="decoder_input_ids"):
         model(**inputs)
     assert model.generate(**inputs, max_new_tokens=4)[0, 0] == start
+    with pytest.raises(gf.InputError, match="not both"):
+        model(**inputs, encoder_hidden_states=memory, decoder_input_ids=shifted)
 
 
 def test_a_tokenizer_truncates_to_the_context_of_its_model(model):
@@ -195,6 +264,39 @@ def test_resized_embeddings_keep_their_tokens(model, inputs, tmp_path):
     model.save_pretrained(tmp_path)
     assert torch.equal(gf.Model.from_pretrained(tmp_path)(**inputs).logits, after)
     assert model.generate("Once", max_new_tokens=3).text
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5-small", "vit-base-patch16-224"])
+def test_a_model_with_any_activation_is_pickled(name):
+    """GPT-2 has the tanh approximation of GELU, ViT the exact one, T5 ReLU."""
+    sizes = {"gpt2": GPT2, "t5-small": T5, "vit-base-patch16-224": VIT}[name]
+    model = gf.create(name, seed=1, **sizes)
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    again = torch.load(file, weights_only=False)
+    for own, other in zip(model.parameters(), again.parameters(), strict=True):
+        assert torch.equal(own, other)
+
+
+def test_resized_embeddings_of_both_sides_and_of_clusters(tmp_path):
+    translator = gf.load("zoo:translator")
+    before = translator(IDS, decoder_input_ids=IDS).logits
+    size = before.shape[-1]
+    translator.heads.requires_grad_(False)
+    translator.resize_token_embeddings(size + 2)
+    translator.save_pretrained(tmp_path)
+    assert not any(p.requires_grad for p in translator.heads.parameters())
+    logits = translator(IDS, decoder_input_ids=IDS).logits
+    assert torch.allclose(logits[..., :size], before, atol=1e-5)
+    reference = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    assert torch.allclose(reference(IDS, decoder_input_ids=IDS).logits, logits, atol=1e-5)
+    clusters = gf.create("transfo-xl-base", seed=1, **TRANSFO_XL)
+    clusters.resize_token_embeddings(43)
+    assert clusters(IDS).logits.shape == (2, 5, 43)
+    two = gf.create("transformer-base", seed=1, **TWO)
+    with pytest.raises(gf.UnsupportedError, match="one vocabulary can be resized"):
+        two.resize_token_embeddings(50)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from glassformer.evaluate.evaluate import evaluate
 from glassformer.generate.result import GenerationOutput
 from glassformer.model_adapters import ModelAdapters
 from glassformer.tasks import monitor, task_settings
-from glassformer.train.trainer import train
+from glassformer.train.entry import train
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 CALLABLE_PACKAGES = {"train": train, "evaluate": evaluate}

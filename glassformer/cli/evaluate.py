@@ -27,8 +27,8 @@ from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.data.sources import Source
-    from glassformer.evaluate.evaluator import Evaluation
     from glassformer.metrics.bootstrap import MetricWithCI
+    from glassformer.metrics.evaluation import Evaluation
 
 COLUMNS = (
     Column("", 13, "cyan"),

@@ -101,7 +101,7 @@ class ReferenceOptions:
         ),
     ] = None
 
-    def reference_scores(self, inputs: InputRecords, encoding: str) -> ReferenceScores:
+    def reference_scores(self, inputs: InputRecords, encoding: str | None) -> ReferenceScores:
         from glassformer.cli.reference_scores import ReferenceScores
 
         return ReferenceScores(inputs, self.reference, self.reference_field, encoding)

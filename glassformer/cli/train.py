@@ -77,7 +77,7 @@ def train(
     console = Console(stderr=True, quiet=not is_main_process())
     bar = ProgressBar(console)
     try:
-        with options.explained(what):
+        with options.errors_with_flags(what):
             recipe, settings, extend = options.recipe(what, files or [], console)
             if dry:
                 plan = dry_run(recipe, settings, device=device, reporters=[bar])

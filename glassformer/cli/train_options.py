@@ -35,11 +35,11 @@ SETTING = re.compile(r"[a-z]+(\.[\w-]+)+=.*", re.DOTALL)
 RECIPES = (".toml", ".json")
 
 
-def data(*names: str, **options: Any) -> Any:
+def data(*names: str, **options: Any) -> object:
     return typer.Option(*names, rich_help_panel=DATA, **options)
 
 
-def training(**options: Any) -> Any:
+def training(**options: Any) -> object:
     return typer.Option(rich_help_panel=TRAINING, **options)
 
 
@@ -120,7 +120,7 @@ class TaskRunOptions:
         return recipe, self._settings(what, rest), extend
 
     @contextmanager
-    def explained(self, what: str) -> Iterator[None]:
+    def errors_with_flags(self, what: str) -> Iterator[None]:
         """Raises errors of a task with the flags of the command line as remedies."""
         try:
             yield

@@ -24,6 +24,14 @@ def identity(x: Tensor) -> Tensor:
     return x
 
 
+def gelu_(x: Tensor) -> Tensor:
+    return torch.ops.aten.gelu_(x)  # type: ignore[no-any-return]
+
+
+def gelu_tanh_(x: Tensor) -> Tensor:
+    return torch.ops.aten.gelu_(x, approximate="tanh")  # type: ignore[no-any-return]
+
+
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "relu2": squared_relu,
@@ -37,10 +45,11 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "linear": identity,
 }
 
-# Overwriting a wide tensor that nothing else refers to saves an allocation.
+# Overwriting a wide tensor that nothing else refers to saves an allocation. These are functions of
+# this module, because a model is pickled with them, and torch's own operators cannot be.
 IN_PLACE: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
-    "gelu": torch.ops.aten.gelu_.default,
-    "gelu_tanh": partial(torch.ops.aten.gelu_.default, approximate="tanh"),
+    "gelu": gelu_,
+    "gelu_tanh": gelu_tanh_,
     "silu": partial(F.silu, inplace=True),
 }

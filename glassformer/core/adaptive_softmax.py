@@ -1,4 +1,8 @@
-"""Adaptive embedding and softmax: a large vocabulary in clusters, narrower for rarer words."""
+"""Adaptive embedding and softmax: a large vocabulary in clusters, narrower for rarer words.
+
+They are written here, because torch's module has no biases in its clusters, and no embedding that
+shares their weights.
+"""
 
 from __future__ import annotations
 

@@ -15,6 +15,36 @@ from glassformer.spec import AudioFramesSpec, ModelSpec, PatchEmbeddingSpec, Sta
 MASKED_SCORE = 1e6  # subtracted from scores, as in the published models
 
 
+def check_inputs(
+    spec: ModelSpec, input_ids: object, decoder_input_ids: object, encoder_hidden_states: object
+) -> None:
+    """Raises an error for token ids of another form, and for inputs that the model would ignore."""
+    given = {"input_ids": input_ids, "decoder_input_ids": decoder_input_ids}
+    for name, ids in given.items():
+        if ids is not None:
+            _check_ids(name, ids)
+    if decoder_input_ids is not None and not spec.is_encoder_decoder:
+        raise InputError("This model has no decoder beside its encoder: drop decoder_input_ids.")
+    if encoder_hidden_states is None:
+        return
+    if all(block.cross is None for block in spec.last_stack.attention_blocks):
+        raise InputError("This model has no cross-attention: drop encoder_hidden_states.")
+    if input_ids is not None and spec.is_encoder_decoder:
+        raise InputError("Give the encoder's input_ids or its encoder_hidden_states, not both.")
+
+
+def _check_ids(name: str, ids: object) -> None:
+    if not isinstance(ids, Tensor):
+        raise InputError(
+            f"{name} must be a tensor, not {type(ids).__name__}; `tokenizer(text, "
+            'return_tensors="pt")` returns one.'
+        )
+    if ids.ndim < 2 or ids.shape[-1] == 0 or ids.is_floating_point():
+        raise InputError(
+            f"{name} must be token ids of [batch, position], not {list(ids.shape)} of {ids.dtype}."
+        )
+
+
 def main_input(
     spec: ModelSpec,
     input_ids: Tensor | None,

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.versioning import TensorVersion
+from glassformer.errors import InputError
 from glassformer.native.torch_kernels import ONEDNN_DTYPES
 
 
@@ -111,4 +112,11 @@ class EmbeddingTable(nn.Module):
         self.weight = nn.Parameter(torch.zeros(rows, width))
 
     def forward(self, ids: Tensor) -> Tensor:
-        return F.embedding(ids, self.weight)
+        try:
+            return F.embedding(ids, self.weight)
+        except IndexError:  # raised on a CPU; a check of its own would read all ids
+            least, most = int(ids.min()), int(ids.max())
+            raise InputError(
+                f"The ids go from {least} to {most}, and the table has {len(self.weight)} rows, "
+                "from id 0 on."
+            ) from None

@@ -44,12 +44,19 @@ def heads_loss(
             field="labels",
         )
     named = labels if isinstance(labels, Mapping) else {heads[0].name: labels}
+    for target in named.values():
+        check_labels(target)
     losses = []
     for name, target in named.items():
         head = head_among(heads, name, " with outputs")
         loss = labels_loss(spec, head, results[name], target, mask, problem_type)
         losses.append(loss if len(named) == 1 else loss * head.loss_weight)
     return torch.stack(losses).sum()
+
+
+def check_labels(labels: object) -> None:
+    if not isinstance(labels, Tensor):
+        raise InputError(f"labels must be a tensor, not {type(labels).__name__}.")
 
 
 def labels_loss(
@@ -103,9 +110,14 @@ def _classes(logits: Tensor, labels: Tensor, shift: bool = False) -> Tensor:
             f"The labels are {list(labels.shape)}, and the logits {list(logits.shape)}; give one "
             "label for each vector of logits."
         )
-    return F.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]), labels.reshape(-1).long(), ignore_index=IGNORED
-    )
+    try:
+        return F.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]), labels.reshape(-1).long(), ignore_index=IGNORED
+        )
+    except IndexError as error:  # raised on a CPU
+        raise InputError(
+            f"A label is not among the {logits.shape[-1]} classes of the head: {error}"
+        ) from None
 
 
 def _binary(logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:

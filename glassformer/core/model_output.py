@@ -66,8 +66,11 @@ class ModelOutput:
         if self.encoder_last_hidden_state is not None:
             self.encoder_attentions = patterns.matching("encoder.blocks.*.pattern")
 
-    def __getitem__(self, key: str | int) -> Any:
-        return self.to_tuple()[key] if isinstance(key, int) else dict(self.items())[key]
+    def __getitem__(self, key: str | int | slice) -> Any:
+        return dict(self.items())[key] if isinstance(key, str) else self.to_tuple()[key]
+
+    def __len__(self) -> int:
+        return len(self.keys())
 
     def __contains__(self, name: str) -> bool:
         return name in self.keys()
@@ -84,6 +87,13 @@ class ModelOutput:
 
     def keys(self) -> list[str]:
         return [name for name, _ in self.items()]
+
+    def values(self) -> tuple[Any, ...]:
+        return self.to_tuple()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Returns a field, or `default` if it is not set."""
+        return dict(self.items()).get(name, default)
 
     def to_tuple(self) -> tuple[Any, ...]:
         """Returns the values of the fields that are set, in order."""

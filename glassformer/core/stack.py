@@ -108,9 +108,8 @@ class Stack(nn.Module):
         segments: Tensor | None = None,
         languages: Tensor | None = None,
     ) -> Tensor:
-        if not self.spec.attention_blocks and (
-            ctx.document_ids is not None or ctx.prefix_length is not None
-        ):
+        packed = ctx.document_ids is not None or ctx.prefix_length is not None
+        if packed and not self.spec.attention_blocks:
             raise UnsupportedError(
                 "Packed documents and prefixes need a model with attention; use one row per text."
             )

@@ -70,6 +70,7 @@ def _prepare(
 ) -> StackPass:
     """Computes positions and extends the masks by the cached slots."""
     device, batch, new = tokens.device, len(tokens), stack.embed.length(tokens)
+    _check_shapes(tokens, mask, positions, new)
     past = 0 if cache is None else cache.length
     table = stack.spec.embed.position
     if positions is None:
@@ -139,7 +140,7 @@ def _prepare(
     if blank and mask is not None:
         before, ctx.key_mask = padding_as_memory(mask, blank)
         ctx.left_padding_is_memory = before[:, -new:]
-    if stack.spec.scores_segments:
+    if segments is not None and stack.spec.scores_segments:
         ctx.token_type_ids, segments = segments, None
 
     def finish(hidden: Tensor) -> Tensor:
@@ -148,3 +149,16 @@ def _prepare(
         return hidden if wrapper is None else wrapper.finish(hidden, ctx)
 
     return StackPass((tokens, ctx, segments, languages), finish)
+
+
+def _check_shapes(tokens: Tensor, mask: Tensor | None, positions: Tensor | None, new: int) -> None:
+    if mask is not None and tokens.ndim == 2 and mask.shape != tokens.shape:
+        raise InputError(
+            f"The attention mask is {list(mask.shape)}, and the tokens are {list(tokens.shape)}; "
+            "give one number for each token."
+        )
+    if positions is not None and positions.shape[-1] != new:
+        raise InputError(
+            f"position_ids are {list(positions.shape)}, and there are {new} tokens in a row; give "
+            "one for each."
+        )

@@ -13,6 +13,7 @@ from glassformer.core.heads import Head
 from glassformer.core.hooks import ActivationCapture, Tap, chain
 from glassformer.core.input_rules import (
     as_mask,
+    check_inputs,
     check_masked_patches,
     default_decoder_input,
     find_global_tokens,
@@ -97,6 +98,7 @@ class Transformer(nn.Module):
             **options: See `PassOptions`.
         """
         check_options(options)
+        check_inputs(self.spec, input_ids, decoder_input_ids, encoder_hidden_states)
         cache = past_key_values
         if cache is None and options.get("use_cache"):
             cache = self.new_cache()
@@ -186,7 +188,7 @@ class Transformer(nn.Module):
                 results[spec.name] = read.features(head)
             else:
                 results |= read.outputs(head, head(*read.of(head)))
-        scored = [head for head in heads if head.num_outputs is not None and not features]
+        scored = [h for h in heads if h.num_outputs is not None and not features]
         output = ModelOutput(
             logits=results[scored[0].name] if scored else None,
             last_hidden_state=hidden.view(*lead, *hidden.shape[1:]),

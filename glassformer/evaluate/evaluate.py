@@ -11,7 +11,7 @@ from typing import Any
 from glassformer.data.sources import OnError, RecordSource, Source
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.evaluate.classification import ClassificationEvaluator
-from glassformer.evaluate.evaluator import Evaluation, Evaluator, near
+from glassformer.evaluate.evaluator import Evaluator, near
 from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
 from glassformer.evaluate.lm_harness.run import BenchmarkEvaluator
 from glassformer.evaluate.masked_lm import MaskedLMEvaluator
@@ -21,6 +21,7 @@ from glassformer.evaluate.seq2seq import SummarizationEvaluator, TranslationEval
 from glassformer.evaluate.tagging_qa import QuestionAnsweringEvaluator, TaggingEvaluator
 from glassformer.loading import load
 from glassformer.metrics.bootstrap import Resamples
+from glassformer.metrics.evaluation import Evaluation
 from glassformer.metrics.registry import find_metric
 from glassformer.model import Model
 from glassformer.spec import head_among

@@ -1,10 +1,9 @@
-"""Base class of evaluators, and the result of an evaluation."""
+"""Base class of evaluators."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
@@ -15,38 +14,6 @@ from glassformer.metrics.report_table import ScoreTable
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Result of an evaluation.
-
-    Attributes:
-        task: Name of the task.
-        records: Number of evaluated records.
-        metrics: Metrics by name.
-        classes: Precision, recall and F1 of each class, if there are classes.
-        skipped: What was wrong with each record that was skipped.
-    """
-
-    task: str
-    records: int
-    metrics: dict[str, MetricWithCI]
-    classes: ScoreTable | None = None
-    skipped: tuple[str, ...] = ()
-
-    def __getitem__(self, name: str) -> float:
-        return self.metrics[name].value
-
-    def record(self) -> dict[str, Any]:
-        """Returns the result as a dict for JSON."""
-        return {
-            "task": self.task,
-            "records": self.records,
-            "metrics": {name: metric.record() for name, metric in self.metrics.items()},
-            "classes": None if self.classes is None else self.classes.record(),
-            "skipped": list(self.skipped),
-        }
 
 
 class Evaluator(ABC, Generic[Question, Answer]):

@@ -6,7 +6,7 @@ from itertools import islice
 
 from glassformer.data import Records
 from glassformer.evaluate.evaluate import Progress, evaluate
-from glassformer.evaluate.evaluator import Evaluation
+from glassformer.metrics.evaluation import Evaluation
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.task_words import verb_of
 from glassformer.train.run_folder import Run

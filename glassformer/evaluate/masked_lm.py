@@ -14,7 +14,7 @@ from glassformer.errors import DataError, GlassformerError, UnsupportedError
 from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.metrics.bootstrap import MetricWithCI, OfSums, Resamples, bootstrap_sums
 from glassformer.model import Model
-from glassformer.tasks.batching import batched, device_of
+from glassformer.tasks.batching import batched
 from glassformer.tasks.heads import purpose, require_head
 from glassformer.tasks.model_protocol import require_tokenizer
 from glassformer.train.objectives.masking import Masking, Masks
@@ -101,7 +101,7 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
     @torch.inference_mode()
     def _hits(self, pieces: Sequence[MaskedPiece]) -> list[Hits]:
         inputs = read_inputs([{"tokens": piece.shown} for piece in pieces])
-        device = device_of(self.model)
+        device = self.model.device
         result = self.model(**{name: value.to(device) for name, value in inputs.items()})
         found: list[Hits] = []
         for piece, logits in zip(pieces, result.logits, strict=True):

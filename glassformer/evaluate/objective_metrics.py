@@ -12,7 +12,7 @@ from glassformer.errors import GlassformerError
 from glassformer.evaluate.evaluator import Evaluator
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap
 from glassformer.model import Model
-from glassformer.tasks.batching import batched, device_of
+from glassformer.tasks.batching import batched
 from glassformer.train.objectives.objective import TrainingBatch
 from glassformer.train.objectives.rows import Example
 from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
@@ -48,7 +48,7 @@ class ObjectiveEvaluator(Evaluator[Example, Answer]):
             yield from (found[i] for i in range(len(pool)))
 
     def _moved(self, batch: TrainingBatch) -> TrainingBatch:
-        device = device_of(self.model)
+        device = self.model.device
         inputs, targets = (
             {name: value.to(device) for name, value in side.items()}
             for side in (batch.inputs, batch.targets)

@@ -99,9 +99,8 @@ class BeamRunner(Runner):
         self.pad = (
             None if table is None else table.padding_idx
         )  # padding token, which takes no position
-        self.head = next(
-            h.name for h in net.spec.heads if h.pooling == "each" and h.num_outputs is not None
-        )
+        assert net.spec.lm_head is not None
+        self.head = net.spec.lm_head.name
         self.slots: BranchSlots | None = None
         self.search: BeamState | None = None
         self.room = 0  # maximum number of tokens of a text

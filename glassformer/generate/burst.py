@@ -71,7 +71,8 @@ class BurstRunner(StaticRunner):
         self.made = torch.zeros(shape, dtype=torch.long, device=device)
         self.logprobs = torch.zeros(shape, device=device)
         self.chance = torch.ones(shape, dtype=torch.float64, device=device)
-        head = next(h for h in net.spec.heads if h.pooling == "each" and h.num_outputs is not None)
+        head = net.spec.lm_head
+        assert head is not None
         self.best = BestToken(rows, head.num_outputs or 0, device)
 
     def work(self, net: Transformer, tokens: Tensor, slots: StaticCache) -> Tensor:

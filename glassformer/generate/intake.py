@@ -26,9 +26,7 @@ class RequestBuilder:
     def __init__(
         self, net: Transformer, tokenizer: Tokenizer | None, saved: Mapping[str, Any]
     ) -> None:
-        if net.decoder is None or not any(
-            head.pooling == "each" and head.num_outputs is not None for head in net.spec.heads
-        ):
+        if net.decoder is None or net.spec.lm_head is None:
             raise UnsupportedError(
                 "This model cannot write: it needs a decoder and a language-model head."
             )

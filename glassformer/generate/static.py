@@ -73,8 +73,9 @@ def decode(net: Transformer, tokens: Tensor, slots: StaticCache) -> Tensor:
         decode_kernel=attend_newest if has_kernel(net) else None,
     )
     hidden = net.decoder(tokens, ctx)
-    head = next(h.name for h in net.spec.heads if h.pooling == "each" and h.num_outputs is not None)
-    logits: Tensor = net.heads[head](hidden, None)[:, -1].float()
+    head = net.spec.lm_head
+    assert head is not None
+    logits: Tensor = net.heads[head.name](hidden, None)[:, -1].float()
     slots.next.add_(1)
     slots.position.add_(1)
     return logits

@@ -34,12 +34,22 @@ def generate_ids(
         tokens, or, for an encoder-decoder, the decoder's start and the new tokens; shorter rows end
         with padding.
     """
+    if not isinstance(input_ids, Tensor):
+        raise InputError(
+            f"input_ids must be a tensor, not {type(input_ids).__name__}; a list of token ids is a "
+            "prompt."
+        )
     if input_ids.ndim != 2 or input_ids.is_floating_point():
         raise InputError(
             f"input_ids must be token ids of [row, position], not {list(input_ids.shape)} of "
             f"{input_ids.dtype}."
         )
     mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    if mask.shape != input_ids.shape:
+        raise InputError(
+            f"attention_mask is {list(mask.shape)}, and input_ids are {list(input_ids.shape)}; "
+            "give one number for each token."
+        )
     prompts = [ids[real.bool()].tolist() for ids, real in zip(input_ids, mask, strict=True)]
     config = generator.resolve_config(options)
     outputs = generator.generate(prompts, options, draft)

@@ -137,7 +137,7 @@ def cache_size(view: View) -> CacheSize:
             f"{view.model.architecture} has no cache of keys and values; its layers have no "
             "attention."
         )
-    number = next(view.model.parameters()).element_size()
+    number = view.model.dtype.itemsize
     token = sum(2 * number * one.attention.key_heads * one.attention.head_dim for one in blocks)
     cross = sum(2 * number * c.key_heads * c.head_dim for one in blocks if (c := one.cross))
     memory = len(view.model_inputs.encoder) if cross and view.stack == "decoder" else 0

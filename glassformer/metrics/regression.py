@@ -1,4 +1,7 @@
-"""Pearson and Spearman correlation, mean squared error, and perplexity."""
+"""Pearson and Spearman correlation, mean squared error, and perplexity.
+
+They are a few lines of numpy; scipy would be a dependency for them alone.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
+from glassformer.rounding import ceil_div
+
 
 def downsample(values: Tensor, axis: int, most: int, by: str = "max") -> Tensor:
     """Reduces an axis to at most `most` elements.
@@ -22,7 +24,7 @@ def downsample(values: Tensor, axis: int, most: int, by: str = "max") -> Tensor:
     size = values.shape[axis]
     if size <= most:
         return values
-    group = -(-size // max(most, 1))
+    group = ceil_div(size, max(most, 1))
     fill = float("nan") if by == "mean" else float("-inf") if by == "max" else 0.0
     last = F.pad(values.movedim(axis, -1), (0, -size % group), value=fill)
     groups = last.view(*last.shape[:-1], -1, group)
@@ -39,7 +41,7 @@ def thumbnail(patterns: Tensor, most: int) -> Tensor:
     """Reduces [..., query, key] to at most `most` of both by the largest weight of every tile."""
     if not patterns.is_contiguous():
         patterns = patterns.contiguous()
-    rows, columns = (-(-size // max(most, 1)) for size in patterns.shape[-2:])
+    rows, columns = (ceil_div(size, max(most, 1)) for size in patterns.shape[-2:])
     if rows <= 1 and columns <= 1:
         return patterns
     lead = patterns.shape[:-2]

@@ -1,4 +1,8 @@
-"""Log-mel spectrograms of audio, computed as Whisper's feature extractor does."""
+"""Log-mel spectrograms of audio, computed as Whisper's feature extractor does.
+
+The mel filters are written here, because torch has none, and torchaudio would be a dependency
+for them alone.
+"""
 
 from __future__ import annotations
 

@@ -173,6 +173,15 @@ class ModelSpec:
         return stack
 
     @property
+    def lm_head(self) -> HeadSpec | None:
+        """The first head with outputs at every position; None if there is none.
+
+        In a model that generates, these are the logits of the next token.
+        """
+        found = (h for h in self.heads if h.pooling == "each" and h.num_outputs is not None)
+        return next(found, None)
+
+    @property
     def is_encoder_decoder(self) -> bool:
         return self.encoder is not None and self.decoder is not None
 

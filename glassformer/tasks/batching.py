@@ -14,12 +14,11 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from glassformer.core import Transformer
 from glassformer.errors import GlassformerError, InputError
 from glassformer.tasks.model_protocol import TaskModel
 from glassformer.text import BatchEncoding, TextEncoding, Tokenizer
 from glassformer.text.backend import Text
-from glassformer.text.tokenizer import check_text
+from glassformer.text.checks import check_text
 
 OnError = Literal["stop", "skip"]
 Item = TypeVar("Item")
@@ -113,7 +112,7 @@ def predict_batched(
         packed: Whether the model skips padding (see `packing.py`), so that any amount of it is
             allowed.
     """
-    device = device_of(model)
+    device = model.device
     limits = LIMITS.get(device.type, LIMITS["cuda"])
     limits = limits if tokens is None else replace(limits, tokens=tokens)
     limits = replace(limits, padding=limits.tokens) if packed else limits
@@ -209,10 +208,6 @@ def collate(
     if batch.segments is not None:
         inputs["token_type_ids"] = batch.segments
     return {name: value.to(device, non_blocking=True) for name, value in inputs.items()}
-
-
-def device_of(model: Transformer) -> torch.device:
-    return next(model.parameters()).device
 
 
 class Results(list[Any]):

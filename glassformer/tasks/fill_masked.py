@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.tasks.batching import collate, device_of
+from glassformer.tasks.batching import collate
 from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel
 from glassformer.text import TextEncoding
@@ -146,7 +146,7 @@ def surest(
     for start in range(0, len(states), ROWS):
         own = states[start : start + ROWS]
         with torch.inference_mode():
-            inputs = collate(model, [_encoded(state.row) for state in own], device_of(model))
+            inputs = collate(model, [_encoded(state.row) for state in own], model.device)
             at = torch.zeros_like(inputs["input_ids"], dtype=torch.bool)
             for number, state in enumerate(own):
                 at[number, list(state.open)] = True

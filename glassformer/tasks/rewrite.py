@@ -18,7 +18,7 @@ from glassformer.generate import GenerationOutput, Generator
 from glassformer.generate.config import KINDS, samples
 from glassformer.generate.context import context_length
 from glassformer.generate.strategy import GenerationRequest
-from glassformer.tasks.batching import batched, device_of, map_batched
+from glassformer.tasks.batching import batched, map_batched
 from glassformer.tasks.heads import require_head
 from glassformer.tasks.model_protocol import TaskModel, require_tokenizer
 from glassformer.tasks.task_settings import TRAINED, keep, settings_of
@@ -112,7 +112,7 @@ class Rewriter:
         if "batch_size" not in explicit:
             asked = {**defaults, **explicit}.get("num_beams", 1)
             beams = asked if type(asked) is int else 1  # another is refused with the options
-            gpu = device_of(self.model).type != "cpu"
+            gpu = self.model.device.type != "cpu"
             few = self.alone and not gpu
             defaults["batch_size"] = (
                 max(ROWS, beams) if few else (GPU_TEXTS if gpu else TEXTS) * beams

@@ -8,7 +8,6 @@ from copy import deepcopy
 from typing import Any, TypeVar
 
 from glassformer.generate.context import context_length
-from glassformer.tasks.batching import device_of
 from glassformer.tasks.model_protocol import TaskModel, text_stack
 
 Task = TypeVar("Task")
@@ -67,7 +66,7 @@ class ModelState:
     @staticmethod
     def _values(model: TaskModel) -> tuple[Any, ...]:
         positions = context_length(text_stack(model))
-        return model.config, model.generation_config, model.pooling, positions, device_of(model)
+        return model.config, model.generation_config, model.pooling, positions, model.device
 
 
 def freeze(value: Any) -> Any:

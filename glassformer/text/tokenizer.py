@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -13,13 +12,13 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.storage.folders import stable_folder
-from glassformer.text.backend import Text, TokenizerBackend
+from glassformer.text.backend import Text
+from glassformer.text.checks import as_list, check_choice, check_lengths, check_tensors, check_text
 from glassformer.text.detokenize_stream import DetokenizeStream, added, clean_spaces, last_tokens
 from glassformer.text.encoding import BatchEncoding, TextEncoding
-from glassformer.text.languages import ADDRESS, address, known
 from glassformer.text.loading.files import json_bytes, read_side_files, write_files
 from glassformer.text.loading.load import load_backend
-from glassformer.text.loading.tokenizer_config import TokenizerConfig
+from glassformer.text.tokenizer_languages import TokenizerLanguages
 from glassformer.text.tokenizer_output import TokenizerOutput, as_tensors, pad_encodings
 from glassformer.text.unknown import unknown_ratio
 
@@ -27,26 +26,11 @@ CONFIG = "tokenizer_config.json"
 SMALL = 512  # tokens; a smaller vocabulary may have nothing but bytes
 
 
-class Tokenizer:
+class Tokenizer(TokenizerLanguages):
     """Encodes text to token ids and decodes ids to text.
 
     A tokenizer is immutable: no method changes it, so threads can share one.
     """
-
-    def __init__(
-        self,
-        backend: TokenizerBackend,
-        settings: TokenizerConfig,
-        *,
-        segments: bool = False,
-        side_files: Mapping[str, bytes] | None = None,
-        context_length: int | None = None,
-    ) -> None:
-        self._backend = backend
-        self._settings = settings
-        self._segments = segments
-        self._side_files = side_files or {}  # not used here, but saved with the tokenizer
-        self._context_length = context_length  # the model's; not saved with the tokenizer
 
     @classmethod
     def load(
@@ -107,136 +91,10 @@ class Tokenizer:
             digest.update(name.encode() + b"\0" + content + b"\0")
         return digest.hexdigest()[:16]
 
-    @property
-    def size(self) -> int:
-        """The number of tokens in the vocabulary, added tokens included."""
-        return self._backend.vocabulary.get_vocab_size(with_added_tokens=True)
-
-    @property
-    def vocabulary(self) -> dict[str, int]:
-        """Maps every token to its id."""
-        return self._backend.vocabulary.get_vocab(with_added_tokens=True)
-
-    @cached_property
-    def special(self) -> dict[str, int]:
-        """Maps each role (bos, eos, unk, sep, pad, cls, mask) to its id; roles without a token are
-        absent.
-        """
-        ids = {r: self._backend.vocabulary.token_to_id(t) for r, t in self._settings.roles.items()}
-        return {role: id for role, id in ids.items() if id is not None}
-
-    @property
-    def max_length(self) -> int | None:
-        """The longest input the model was made for, or None if the folder does not state it."""
-        return self._settings.max_length
-
-    def with_max_length(self, length: int) -> "Tokenizer":
-        """Returns a copy of this tokenizer whose `max_length` is `length`."""
-        settings = TokenizerConfig({**self._settings.values, "model_max_length": length})
-        return self._changed(self._backend, settings)
-
-    @property
-    def padding_side(self) -> str:
-        """The side on which the shorter texts of a batch are padded: left or right."""
-        return self._settings.side("padding_side", "right")
-
-    @property
-    def truncation_side(self) -> str:
-        """The side on which a text that is too long is truncated: left or right."""
-        return self._settings.side("truncation_side", "right")
-
-    @cached_property
-    def target_tokenizer(self) -> "Tokenizer":
-        """The tokenizer of a translation model's target language; usually this one."""
-        if self._backend.target_backend is self._backend:
-            return self
-        return self._changed(self._backend.target_backend, self._settings)
-
-    def with_languages(self, source: str | None, target: str | None = None) -> "Tokenizer":
-        """Returns a copy that encodes texts in `source` and whose `target` encodes that language.
-
-        None keeps the language that the folder sets.
-
-        >>> mbart = gf.Tokenizer.load(folder).with_languages("en_XX", "ro_RO")
-        """
-        backend = self._backend.with_languages(source, target)
-        chosen = {"src_lang": source, "tgt_lang": target}
-        given = {name: language for name, language in chosen.items() if language is not None}
-        settings = TokenizerConfig({**self._settings.values, **given})
-        return self._changed(backend, settings)
-
-    def _changed(self, backend: TokenizerBackend, settings: TokenizerConfig) -> "Tokenizer":
-        return Tokenizer(
-            backend,
-            settings,
-            segments=self._segments,
-            side_files=self._side_files,
-            context_length=self._context_length,
-        )
-
-    def for_translation(
-        self, source: str | None, target: str | None = None
-    ) -> tuple["Tokenizer", str]:
-        """Returns the tokenizer for a translation direction and the prefix for source texts.
-
-        The prefix is the token of the target language, as in `>>fra<< Good morning`, if the
-        vocabulary marks languages in this way (as Marian's does); otherwise it is "".
-        """
-        if source is None and target is None:
-            return self, ""
-        codes = self.language_tokens
-        if not codes:
-            return self.with_languages(source, target), ""
-        return self, "" if target is None else address(known(target, codes)) + " "
-
-    @cached_property
-    def language_tokens(self) -> tuple[str, ...]:
-        """The target languages that a text can be prefixed with, as `>>fra<<` does."""
-        return tuple(sorted(t[2:-2] for t in self.vocabulary if ADDRESS.fullmatch(t)))
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """The codes of the languages that a text can be marked with; usually none."""
-        return tuple(getattr(self._backend, "languages", ()))
-
-    @property
-    def source_language(self) -> str | None:
-        """The code of the language that texts are marked with, or None if there is none."""
-        token = self._backend.language_token
-        return None if token is None else token.strip("_")
-
-    @property
-    def language(self) -> int | None:
-        """The id of the token that marks the language of a text, or None if there is none."""
-        token = self._backend.language_token
-        return None if token is None else self.id(token)
-
-    def token(self, id: int) -> str:
-        """Returns the token with this id as the vocabulary spells it, which may differ from its
-        decoded text.
-        """
-        token = self._backend.vocabulary.id_to_token(id) if id >= 0 else None
-        if token is None:
-            raise InputError(f"The vocabulary of {self.size} tokens has no id {id}.")
-        return str(token)
-
-    def id(self, token: str) -> int:
-        """Returns the id of a token, given as the vocabulary spells it."""
-        id = self._backend.vocabulary.token_to_id(token)
-        if id is None:
-            raise InputError(f"The vocabulary of {self.size} tokens lacks {token!r}.")
-        return int(id)
-
-    def __len__(self) -> int:
-        return self.size
-
     def __repr__(self) -> str:
         special = ", ".join(f"{role}={self.token(id)!r}" for role, id in self.special.items())
         name = self._backend.reference_class()
         return f"Tokenizer({name}, {self.size:,} tokens, max_length={self.max_length}, {special})"
-
-    def __contains__(self, token: str) -> bool:
-        return self._backend.vocabulary.token_to_id(token) is not None
 
     def __call__(
         self,
@@ -270,6 +128,8 @@ class Tokenizer:
         Example:
             >>> inputs = tokenizer(["one", "two words"], padding=True, return_tensors="pt")
         """
+        if not isinstance(text, Iterable):
+            raise InputError(f"A text must be a str, or a list of them, not {type(text).__name__}.")
         single = isinstance(text, str)
         firsts: list[Text] = [text] if isinstance(text, str) else list(text)
         if not firsts:
@@ -282,6 +142,7 @@ class Tokenizer:
                     f"There are {len(firsts)} texts and {len(seconds)} in text_pair; pass as many."
                 )
             texts = [(str(one), two) for one, two in zip(firsts, seconds, strict=True)]
+        check_lengths(padding, truncation, max_length)
         check_choice("padding_side", padding_side or self.padding_side)
         limits = (max_length, self.max_length, self._context_length)
         limit = next((length for length in limits if length is not None), None)
@@ -399,7 +260,7 @@ class Tokenizer:
 
     def decode(
         self,
-        ids: Iterable[int] | Tensor,
+        ids: int | Iterable[int] | Tensor,
         *,
         special: bool = False,
         after: Iterable[int] = (),
@@ -410,7 +271,7 @@ class Tokenizer:
         Ids above the vocabulary give no text: models pad their output layer beyond it.
 
         Args:
-            ids: The token ids.
+            ids: The token ids of one text, or a single id.
             special: Whether to include special tokens in the text.
             after: The ids that precede `ids`. The text then starts with the space that separates it
                 from theirs, if there is one.
@@ -442,8 +303,8 @@ class Tokenizer:
         tokens = self._tokens(ids, special)
         return last_tokens(tokens) if self._backend.piecewise else tokens
 
-    def _tokens(self, ids: Iterable[int] | Tensor, special: bool) -> list[str]:
-        shown = (self._shown(int(id), special) for id in ids)
+    def _tokens(self, ids: int | Iterable[int] | Tensor, special: bool) -> list[str]:
+        shown = (self._shown(id, special) for id in as_list(ids))
         return [token for token in shown if token is not None]
 
     def _encode(
@@ -466,43 +327,8 @@ class Tokenizer:
         token: str | None = self._backend.vocabulary.id_to_token(id)
         return token
 
-    @cached_property
-    def special_ids(self) -> frozenset[int]:
-        """The ids that are not part of a text: those with a role and other added special tokens."""
-        added = self._backend.vocabulary.get_added_tokens_decoder()
-        silent = re.compile(self._settings.values.get("silent_tokens", "(?!)"))
-        return frozenset(
-            id for id, token in added.items() if token.special or silent.fullmatch(token.content)
-        )
-
     @property
     def _cleans(self) -> bool:
         # Cleaning is meant for WordPiece; BPE tokens carry their own spaces.
         wanted = self._settings.flag("clean_up_tokenization_spaces", False)
         return wanted and not isinstance(self._backend.vocabulary.model, BPE)
-
-
-def check_choice(name: str, value: str) -> None:
-    if value not in ("left", "right"):
-        raise ConfigError(f'{name} must be "left" or "right", not {value!r}.')
-
-
-def check_text(text: Text) -> None:
-    parts = text if isinstance(text, tuple) and len(text) == 2 else (text,)
-    for part in parts:
-        if not isinstance(part, str):
-            raise InputError(
-                f"A text must be a str, or a tuple of two for a pair, not {type(part).__name__}."
-            )
-        try:
-            part.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"The text has half a character (a lone surrogate) at index {error.start}."
-            ) from None
-
-
-def check_tensors(name: str) -> None:
-    """Raises an error unless the kind of tensors exists here."""
-    if name != "pt":
-        raise ConfigError(f'return_tensors must be "pt" (PyTorch) or None, not {name!r}.')

@@ -1,7 +1,7 @@
 """Cross-entropy over a vocabulary without storing all logits.
 
 Logits are computed for a few rows at a time, turned into losses and into their own gradient, and
-freed.
+freed. It is written here, because torch's loss needs all logits at once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from glassformer.core.adaptive_softmax import AdaptiveSoftmax
 from glassformer.core.heads import Head, Projection
 from glassformer.core.linear import Linear
 from glassformer.errors import UnsupportedError
+from glassformer.rounding import ceil_div, round_up
 from glassformer.train.losses import adaptive_loss
 
 IGNORE = -100  # a target that is left out of the loss
@@ -155,8 +156,8 @@ def rows_at_once(rows: int, words: int, dtype: torch.dtype, device: torch.device
     """Returns the number of rows per chunk: equal chunks within the budget, in whole tiles."""
     budget = BYTES["cpu" if device.type == "cpu" else "gpu"]
     most = max(1, budget // (words * dtype.itemsize))
-    each = -(-rows // max(1, -(-rows // most)))
-    return max(1, each if each < TILE else -(-each // TILE) * TILE)
+    each = ceil_div(rows, max(1, ceil_div(rows, most)))
+    return max(1, each if each < TILE else round_up(each, TILE))
 
 
 def cross_entropy(
@@ -221,7 +222,7 @@ def _row_losses(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     words, width = weight.shape
     on_gpu = x.is_cuda and x.dtype != torch.float64  # there is a Triton kernel
-    columns = -(-words // EVEN) * EVEN if on_gpu else words
+    columns = round_up(words, EVEN) if on_gpu else words
     matrix = _padded(weight, columns, x.dtype)
     offset = None if bias is None else _padded(bias, columns, x.dtype)
     exact = torch.promote_types(x.dtype, torch.float32)

@@ -2,7 +2,7 @@
 
 L(x) = sum_k A_k x_k^-b_k + E. With one x it is the law of Henighan et al. (2020), with x = (N, D)
 that of Hoffmann et al. (2022, 3.3). As there, logarithms are fitted with the Huber loss from many
-starting points; here by the Levenberg-Marquardt method, all fits at once.
+starting points; here by the Levenberg-Marquardt method, all fits at once, which scipy cannot do.
 """
 
 from __future__ import annotations

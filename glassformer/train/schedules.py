@@ -1,4 +1,8 @@
-"""Learning rate schedules: the factor of the learning rate by step."""
+"""Learning rate schedules: the factor of the learning rate by step.
+
+They are written here, because torch's schedulers have a state, and a run that resumes at a step has
+to know nothing but its number.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ inner units, the second by columns. Between them, each process computes with its
 second matrix the results are summed. Everything else is replicated in all processes.
 
 Weights are DTensors over the processes. During a layer's forward pass they are replaced by this
-process's part, a plain tensor, so that layers need no special code.
+process's part, a plain tensor, so that layers need no special code. It is written here, because
+torch's `parallelize_module` cannot split a weight that joins several matrices, such as `qkv`.
 """
 
 from __future__ import annotations

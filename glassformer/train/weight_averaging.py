@@ -1,4 +1,8 @@
-"""Averages of the weights over training steps (Polyak and Juditsky, 1992)."""
+"""Averages of the weights over training steps (Polyak and Juditsky, 1992).
+
+It is written here, because torch's `AveragedModel` is a copy of the model, and here the model gets
+the average while it is evaluated, also if its weights are sharded.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Models in the Hugging Face hub's cache on this machine.
 
 The cache has a folder `models--ORG--NAME` per repository, in which `refs/REVISION` holds a commit
-and `snapshots/COMMIT` the files.
+and `snapshots/COMMIT` the files. It is read here, because `huggingface_hub` is an extra that only
+downloads need.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ import sys
 import torch
 from torch import Tensor
 
+from glassformer.rounding import round_up
+
 PAGE = 2**21
 SLAB = 16 * PAGE  # allocated at once; pages that are never written cost nothing
 LINE = 64
@@ -23,7 +25,7 @@ class HugeBuffer:
     """
 
     def __init__(self, size: int) -> None:
-        self.size = -(-size // SLAB) * SLAB + PAGE
+        self.size = round_up(size, SLAB) + PAGE
         self.memory = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.memory.madvise(mmap.MADV_HUGEPAGE)
         self.at = -torch.frombuffer(self.memory, dtype=torch.uint8).data_ptr() % PAGE

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer import native
+from glassformer.rounding import ceil_div
 from glassformer.weights import huge_pages
 from glassformer.weights.int8 import multiplied
 
@@ -33,7 +34,7 @@ class Int4Weight:
 
     def __init__(self, codes: Tensor, scale: Tensor, zero: Tensor) -> None:
         self.shape = len(codes), 2 * codes.shape[1]
-        blocks, groups = -(-len(codes) // ABREAST), scale.shape[1]
+        blocks, groups = ceil_div(len(codes), ABREAST), scale.shape[1]
         codes, scale, zero = (
             F.pad(x, (0, 0, 0, -len(x) % ABREAST)) if len(x) % ABREAST else x
             for x in (codes, scale, zero)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from glassformer.core import Transformer
 from glassformer.weights.load_report import LoadReport
 
@@ -20,3 +22,13 @@ class PretrainedTransformer(Transformer):
     config: dict[str, Any]
     architecture: str
     load_report: LoadReport
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the weights."""
+        return next(self.parameters()).dtype

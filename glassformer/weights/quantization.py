@@ -1,4 +1,8 @@
-"""Linear layers with 8-bit or 4-bit weights, for inference."""
+"""Linear layers with 8-bit or 4-bit weights, for inference.
+
+They are written here, because torch moved its own to the package torchao, which would be a
+dependency.
+"""
 
 from __future__ import annotations
 

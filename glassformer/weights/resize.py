@@ -16,6 +16,8 @@ from glassformer.weights.mapping import build_transformer, tied_names
 from glassformer.weights.pretrained import PretrainedTransformer
 from glassformer.weights.quantization import is_quantized
 
+KEYS = ("vocab_size", "decoder_vocab_size", "n_words", "src_vocab_size", "tgt_vocab_size")
+
 
 @torch.no_grad()
 def resize_token_embeddings(model: PretrainedTransformer, size: int, seed: int = 0) -> None:
@@ -29,8 +31,8 @@ def resize_token_embeddings(model: PretrainedTransformer, size: int, seed: int =
         size: The new number of tokens.
         seed: Seed of the new rows.
     """
-    if size < 1:
-        raise ConfigError(f"A vocabulary has at least 1 token, not {size}.")
+    if not isinstance(size, int) or size < 1:
+        raise ConfigError(f"A vocabulary has at least 1 token, not {size!r}.")
     if is_quantized(model):
         raise UnsupportedError("The model is quantized; resize it before it is quantized.")
     config = _resized(model.config, size)
@@ -49,10 +51,12 @@ def resize_token_embeddings(model: PretrainedTransformer, size: int, seed: int =
         value = initial_value(fresh, name, seed).to(old)
         rows = min(len(old), len(value))
         value[:rows] = old[:rows]
+        trains = old.requires_grad
         assign_tensor(model, name, value)
+        _tensor(model, name).requires_grad_(trains)
     for name, other in fresh.named_modules():
         own = model.get_submodule(name)
-        for attribute in ("spec", "parts", "out_features"):
+        for attribute in ("spec", "parts", "out_features", "clusters"):
             if hasattr(other, attribute):
                 setattr(own, attribute, getattr(other, attribute))
     model.config = config
@@ -60,9 +64,14 @@ def resize_token_embeddings(model: PretrainedTransformer, size: int, seed: int =
 
 
 def _resized(config: dict[str, Any], size: int) -> dict[str, Any]:
-    if "vocab_size" not in config:
-        raise UnsupportedError("The model's config has no vocab_size, which could be changed.")
-    return {**config, "vocab_size": size}
+    """Changes every key of the vocabulary's size: Marian has one for each side."""
+    sizes = {key: config[key] for key in KEYS if config.get(key) is not None}
+    if not sizes or len(set(sizes.values())) > 1:
+        there = ", ".join(f"{key} {value}" for key, value in sizes.items()) or "no vocab_size"
+        raise UnsupportedError(
+            f"Only a model with one vocabulary can be resized, and this one's config has {there}."
+        )
+    return {**config, **dict.fromkeys(sizes, size)}
 
 
 def _tensor(model: nn.Module, name: str) -> torch.Tensor:

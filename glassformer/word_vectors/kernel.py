@@ -6,6 +6,7 @@ from ctypes import CDLL, POINTER, Structure, c_float, c_int32, c_int64, c_uint64
 from pathlib import Path
 
 from glassformer.native import library
+from glassformer.rounding import round_up
 
 LANES = 8  # as in kernel.cpp: row widths are multiples of it
 
@@ -49,4 +50,4 @@ def kernel() -> CDLL | None:
 
 def padded(size: int) -> int:
     """Returns the width of a row: `size` rounded up to a multiple of `LANES`."""
-    return -(-size // LANES) * LANES
+    return round_up(size, LANES)

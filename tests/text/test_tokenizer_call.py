@@ -58,6 +58,7 @@ def test_length_and_decoding(both):
     rows = theirs(TEXTS)["input_ids"]
     assert ours.batch_decode(rows) == theirs.batch_decode(rows, skip_special_tokens=True)
     assert ours.decode(rows[0], skip_special_tokens=True) == ours.decode(rows[0])
+    assert ours.decode(rows[0][1]) == ours.decode(torch.tensor(rows[0][1:2]))
     assert ours.decode(rows[0], skip_special_tokens=False) == ours.decode(rows[0], special=True)
 
 
@@ -78,6 +79,13 @@ def test_bad_calls_get_one_sentence(both):
         (lambda: ours(TEXTS, padding=True, return_tensors="tf"), 'must be "pt"'),
         (lambda: ours([]), "list of texts is empty"),
         (lambda: ours(TEXTS, ["one"]), "3 texts and 1 in text_pair"),
+        (lambda: ours(5), "must be a str, or a list of them, not int"),
+        (lambda: ours(TEXTS, padding="no"), "padding must be True, False"),
+        (lambda: ours(TEXTS, truncation="no"), "truncation must be True or False"),
+        (lambda: ours(TEXTS, max_length=3), "max_length has an effect with truncation=True"),
+        (lambda: ours.decode("5"), "Token ids are whole numbers, not str"),
+        (lambda: ours.decode([1.5]), "Token ids are whole numbers"),
+        (lambda: ours.decode(torch.ones(1, 2, dtype=torch.long)), "one text, batch_decode"),
     ):
         with pytest.raises(GlassformerError, match=sentence):
             wrong()

@@ -57,10 +57,10 @@ def select_kernel(call: AttentionCall, hook_prefix: str) -> AttentionKernel | No
         (call.spec.score, call.spec.softcap),
         torch.is_grad_enabled(),  # differs between a pass and its recomputation for gradients
     )
-    if key not in call.ctx.memo:
-        call.ctx.memo[key] = _first_kernel(call)
-    kernel: AttentionKernel | None = call.ctx.memo[key]
-    return kernel
+    choice: tuple[AttentionKernel | None] | None = call.ctx.memo.get(key)
+    if choice is None:  # a tuple, because the choice may be None
+        choice = call.ctx.memo[key] = (_first_kernel(call),)
+    return choice[0]
 
 
 def _first_kernel(call: AttentionCall) -> AttentionKernel | None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glassformer.core.pass_context import PassContext
 from glassformer.core.permutation import Permutation
+from glassformer.rounding import ceil_div
 from glassformer.spec import CAUSAL, FULL, AttentionPattern, BlockSparsePattern
 
 
@@ -51,10 +52,10 @@ def self_attention_mask(
 ) -> AttentionMask:
     """Returns the self-attention mask of a pattern, computed once per pass."""
     key = memo_key("visible", ctx, pattern)
-    if key not in ctx.memo:
-        ctx.memo[key] = _self_attention_mask(ctx, pattern)
-    seen: AttentionMask = ctx.memo[key]
-    return seen
+    mask: AttentionMask | None = ctx.memo.get(key)
+    if mask is None:
+        mask = ctx.memo[key] = _self_attention_mask(ctx, pattern)
+    return mask
 
 
 def memo_key(
@@ -200,7 +201,7 @@ def random_blocks(
         return query.new_zeros(pattern.num_random_blocks)
     key = ("random", pattern, ctx.depth)
     if key not in ctx.memo:
-        blocks = -(-len(ctx.k_slot) // pattern.block_size)
+        blocks = ceil_div(len(ctx.k_slot), pattern.block_size)
         ctx.memo[key] = torch.rand(blocks, pattern.num_random_blocks, device=query.device)
     between = (count - 1) // pattern.block_size - 1
     share: Tensor = ctx.memo[key][query.clamp(min=0) // pattern.block_size]

@@ -23,6 +23,7 @@ from glassformer.core.attention.mask import (
 )
 from glassformer.core.attention.sdpa import scaled_attention
 from glassformer.core.pass_context import PassContext
+from glassformer.rounding import ceil_div
 from glassformer.spec import AttentionPattern, BlockSparsePattern
 
 SMALLEST, LARGEST = 64, 256  # queries per group: fewer underuse the kernel, more see too many keys
@@ -135,7 +136,7 @@ def _window_plan(ctx: PassContext, pattern: AttentionPattern, batch: int) -> Spa
     slots, step = ctx.k_slot, pattern.dilation
     assert pattern.left is not None and pattern.right is not None
     length, left, right = len(slots), pattern.left // step, pattern.right // step
-    size = _group_size(left + right, -(-length // step))
+    size = _group_size(left + right, ceil_div(length, step))
     first = (slots[:: size * step, None] + slots[:step]).view(1, -1, 1)
     near = step * torch.arange(-left, size + right, device=slots.device)
     own = near[left : left + size]

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.core import Cache, Transformer
+from glassformer.core import Cache
 from glassformer.evaluate.lm_harness.requests import LikelihoodRequest
 from glassformer.generate.prefix import can_share
 from glassformer.generate.runner import padded
-from glassformer.tasks.batching import LIMITS, BatchLimits, batched, buckets, device_of
+from glassformer.tasks.batching import LIMITS, BatchLimits, batched, buckets
+from glassformer.weights.pretrained import PretrainedTransformer
 
 LEAST = 8  # tokens; reading a shorter context again costs less than a separate pass
 
@@ -33,10 +34,10 @@ class Likelihood(NamedTuple):
 
 
 def likelihoods(
-    model: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
+    model: PretrainedTransformer, groups: Sequence[Sequence[LikelihoodRequest]]
 ) -> Iterator[list[Likelihood]]:
     """Yields the likelihoods of each group of requests, such as the choices of one question."""
-    capacity = LIMITS.get(device_of(model).type, LIMITS["cuda"])
+    capacity = LIMITS.get(model.device.type, LIMITS["cuda"])
     shares = can_share(model)
     for pool in batched(groups):
         found: list[list[Likelihood]] = [[] for _ in pool]
@@ -66,7 +67,7 @@ def size_of(group: Sequence[LikelihoodRequest]) -> int:
 
 
 def fitting(
-    model: Transformer, groups: Sequence[Sequence[LikelihoodRequest]], rows: list[int]
+    model: PretrainedTransformer, groups: Sequence[Sequence[LikelihoodRequest]], rows: list[int]
 ) -> Iterator[list[int]]:
     """Splits a batch so that padded contexts and targets together fit in the position table.
 
@@ -87,7 +88,7 @@ def fitting(
 
 
 def read_apart(
-    model: Transformer, requests: Sequence[LikelihoodRequest], capacity: BatchLimits
+    model: PretrainedTransformer, requests: Sequence[LikelihoodRequest], capacity: BatchLimits
 ) -> list[Likelihood]:
     """Computes each request on its own, in batches of similar length."""
     found: dict[int, Likelihood] = {}
@@ -96,7 +97,7 @@ def read_apart(
         batch = [requests[i] for i in rows]
         longest = max(len(one.target) for one in batch)
         with torch.inference_mode():
-            tokens, mask = padded([read_of(one) for one in batch], device_of(model), "left")
+            tokens, mask = padded([read_of(one) for one in batch], model.device, "left")
             logits = model(tokens, mask, logits_to_keep=longest).logits  # [request, slot, token]
         ends = [longest] * len(batch)
         found |= dict(zip(rows, target_likelihoods(logits, batch, ends), strict=True))
@@ -104,11 +105,11 @@ def read_apart(
 
 
 def read_shared(
-    model: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
+    model: PretrainedTransformer, groups: Sequence[Sequence[LikelihoodRequest]]
 ) -> list[list[Likelihood]]:
     """Reads each context except its last token, then one row per request after its cache."""
     requests = [one for group in groups for one in group]
-    cache, device = Cache(), device_of(model)
+    cache, device = Cache(), model.device
     with torch.inference_mode():
         tokens, mask = padded([group[0].context[:-1] for group in groups], device, "left")
         model(tokens, mask, past_key_values=cache, logits_to_keep=1)

@@ -144,7 +144,7 @@ class CausalBasisSearch:
 
     def __post_init__(self) -> None:
         self.mean = self.rows.mean(0)
-        self.dtype = next(self.model.parameters()).dtype
+        self.dtype = self.model.dtype
         centered, slopes = self.rows - self.mean, self._slopes()
         self.spread = centered.T @ centered / len(centered)  # [width, width]
         self.felt = slopes.T @ slopes / len(slopes)

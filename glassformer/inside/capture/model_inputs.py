@@ -95,13 +95,13 @@ def encode_inputs(model: TaskModel, text: Text, target: Text | None = None) -> M
         known = None if model.tokenizer is None else model.tokenizer.target_tokenizer
         _check(model.decoder, ids, "target")
         inputs = {
-            input_name(spec): source.to(_device(model)),
+            input_name(spec): source.to(model.device),
             "decoder_input_ids": _row(ids, model),
         }
         return ModelInputs(inputs, tokens, _shown(known, ids, set(range(len(begun)))))
     stack = model.encoder if model.encoder is not None else model.decoder
     row, tokens = _stack_input(model, stack, text)
-    inputs = {input_name(spec): row.to(_device(model))}
+    inputs = {input_name(spec): row.to(model.device)}
     assert stack is not None
     if not isinstance(text, Tensor) and any(token.segment for token in tokens):
         if stack.spec.embed.segments > 1 or stack.spec.scores_segments:
@@ -182,7 +182,7 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
 
 def decoder_beginning(model: TaskModel, source: Tensor) -> list[int]:
     """The tokens the decoder starts from; a generative model's generator decides them."""
-    if any(head.pooling == "each" and head.num_outputs is not None for head in model.spec.heads):
+    if model.spec.lm_head is not None:
         generator = model.generator
         given: Any = source[0] if source.is_floating_point() else tuple(source[0].tolist())
         return generator.beginning(given, generator.resolve_config({}))
@@ -266,8 +266,8 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
     )
     inputs = {
         "input_ids": _row(question_ids, model),
-        "memory_tokens": words[None].to(_device(model)),
-        "memory_tokens_mask": real[None].to(_device(model)),
+        "memory_tokens": words[None].to(model.device),
+        "memory_tokens_mask": real[None].to(model.device),
     }
     question = (InputToken(None, " ".join(token_text(known, id).strip() for id in question_ids)),)
     if model.decoder is None:
@@ -276,9 +276,4 @@ def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
 
 
 def _row(ids: Sequence[int], model: Any) -> Tensor:
-    return torch.tensor([list(ids)], device=_device(model))
-
-
-def _device(model: Any) -> torch.device:
-    device: torch.device = next(model.parameters()).device
-    return device
+    return torch.tensor([list(ids)], device=model.device)

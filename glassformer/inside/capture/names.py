@@ -64,6 +64,11 @@ def full_name(spec: ModelSpec, name: str) -> str:
     return f"{'encoder' if spec.decoder is None else 'decoder'}.{name}"
 
 
+def in_stack(stack: str, name: str) -> str:
+    """Puts the name of a stack before a name; without a stack the name stays as it is."""
+    return f"{stack}.{name}" if stack else name
+
+
 def matching(spec: ModelSpec, patterns: Iterable[str]) -> list[str]:
     """Returns the names that match shell patterns; a pattern without any match is an error."""
     known = names_of(spec)
@@ -75,7 +80,7 @@ def matching(spec: ModelSpec, patterns: Iterable[str]) -> list[str]:
             near = get_close_matches(whole, known, n=1, cutoff=0.0)
             raise ConfigError(
                 f"This model has no tensor {pattern!r}; the nearest name is {near[0]!r} "
-                "(core/hooks.py lists all names)."
+                "(docs/taps.md lists all names)."
             )
         found |= dict.fromkeys(names)
     return list(found)

@@ -13,7 +13,7 @@ from glassformer.inside.capture.cancellation import report_progress
 from glassformer.inside.capture.corpus import LENGTH, TOKENS, CorpusPiece, batches, captured, pieces
 from glassformer.inside.capture.model_inputs import Text, token_text
 from glassformer.inside.capture.named_tensor import check_index
-from glassformer.inside.capture.names import full_name, names_of
+from glassformer.inside.capture.names import full_name, in_stack, names_of
 from glassformer.inside.displayable import Displayable
 from glassformer.tasks.model_protocol import TaskModel
 
@@ -109,7 +109,7 @@ def max_activating(
 
     >>> inside.max_activating(model, texts, layer=3, neuron=17)[17][0].tokens
     """
-    name = full_name(model.spec, f"{stack and stack + '.'}blocks.{layer}.{tensor}")
+    name = full_name(model.spec, in_stack(stack, f"blocks.{layer}.{tensor}"))
     axes = names_of(model.spec).get(name, ())
     if len(axes) != 2 or axes[0] != "position":
         raise ConfigError(

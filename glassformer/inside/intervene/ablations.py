@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from glassformer.inside.capture.model_inputs import Text
-from glassformer.inside.capture.names import full_name, names_of
+from glassformer.inside.capture.names import full_name, in_stack, names_of
 from glassformer.inside.intervene.edit import Edit
 from glassformer.spec import ModelSpec
 
@@ -43,7 +43,7 @@ def scale_heads(
     Returns:
         The edit.
     """
-    at = f"{stack and stack + '.'}blocks.{layer}.{'cross.' if cross else ''}z"
+    at = in_stack(stack, f"blocks.{layer}.{'cross.' if cross else ''}z")
     return Edit(kind="scale", at=at, heads=tuple(heads), factor=factor)
 
 
@@ -61,7 +61,7 @@ def ablate_layer(layer: int, spec: ModelSpec, stack: str = "") -> list[Edit]:
     Returns:
         The edits.
     """
-    front = full_name(spec, f"{stack and stack + '.'}blocks.{layer}.")
+    front = full_name(spec, in_stack(stack, f"blocks.{layer}."))
     parts = ("attn_out", "cross.attn_out", "ffn_out")
     there = [f"{front}{part}" for part in parts if f"{front}{part}" in names_of(spec)]
     return [Edit(kind="scale", at=name, factor=0.0) for name in there]
@@ -86,7 +86,7 @@ def steer(
     Returns:
         The edit.
     """
-    at = f"{stack and stack + '.'}blocks.{layer}.resid_post"
+    at = in_stack(stack, f"blocks.{layer}.resid_post")
     where = None if positions is None else tuple(positions)
     return Edit(kind="add", at=at, vector=vector, factor=factor, positions=where)
 

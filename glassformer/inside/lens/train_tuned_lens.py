@@ -134,7 +134,7 @@ class Tuning:
         self.model, self.head, self.settings = model, head, settings
         *self.stages, self.last = stages
         width, count = model.spec.last_stack.widths[-1], len(self.stages)
-        device = next(model.parameters()).device
+        device = model.device
         self.weight = torch.zeros(count, width, width, device=device)
         self.bias = torch.zeros(count, width, device=device)
         self.optimizer = torch.optim.Adam(self.maps, settings.learning_rate)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.show.html import fragment, tint, word
+from glassformer.rounding import ceil_div
 
 CELL, SMALL = 16, 40  # cell size in pixels; beyond this many cells an image is used
 SIDE = 512  # maximum image size in cells
@@ -97,7 +98,7 @@ def image(array: Tensor, most: float, side: int) -> str:
 
 def shrunk(array: Tensor, side: int) -> Tensor:
     """Reduces [..., row, column] to at most `side` of each, keeping the strongest of neighbors."""
-    steps = [max(1, -(-n // side)) for n in array.shape[-2:]]
+    steps = [max(1, ceil_div(n, side)) for n in array.shape[-2:]]
     if steps == [1, 1]:
         return array
     lead = array.shape[:-2]
@@ -109,7 +110,10 @@ def shrunk(array: Tensor, side: int) -> Tensor:
 
 
 def png(array: Tensor, most: float) -> bytes:
-    """Encodes an array as PNG: white at zero, one color for positive, one for negative values."""
+    """Encodes an array as PNG: white at zero, one color for positive, one for negative values.
+
+    It is written here, because Pillow is an extra that only models of images need.
+    """
     share = (array.nan_to_num() / (most or 1.0)).clamp(-1, 1)[..., None]
     above, below = torch.tensor(ABOVE), torch.tensor(BELOW)
     color = 255 + share.abs() * (torch.where(share >= 0, above, below) - 255)

@@ -132,7 +132,7 @@ def character_parts(
     tokenizer = view.model.tokenizer
     if tokenizer is None:
         return found
-    own = tokenizer.target if stack == "decoder" else tokenizer
+    own = tokenizer.target_tokenizer if stack == "decoder" else tokenizer
     ids = [None if token.special else token.id for token in tokens]
     first = 0
     while first < len(ids):

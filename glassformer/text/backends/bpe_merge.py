@@ -1,7 +1,9 @@
 """BPE within words, as FSMT, XLM and CTRL use it.
 
 A word is split into characters, the last of which carries the end-of-word mark; then neighbors are
-merged, the pair that was learned first before all others.
+merged, the pair that was learned first before all others. It is written here, because the
+`tokenizers` library requires every merge in the vocabulary, and FSMT's two vocabularies share one
+list of merges.
 """
 
 from collections.abc import Mapping

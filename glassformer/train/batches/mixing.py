@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glassformer.rounding import ceil_div
 from glassformer.train.batches.sampler import Numbers, Place, shuffled
 
 PERIOD = 1000
@@ -47,7 +48,7 @@ class Shared:
         return list(zip(epochs.tolist(), found.tolist(), strict=True))
 
     def sweep(self, rows: int, world: int) -> list[Numbers]:
-        batches = max(1, min(-(-rows // self.smallest), rows // world))
+        batches = max(1, min(ceil_div(rows, self.smallest), rows // world))
         return np.array_split(np.arange(rows), batches)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.rounding import ceil_div
 from glassformer.train.batches.memmap_dataset import MemmapDataset
 from glassformer.train.batches.sampler import Numbers, Shuffle
 from glassformer.train.objectives.rows import RaggedColumn, Rows, counted, sliced, sums
@@ -90,7 +91,7 @@ class StreamRows(RowSource):
         self.beyond, self.before = beyond, before
         self.numbered = not across and store.documents > 1
         self.count = total // self.length
-        self.all = -(-(total - beyond) // self.length)
+        self.all = ceil_div(total - beyond, self.length)
         self.tokens = self.count * self.length
         if self.numbered:
             windows = store.document_starts // self.length
@@ -216,7 +217,7 @@ class PackedRows(RowSource):
                 f"An example of {longest:,} tokens does not fit rows of {capacity:,}; raise "
                 "data.sequence_length, or let the objective cut texts shorter."
             )
-        windows = np.maximum(1, -(-(ends - starts - beyond) // length))
+        windows = np.maximum(1, ceil_div(ends - starts - beyond, length))
         which = np.arange(windows.sum()) - np.repeat(np.cumsum(windows) - windows, windows)
         self.starts = np.repeat(starts, windows) + which * length
         self.ends = np.minimum(self.starts + capacity, np.repeat(ends, windows))

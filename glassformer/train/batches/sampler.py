@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError
+from glassformer.rounding import ceil_div, round_up
 from glassformer.train.objectives.row_random import mixed
 
 Numbers = NDArray[np.int64]
@@ -106,7 +107,7 @@ class Shuffled:
         return found
 
     def sweep(self, rows: int, world: int) -> list[Numbers]:
-        batches = max(1, min(-(-rows // self.smallest), rows // world))
+        batches = max(1, min(ceil_div(rows, self.smallest), rows // world))
         return np.array_split(np.arange(rows), batches)
 
 
@@ -183,7 +184,7 @@ class Even(Bucketed):
         bins, cuts = [len(lengths)], [len(lengths)]  # from the end
         for size, begin in zip(reversed(few), reversed(shorter.tolist()), strict=True):
             fitting = min(max(1, tokens // size), len(lengths))
-            wanted = -(-max(0, cuts[-1] - begin) // fitting)
+            wanted = ceil_div(max(0, cuts[-1] - begin), fitting)
             for _ in range(min(wanted, cuts[-1] // fitting)):
                 cuts.append(cuts[-1] - fitting)
             bins.append(cuts[-1])
@@ -205,7 +206,7 @@ class Even(Bucketed):
 
 
 def _rounded(lengths: Numbers) -> Numbers:
-    return -(-np.maximum(lengths, 1) // GRAIN) * GRAIN
+    return round_up(np.maximum(lengths, 1), GRAIN)
 
 
 def _few(sizes: Numbers, counts: Numbers, most: int) -> list[int]:

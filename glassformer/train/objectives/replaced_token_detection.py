@@ -78,7 +78,7 @@ class ReplacedToken(MaskedLM):
             max_length=max_length,
             masks=masks,
         )
-        self.generator: Transformer = guesser.to(next(model.parameters()))
+        self.generator: Transformer = guesser.to(model.device, model.dtype)
         share_embedding(self.generator, model)
         config, architecture = published(model, self.generator.spec)
         saved = Model(self.generator, config, architecture, tokenizer=model.tokenizer)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.rounding import round_up
+
 RARE = 0.02
 """Fraction of batches that may need the second length."""
 
@@ -21,7 +23,7 @@ def even(length: int, most: int | None = None) -> int:
     [8, 48, 64, 80, 160]
     """
     step = max(8, 1 << max(0, (length - 1).bit_length() - 3))
-    rounded = -(-length // step) * step
+    rounded = round_up(length, step)
     return max(length, rounded if most is None else min(rounded, most))
 
 

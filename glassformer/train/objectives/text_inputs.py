@@ -13,6 +13,7 @@ from torch import Tensor
 from glassformer.data.record import Record, invalid
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.model import Model
+from glassformer.rounding import round_up
 from glassformer.tasks import windows
 from glassformer.text import Tokenizer
 from glassformer.train.batches.collate import pad
@@ -199,7 +200,7 @@ def target_positions(
     flat = targets.flatten().numpy()
     at = np.flatnonzero(flat != IGNORED)
     step = max(LEAST, len(flat) // (4 if few else 32))
-    spare = -len(at) % step if most is None else -(-most // LEAST) * LEAST - len(at)
+    spare = -len(at) % step if most is None else round_up(most, LEAST) - len(at)
     spare = min(spare, len(flat) - len(at))
     return {
         "at": torch.from_numpy(np.concatenate((at, np.zeros(spare, at.dtype)))),

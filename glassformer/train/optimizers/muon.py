@@ -1,4 +1,7 @@
-"""Muon (Jordan et al., 2024): momentum with orthogonalized updates."""
+"""Muon (Jordan et al., 2024): momentum with orthogonalized updates.
+
+It is written here, because torch's Muon would orthogonalize joined matrices, such as `qkv`, as one.
+"""
 
 from __future__ import annotations
 

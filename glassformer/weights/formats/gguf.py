@@ -1,4 +1,7 @@
-"""Tensors of a GGUF file, memory-mapped until they are read."""
+"""Tensors of a GGUF file, memory-mapped until they are read.
+
+The header is read here, because the package `gguf` trusts its sizes and offsets.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.rounding import round_up
 from glassformer.storage.gguf_header import GgufHeader
 from glassformer.weights.formats import gguf_config
 from glassformer.weights.formats.gguf_dequantize import FORMATS, UNREAD, Format
@@ -50,7 +54,7 @@ class GgufTensors(GgufHeader):
         step = self.metadata.get("general.alignment", 32)
         if not isinstance(step, int) or step < 1:
             raise self.wrong(f"has general.alignment = {step!r}; it must be a whole number")
-        begin = -(-self.at // step) * step
+        begin = round_up(self.at, step)
         self.entries: dict[str, GgufTensor] = {}
         for name, shape, kind, offset in table:
             self.entries[name] = self._checked(name, GgufTensor(shape, kind, begin + offset))
