@@ -39,7 +39,9 @@ class EarlyStopping:
             state.best, state.best_step = value, state.step
         if improved:
             state.peak = value
-        state.evaluations_since_best = 0 if improved else state.evaluations_since_best + 1
+        as_good = self.tolerance > 0 and value == state.top  # says nothing with few rows
+        waits = not (improved or as_good)
+        state.evaluations_since_best = state.evaluations_since_best + 1 if waits else 0
         state.stopped = 0 < self.patience <= state.evaluations_since_best
 
 

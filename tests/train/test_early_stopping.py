@@ -46,6 +46,10 @@ def test_of_values_within_the_tolerance_the_last_is_the_best_and_they_do_not_dri
     assert (state.evaluations_since_best, state.stopped) == (3, False)
     older = TrainState.from_checkpoint({"best": 0.6, "best_step": 20})
     assert older.top == 0.6 and stopping.is_best(older, 0.56) and not stopping.is_best(older, 0.5)
+    stopping, state = EarlyStopping("accuracy", 2, tolerance=0.2), TrainState()
+    for value in (0.0, 0.0, 0.0, 0.0):  # nothing of few rows is right yet
+        stopping.update(state, value)
+    assert not state.stopped
 
 
 def test_a_metric_that_evaluation_does_not_give_is_named():
