@@ -79,8 +79,11 @@ class EvaluationCallback:
 
     def __init__(self, loop: TrainingLoop, run: Run, reporters: Sequence[Reporter]) -> None:
         self.loop, self.run, self.reporters = loop, run, reporters
+        settings = loop.settings
         self.early_stopping = EarlyStopping(
-            loop.settings.metric_for_best_model, loop.settings.early_stopping_patience
+            settings.metric_for_best_model,
+            settings.early_stopping_patience,
+            settings.metric_tolerance,
         )
 
     def after_step(self, end: StepEnd) -> None:

@@ -15,10 +15,12 @@ class EarlyStopping:
     Args:
         metric: Name of the metric that is compared.
         patience: Number of evaluations to wait for a better one.
+        tolerance: Values that differ by less are equal, as few held-out rows cannot tell them
+            apart.
     """
 
-    def __init__(self, metric: str, patience: int) -> None:
-        self.metric, self.patience = metric, patience
+    def __init__(self, metric: str, patience: int, tolerance: float = 0.0) -> None:
+        self.metric, self.patience, self.tolerance = metric, patience, tolerance
 
     def is_best(self, state: TrainState, value: float) -> bool:
         """Returns whether no earlier evaluation has a better value.
@@ -26,14 +28,20 @@ class EarlyStopping:
         Of equal ones, which are frequent with few held-out rows, the last counts: it has learned
         for longer.
         """
-        return value == state.best or is_better(self.metric, value, state.best)
+        top = state.top
+        equal = top is not None and abs(value - top) <= self.tolerance
+        return equal or is_better(self.metric, value, top)
 
     def update(self, state: TrainState, value: float) -> None:
         """Writes the result of an evaluation to the state."""
-        improved = is_better(self.metric, value, state.best)
+        improved = is_better(self.metric, value, state.top)
         if self.is_best(state, value):
             state.best, state.best_step = value, state.step
-        state.evaluations_since_best = 0 if improved else state.evaluations_since_best + 1
+        if improved:
+            state.peak = value
+        as_good = self.tolerance > 0 and value == state.top  # says nothing with few rows
+        waits = not (improved or as_good)
+        state.evaluations_since_best = state.evaluations_since_best + 1 if waits else 0
         state.stopped = 0 < self.patience <= state.evaluations_since_best
 
 

@@ -118,6 +118,7 @@ class TrainSettings:
     eval_steps: int | float = number(200, least=0)
     max_eval_batches: int = number(0, least=0)
     metric_for_best_model: str = "loss"
+    metric_tolerance: float = number(0.0, least=0.0)  # values that differ by less are equal
     load_best_model_at_end: bool = False
     early_stopping_patience: int = number(0, least=0)
     options: Mapping[str, Any] = field(default_factory=dict)

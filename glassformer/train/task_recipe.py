@@ -6,11 +6,13 @@ The file and the model determine the [data], [model] and [objective] tables, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from glassformer.errors import ConfigError
+from glassformer.metrics.registry import find_metric
 from glassformer.tasks.registry import TrainingData
 from glassformer.tasks.task_words import find_task
 from glassformer.train.recipe_text import override
@@ -24,7 +26,7 @@ BASES = {"generate": "zoo:stories", "translate": "zoo:translator", "summarize": 
 USUAL_BASE = "zoo:encoder"
 FEWEST = 10  # rows, below which none are held out
 HELD_OUT = 0.1
-FEW_HELD_OUT = 200  # rows, below which accuracy is too coarse to compare models by; the loss is not
+FEW_HELD_OUT = 200  # rows, below which close values of a metric are mostly chance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,8 +172,17 @@ def _train(
         settings["learning_rate"] = options.learning_rate
     if evaluated:
         share = HELD_OUT if options.validation is None else options.validation
-        few = isinstance(share, int | float) and given.rows * share < FEW_HELD_OUT
-        settings["metric_for_best_model"] = "loss" if few else chosen.metric
+        held_out = given.rows * share if isinstance(share, int | float) else FEW_HELD_OUT
+        settings["metric_for_best_model"] = chosen.metric
+        if held_out < FEW_HELD_OUT and chosen.metric == "pearson":
+            settings["metric_for_best_model"] = "loss"
+        elif held_out < FEW_HELD_OUT and not find_metric(chosen.metric).smaller_is_better:
+            settings["metric_tolerance"] = standard_error(held_out)
         settings["load_best_model_at_end"] = True
         settings["early_stopping_patience"] = PATIENCE
     return {**settings, "seed": options.seed}
+
+
+def standard_error(rows: float) -> float:
+    """Returns the largest standard error of a proportion of so many rows."""
+    return round(0.5 / math.sqrt(max(rows, 1.0)), 3)

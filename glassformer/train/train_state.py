@@ -26,6 +26,7 @@ class TrainState:
     tokens: int = 0  # number of tokens read
     best: float | None = None  # metric value of the best evaluation
     best_step: int = 0
+    peak: float | None = None  # the best value of all, if the best model may be a later equal one
     test: dict[str, float] = field(default_factory=dict)  # test metrics of the best model
     evaluations_since_best: int = 0
     stopped: bool = False  # whether early stopping ended the run
@@ -42,6 +43,11 @@ class TrainState:
         named = {KEYS_OF_0_1.get(key, key): value for key, value in values.items()}
         known = {field.name for field in fields(cls)}
         return cls(**{"random_choices": 1} | {k: v for k, v in named.items() if k in known})
+
+    @property
+    def top(self) -> float | None:
+        """The best value of all evaluations; checkpoints of earlier versions have no `peak`."""
+        return self.best if self.peak is None else self.peak
 
     def summary(self) -> dict[str, Any]:
         """Returns how the run ended, as finished.json says it."""

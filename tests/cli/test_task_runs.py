@@ -139,7 +139,7 @@ def test_a_run_is_short_to_look_at_and_leads_to_its_model(here, base):
     run = trained(base, out="runs/mine")
     assert repr(run).startswith("<Run runs/mine: finished at step 9, loss ")
     assert len(repr(run)) < 200
-    assert run.metrics["loss"] == run.finished["best"]
+    assert run.metrics["accuracy"] == run.finished["best"]
     assert evaluate_run(run)["accuracy"] == run.metrics["accuracy"]
     model = run.load()
     assert model.evaluate("my.csv").records == model.evaluate(Frame(ROWS)).records == 20

@@ -37,6 +37,21 @@ def test_it_stops_after_as_many_evaluations_without_a_better_one():
     assert (state.best_step, state.evaluations_since_best, state.stopped) == (30, 0, False)
 
 
+def test_of_values_within_the_tolerance_the_last_is_the_best_and_they_do_not_drift():
+    stopping, state = EarlyStopping("accuracy", 4, tolerance=0.07), TrainState()
+    for value in (0.5, 0.6, 0.56, 0.54, 0.5):
+        state.step += 10
+        stopping.update(state, value)
+    assert (state.best, state.best_step, state.top) == (0.54, 40, 0.6)  # 0.5 is near 0.54 alone
+    assert (state.evaluations_since_best, state.stopped) == (3, False)
+    older = TrainState.from_checkpoint({"best": 0.6, "best_step": 20})
+    assert older.top == 0.6 and stopping.is_best(older, 0.56) and not stopping.is_best(older, 0.5)
+    stopping, state = EarlyStopping("accuracy", 2, tolerance=0.2), TrainState()
+    for value in (0.0, 0.0, 0.0, 0.0):  # nothing of few rows is right yet
+        stopping.update(state, value)
+    assert not state.stopped
+
+
 def test_a_metric_that_evaluation_does_not_give_is_named():
     assert metric_value({"loss": 1.0, "f1": 0.5}, "f1") == 0.5
     with pytest.raises(ConfigError, match="'recall', and evaluation gives loss, f1"):

@@ -136,10 +136,15 @@ def test_few_rows_are_not_held_out_and_a_file_can_be(tmp_path):
     assert "validation" not in made(longer, validation=0.0).tables["data"]
 
 
-def test_few_held_out_rows_are_compared_by_the_loss(tmp_path):
-    for rows, metric in ((20, "loss"), (2000, "accuracy")):
+def test_few_held_out_rows_do_not_tell_close_models_apart(tmp_path):
+    for rows, tolerance in ((500, 0.071), (2000, None)):
         path = table(tmp_path / f"{rows}.csv", [("text", "label"), *(ROWS * (rows // 20))])
-        assert made(path).tables["train"]["metric_for_best_model"] == metric
+        found = made(path).tables["train"]
+        assert found["metric_for_best_model"] == "accuracy"
+        assert found.get("metric_tolerance") == tolerance
+    numbers = [("text", "score"), *((text, i / 7) for i, (text, _) in enumerate(ROWS))]
+    found = made(table(tmp_path / "numbers.csv", numbers)).tables["train"]
+    assert found["metric_for_best_model"] == "loss" and "metric_tolerance" not in found
 
 
 def test_settings_are_those_of_the_user(tmp_path):
