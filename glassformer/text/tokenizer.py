@@ -67,6 +67,9 @@ class Tokenizer:
                 folder may hold the vocabularies of several models.
             context_length: The number of tokens that the model reads. A call of the tokenizer
                 truncates to it if the folder states no maximum length.
+
+        Returns:
+            The tokenizer.
         """
         with stable_folder(Path(source)):
             backend, settings, segments = load_backend(Path(source), size)
@@ -80,7 +83,11 @@ class Tokenizer:
         )
 
     def save(self, folder: str | Path) -> None:
-        """Writes the files that `load`, and the reference implementation, can read."""
+        """Writes the files that `load`, and the reference implementation, can read.
+
+        Args:
+            folder: The folder to write to.
+        """
         write_files(Path(folder), {**self._side_files, **self._files()})
 
     def _files(self) -> dict[str, bytes]:
@@ -131,7 +138,11 @@ class Tokenizer:
         return self._settings.max_length
 
     def with_max_length(self, length: int) -> "Tokenizer":
-        """Returns a copy of this tokenizer whose `max_length` is `length`."""
+        """Returns a copy of this tokenizer whose `max_length` is `length`.
+
+        Args:
+            length: The maximum number of tokens.
+        """
         settings = TokenizerConfig({**self._settings.values, "model_max_length": length})
         return self._changed(self._backend, settings)
 
@@ -157,6 +168,10 @@ class Tokenizer:
 
         None keeps the language that the folder sets.
 
+        Args:
+            source: The language of the texts.
+            target: The language of the target texts.
+
         >>> mbart = gf.Tokenizer.load(folder).with_languages("en_XX", "ro_RO")
         """
         backend = self._backend.with_languages(source, target)
@@ -181,6 +196,10 @@ class Tokenizer:
 
         The prefix is the token of the target language, as in `>>fra<< Good morning`, if the
         vocabulary marks languages in this way (as Marian's does); otherwise it is "".
+
+        Args:
+            source: The language of the source.
+            target: The language of the translation.
         """
         if source is None and target is None:
             return self, ""
@@ -214,6 +233,9 @@ class Tokenizer:
     def token(self, id: int) -> str:
         """Returns the token with this id as the vocabulary spells it, which may differ from its
         decoded text.
+
+        Args:
+            id: The token id.
         """
         token = self._backend.vocabulary.id_to_token(id) if id >= 0 else None
         if token is None:
@@ -221,7 +243,11 @@ class Tokenizer:
         return str(token)
 
     def id(self, token: str) -> int:
-        """Returns the id of a token, given as the vocabulary spells it."""
+        """Returns the id of a token, given as the vocabulary spells it.
+
+        Args:
+            token: The token.
+        """
         id = self._backend.vocabulary.token_to_id(token)
         if id is None:
             raise InputError(f"The vocabulary of {self.size} tokens lacks {token!r}.")
@@ -321,6 +347,9 @@ class Tokenizer:
             special: Whether to add special tokens.
             max_length: The largest number of tokens; None truncates nothing.
             truncate: The side to truncate: "left" or "right".
+
+        Returns:
+            The encoding of the text.
         """
         texts: Text = text if pair is None else (text, pair)
         return self._encode([texts], special, max_length, truncate)[0]
@@ -331,6 +360,13 @@ class Tokenizer:
         """Encodes texts, or pairs of texts, together, which is faster than one by one.
 
         Texts longer than `max_length` lose tokens on `truncation_side`.
+
+        Args:
+            texts: The texts, or pairs of texts.
+            max_length: Truncates to this number of tokens.
+
+        Returns:
+            The encodings, in the order of the texts.
         """
         return self._encode(list(texts), True, max_length, self.truncation_side)
 
@@ -338,13 +374,24 @@ class Tokenizer:
         """Encodes texts without truncation; each `TextEncoding` is built when it is accessed.
 
         All texts are tokenized immediately.
+
+        Args:
+            texts: The texts.
+            special: Adds special tokens.
+
+        Returns:
+            The encodings, in the order of the texts.
         """
         for text in texts:
             check_text(text)
         return self._backend.read(texts, special)
 
     def ids(self, text: str) -> list[int]:
-        """Returns the ids of a text without special tokens, like `encode` but faster."""
+        """Returns the ids of a text without special tokens, like `encode` but faster.
+
+        Args:
+            text: The text.
+        """
         check_text(text)
         return self._backend.ids([text])[0]
 
@@ -353,6 +400,9 @@ class Tokenizer:
 
         They are encoded as the token for what is unknown, or as several tokens with a part of their
         bytes each.
+
+        Args:
+            text: The text.
         """
         encoding = self.encode(text, special=False) if isinstance(text, str) else text
         return unknown_ratio(encoding, self.special.get("unk"), self.size > SMALL)
@@ -379,6 +429,9 @@ class Tokenizer:
             truncate: The side to truncate: "left" or "right".
             pad_to: The length to pad to; None pads to the longest text.
             side: The side to pad; None uses `padding_side`.
+
+        Returns:
+            The token ids and masks, padded to one length.
         """
         if isinstance(texts, str) or not texts:
             raise InputError("A batch is a list of at least one text; encode() takes one.")
@@ -394,7 +447,15 @@ class Tokenizer:
     def batch_decode(
         self, sequences: Iterable[Iterable[int] | Tensor], *, skip_special_tokens: bool = True
     ) -> list[str]:
-        """Decodes several sequences of ids, each as `decode` does."""
+        """Decodes several sequences of ids, each as `decode` does.
+
+        Args:
+            sequences: The token ids of each text.
+            skip_special_tokens: Leaves special tokens out.
+
+        Returns:
+            The texts.
+        """
         return [self.decode(ids, special=not skip_special_tokens) for ids in sequences]
 
     def decode(
@@ -415,6 +476,9 @@ class Tokenizer:
             after: The ids that precede `ids`. The text then starts with the space that separates it
                 from theirs, if there is one.
             skip_special_tokens: The opposite of `special`, by the name that `transformers` uses.
+
+        Returns:
+            The text.
         """
         if skip_special_tokens is not None:
             special = not skip_special_tokens
