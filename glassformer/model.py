@@ -123,6 +123,9 @@ class Model(TextGeneration, TextTasks):
         Args:
             name_or_path: As `source` in `glassformer.load`.
             revision: A branch, tag or commit of a model on the hub, as in "org/name@revision".
+
+        Returns:
+            The model.
         """
         source = name_or_path if revision is None else f"{name_or_path}@{revision}"
         load = import_module("glassformer.loading").load  # it imports this module
@@ -187,7 +190,11 @@ class Model(TextGeneration, TextTasks):
         return self._tokenizer if isinstance(self._tokenizer, Path) else None
 
     def read_tokenizer(self, folder: Path) -> None:
-        """Makes the tokenizer in a folder the model's."""
+        """Makes the tokenizer in a folder the model's.
+
+        Args:
+            folder: The folder of the tokenizer.
+        """
         self._tokenizer = folder
         self.__dict__.pop("tokenizer", None)
 
@@ -243,7 +250,14 @@ class Model(TextGeneration, TextTasks):
         return found
 
     def num_parameters(self, only_trainable: bool = False) -> int:
-        """Counts the parameters; tied ones count once, quantized ones by what they represent."""
+        """Counts the parameters; tied ones count once, quantized ones by what they represent.
+
+        Args:
+            only_trainable: Counts only parameters that are trained.
+
+        Returns:
+            The number of parameters.
+        """
         if only_trainable:
             return sum(p.numel() for p in self.parameters() if p.requires_grad)
         return count_parameters(self)
@@ -261,6 +275,9 @@ class Model(TextGeneration, TextTasks):
         Args:
             size: The new number of tokens, such as `len(tokenizer)`.
             seed: Seed of the new vectors.
+
+        Returns:
+            The model itself.
         """
         resize_token_embeddings(self, size, seed)
         return self.invalidate()
@@ -281,7 +298,11 @@ class Model(TextGeneration, TextTasks):
         return [stack for stack in (self.encoder, self.decoder) if stack is not None]
 
     def invalidate(self) -> Model:
-        """Discards recorded decoding steps and cached prompts, which belong to other weights."""
+        """Discards recorded decoding steps and cached prompts, which belong to other weights.
+
+        Returns:
+            The model itself.
+        """
         self._recorded.clear()
         self._prefix_cache.forget()
         return self
@@ -328,12 +349,18 @@ class Model(TextGeneration, TextTasks):
             at: Names of tensors to capture immediately; see `inside.look`.
             **how: Further arguments of `inside.look`.
 
+        Returns:
+            A view of the forward pass.
+
         >>> model.look("To be, or not to be").attention[3, 1].numpy()
         """
         return look(self, text, target, at, **how)
 
     def edit(self, *edits: Edit | Mapping[str, Any]) -> AbstractContextManager[Any]:
         """Returns a context manager that changes activations while it is active; see `inside.Edit`.
+
+        Args:
+            edits: Edits, or dicts that describe them.
 
         >>> with model.edit(inside.ablate_heads(3, [1, 2])): model.generate("To be, or")
         """

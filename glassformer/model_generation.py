@@ -107,6 +107,14 @@ class TextGeneration(TaskModel):
     ) -> Iterator[GenerationChunk]:
         """Generates like `generate`, and yields tokens as they are produced.
 
+        Args:
+            prompt: The prompt, as in `generate`.
+            assistant_model: A draft model, as in `generate`.
+            **options: The options of `generate`.
+
+        Returns:
+            The tokens and the text that each completes.
+
         >>> for piece in model.stream("To be, or"): print(piece.text, end="")
         """
         return self.generator.stream(prompt, options, assistant_model)
@@ -130,5 +138,8 @@ class TextGeneration(TaskModel):
             target: For an encoder-decoder, the text to score.
             window: Window length in tokens. Default: the model's context length.
             stride: Tokens scored per window. Default: half the window.
+
+        Returns:
+            The log-probabilities and the perplexity.
         """
         return self.generator.score(text, target, window, stride)

@@ -44,6 +44,9 @@ class TextTasks(TaskModel):
             texts: A text, a tuple of two texts, a list of either, or an iterator.
             **options: See `tasks.classify.classify`.
 
+        Returns:
+            One result for one text, a list for a list, or an iterator for an iterator.
+
         >>> model.classify(["A moving film.", "A bore."], threshold=0.7)
         """
         return classify(self, texts, **options)
@@ -57,7 +60,7 @@ class TextTasks(TaskModel):
             **options: See `gf.evaluate`.
 
         Returns:
-            The metrics with their confidence intervals.
+            An `Evaluation`: the metrics with their confidence intervals.
 
         >>> model.evaluate("test.csv")["accuracy"]
         """
@@ -88,6 +91,9 @@ class TextTasks(TaskModel):
         Args:
             texts: A text, a list of texts or of lists of words, or an iterator.
             **options: See `tasks.tag.tag`.
+
+        Returns:
+            One result for one text, a list for a list, or an iterator for an iterator.
 
         >>> for entity in model.tag("Ada Lovelace was born in London.").entities: print(entity)
         """
@@ -201,6 +207,9 @@ class TextTasks(TaskModel):
             **options: `source_language` and `target_language` for a multilingual model; see
                 `tasks.translate.translate`.
 
+        Returns:
+            One translation for one text, a list for a list, or an iterator for an iterator.
+
         >>> m2m.translate("Guten Morgen.", source_language="de", target_language="en").text
         """
         return translate(self, texts, **options)
@@ -226,6 +235,9 @@ class TextTasks(TaskModel):
         Args:
             texts: A text, a list of texts, or an iterator.
             **options: See `tasks.summarize.summarize`.
+
+        Returns:
+            One summary for one text, a list for a list, or an iterator for an iterator.
 
         >>> bart.summarize(article, max_new_tokens=60).text
         """

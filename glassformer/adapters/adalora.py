@@ -121,6 +121,9 @@ def penalty(model: Transformer) -> Tensor | None:
     Returns:
         The mean over all matrices of the Frobenius norm of P^T P - 1, or None if the active adapter
         is not AdaLoRA.
+
+    Args:
+        model: The model.
     """
     adapter = active(model)
     if adapter is None or not isinstance(adapter.settings, AdaLoRA):

@@ -51,6 +51,9 @@ class Tokenizer(TokenizerLanguages):
                 folder may hold the vocabularies of several models.
             context_length: The number of tokens that the model reads. A call of the tokenizer
                 truncates to it if the folder states no maximum length.
+
+        Returns:
+            The tokenizer.
         """
         with stable_folder(Path(source)):
             backend, settings, segments = load_backend(Path(source), size)
@@ -64,7 +67,11 @@ class Tokenizer(TokenizerLanguages):
         )
 
     def save(self, folder: str | Path) -> None:
-        """Writes the files that `load`, and the reference implementation, can read."""
+        """Writes the files that `load`, and the reference implementation, can read.
+
+        Args:
+            folder: The folder to write to.
+        """
         write_files(Path(folder), {**self._side_files, **self._files()})
 
     def _files(self) -> dict[str, bytes]:
@@ -182,6 +189,9 @@ class Tokenizer(TokenizerLanguages):
             special: Whether to add special tokens.
             max_length: The largest number of tokens; None truncates nothing.
             truncate: The side to truncate: "left" or "right".
+
+        Returns:
+            The encoding of the text.
         """
         texts: Text = text if pair is None else (text, pair)
         return self._encode([texts], special, max_length, truncate)[0]
@@ -192,6 +202,13 @@ class Tokenizer(TokenizerLanguages):
         """Encodes texts, or pairs of texts, together, which is faster than one by one.
 
         Texts longer than `max_length` lose tokens on `truncation_side`.
+
+        Args:
+            texts: The texts, or pairs of texts.
+            max_length: Truncates to this number of tokens.
+
+        Returns:
+            The encodings, in the order of the texts.
         """
         return self._encode(list(texts), True, max_length, self.truncation_side)
 
@@ -199,13 +216,24 @@ class Tokenizer(TokenizerLanguages):
         """Encodes texts without truncation; each `TextEncoding` is built when it is accessed.
 
         All texts are tokenized immediately.
+
+        Args:
+            texts: The texts.
+            special: Adds special tokens.
+
+        Returns:
+            The encodings, in the order of the texts.
         """
         for text in texts:
             check_text(text)
         return self._backend.read(texts, special)
 
     def ids(self, text: str) -> list[int]:
-        """Returns the ids of a text without special tokens, like `encode` but faster."""
+        """Returns the ids of a text without special tokens, like `encode` but faster.
+
+        Args:
+            text: The text.
+        """
         check_text(text)
         return self._backend.ids([text])[0]
 
@@ -214,6 +242,9 @@ class Tokenizer(TokenizerLanguages):
 
         They are encoded as the token for what is unknown, or as several tokens with a part of their
         bytes each.
+
+        Args:
+            text: The text.
         """
         encoding = self.encode(text, special=False) if isinstance(text, str) else text
         return unknown_ratio(encoding, self.special.get("unk"), self.size > SMALL)
@@ -240,6 +271,9 @@ class Tokenizer(TokenizerLanguages):
             truncate: The side to truncate: "left" or "right".
             pad_to: The length to pad to; None pads to the longest text.
             side: The side to pad; None uses `padding_side`.
+
+        Returns:
+            The token ids and masks, padded to one length.
         """
         if isinstance(texts, str) or not texts:
             raise InputError("A batch is a list of at least one text; encode() takes one.")
@@ -255,7 +289,15 @@ class Tokenizer(TokenizerLanguages):
     def batch_decode(
         self, sequences: Iterable[Iterable[int] | Tensor], *, skip_special_tokens: bool = True
     ) -> list[str]:
-        """Decodes several sequences of ids, each as `decode` does."""
+        """Decodes several sequences of ids, each as `decode` does.
+
+        Args:
+            sequences: The token ids of each text.
+            skip_special_tokens: Leaves special tokens out.
+
+        Returns:
+            The texts.
+        """
         return [self.decode(ids, special=not skip_special_tokens) for ids in sequences]
 
     def decode(
@@ -276,6 +318,9 @@ class Tokenizer(TokenizerLanguages):
             after: The ids that precede `ids`. The text then starts with the space that separates it
                 from theirs, if there is one.
             skip_special_tokens: The opposite of `special`, by the name that `transformers` uses.
+
+        Returns:
+            The text.
         """
         if skip_special_tokens is not None:
             special = not skip_special_tokens

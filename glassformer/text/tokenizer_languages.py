@@ -25,6 +25,10 @@ class TokenizerLanguages(TokenizerVocabulary):
 
         None keeps the language that the folder sets.
 
+        Args:
+            source: The language of the texts.
+            target: The language of the target texts.
+
         >>> mbart = gf.Tokenizer.load(folder).with_languages("en_XX", "ro_RO")
         """
         backend = self._backend.with_languages(source, target)
@@ -38,6 +42,10 @@ class TokenizerLanguages(TokenizerVocabulary):
 
         The prefix is the token of the target language, as in `>>fra<< Good morning`, if the
         vocabulary marks languages in this way (as Marian's does); otherwise it is "".
+
+        Args:
+            source: The language of the source.
+            target: The language of the translation.
         """
         if source is None and target is None:
             return self, ""

@@ -54,7 +54,11 @@ class TokenizerVocabulary:
         return self._settings.max_length
 
     def with_max_length(self, length: int) -> Self:
-        """Returns a copy of this tokenizer whose `max_length` is `length`."""
+        """Returns a copy of this tokenizer whose `max_length` is `length`.
+
+        Args:
+            length: The maximum number of tokens.
+        """
         settings = TokenizerConfig({**self._settings.values, "model_max_length": length})
         return self._changed(self._backend, settings)
 
@@ -71,6 +75,9 @@ class TokenizerVocabulary:
     def token(self, id: int) -> str:
         """Returns the token with this id as the vocabulary spells it, which may differ from its
         decoded text.
+
+        Args:
+            id: The token id.
         """
         token = self._backend.vocabulary.id_to_token(id) if id >= 0 else None
         if token is None:
@@ -78,7 +85,11 @@ class TokenizerVocabulary:
         return str(token)
 
     def id(self, token: str) -> int:
-        """Returns the id of a token, given as the vocabulary spells it."""
+        """Returns the id of a token, given as the vocabulary spells it.
+
+        Args:
+            token: The token.
+        """
         id = self._backend.vocabulary.token_to_id(token)
         if id is None:
             raise InputError(f"The vocabulary of {self.size} tokens lacks {token!r}.")

@@ -157,7 +157,7 @@ def test_a_model_without_a_tokenizer_shows_ids(glassformer, tmp_path):
         (("--file", "/nowhere/prompt"), "/nowhere/prompt cannot be read: No such file"),
         (("hi", "--device", "tpu9"), "There is no device 'tpu9' here"),
         (("hi", "--dtype", "int3"), "There is no dtype 'int3'"),
-        (("hi", "--quantize", "int3"), "There is no quantization 'int3'; choose of int8, int4"),
+        (("hi", "--quantize", "int3"), "There is no quantization 'int3'; choose one of int8, int4"),
         (("hi", "--assistant", "nobody"), "There is no folder nobody"),
         (("--batch", "/nowhere/in"), "--batch names the input and --out the output"),
         (("--batch", "/nowhere/in", "--out", "out"), "/nowhere/in cannot be read"),

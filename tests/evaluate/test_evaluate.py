@@ -87,8 +87,8 @@ def test_labels_that_are_not_the_models(classifier):
     rows = [*ROWS[:2], {"text": "Fine.", "label": "goood"}, {"text": " ", "label": "bad"}]
     with pytest.raises(GlassformerError) as said:
         gf.evaluate(classifier, rows)
-    assert "record 2: the label 'goood' is none of the model's" in str(said.value)
-    assert "(did you mean 'good'?): bad, good; mend it" in str(said.value)
+    assert "record 2: the label 'goood' is not a label of the model" in str(said.value)
+    assert "(did you mean 'good'?): bad, good; correct it" in str(said.value)
     found = gf.evaluate(classifier, rows, on_error="skip")
     assert found.records == 2 and len(found.skipped) == 2
     assert "record 3" in found.skipped[0] + found.skipped[1]

@@ -160,7 +160,7 @@ def test_memory_over_segments_as_the_reference_keeps_it(case):
 def test_a_model_without_queries_says_so():
     model = gf.create("gpt2", n_embd=8, n_layer=1, n_head=2, vocab_size=20, n_positions=9)
     asked = Permutation.from_order(torch.arange(4)[None], torch.tensor([[1]]))
-    with pytest.raises(GlassformerError, match="targets"):
+    with pytest.raises(GlassformerError, match="no query stream"):
         model(torch.tensor([[1, 2, 3, 4]]), permutation=asked)
 
 

@@ -167,7 +167,7 @@ def test_bad_input_is_one_clear_sentence():
     model = small.decoder()
     for wrong, said in (
         (lambda: inside.circuit(model, 0, 0, "vo"), "one of ov"),
-        (lambda: inside.circuit(model, 0), "name it"),
+        (lambda: inside.circuit(model, 0), "give the head"),
         (lambda: inside.circuit(model, 0, 9), "no head 9"),
         (lambda: inside.circuit(model, 9, 0), "no layer 9"),
         (lambda: inside.circuit(model, 0, 0, "out"), "leave out the head"),

@@ -244,7 +244,7 @@ def test_bad_input_is_one_clear_sentence(tmp_path):
     config = json.loads((tmp_path / CONFIG).read_text())
     for text, said in (
         ("{", "does not describe"),
-        (json.dumps({**config, "width": 9}), "not hold"),
+        (json.dumps({**config, "width": 9}), "does not contain"),
     ):
         (tmp_path / CONFIG).write_text(text)
         with pytest.raises(GlassformerError, match=said):

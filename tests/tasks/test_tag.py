@@ -157,7 +157,7 @@ def test_the_command_line(folder, tmp_path):
     assert [len(one["entities"]) for one in found] == [2, 1]
     assert f"{data}:2: the text is empty; skipped" in said.stderr
     assert f"{data}:4" in said.stderr and "2 used, 2 skipped" in said.stderr
-    with pytest.raises(gf.GlassformerError, match=r"texts\.jsonl:2: the text is empty; mend it"):
+    with pytest.raises(gf.GlassformerError, match=r"texts\.jsonl:2: the text is empty; correct it"):
         run("tag", place, "--file", str(data), code=1)
 
 

@@ -154,7 +154,9 @@ def test_two_cannot_train_in_one_folder(tmp_path):
 
 def test_folders_of_others_are_left_alone(tmp_path):
     (tmp_path / "run/model").mkdir(parents=True)
-    with pytest.raises(GlassformerError, match=r"holds 'model', which no run.json of a run lists"):
+    with pytest.raises(
+        GlassformerError, match=r"contains 'model', which no run.json of a run lists"
+    ):
         gf.train(recipe(tmp_path / "run"))
 
 

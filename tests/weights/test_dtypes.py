@@ -81,7 +81,7 @@ def test_saved_in_another_type(folder, tmp_path, dtype):
 @pytest.mark.parametrize("dtype", ["float17", "int8", torch.int8, torch.float8_e4m3fn], ids=str)
 def test_a_type_that_is_not_computed_with_is_named(folder, tmp_path, dtype):
     name = str(dtype).removeprefix("torch.")
-    said = f"There is no dtype '{name}'; choose of float32, float16, bfloat16, float64."
+    said = f"There is no dtype '{name}'; choose one of float32, float16, bfloat16, float64."
     for ask in (
         lambda: gf.load(folder.path, dtype=dtype),
         lambda: folder.model.save(tmp_path / "saved", dtype=dtype),

@@ -248,7 +248,9 @@ def test_bfloat16_is_packed_too():
 
 
 def test_what_cannot_be_is_said(tmp_path):
-    with pytest.raises(gf.GlassformerError, match="no quantization 'int3'; choose of int8, int4"):
+    with pytest.raises(
+        gf.GlassformerError, match="no quantization 'int3'; choose one of int8, int4"
+    ):
         small().quantize("int3")
     model = small().quantize("int8")
     with pytest.raises(gf.GlassformerError, match="quantized already"):

@@ -12,7 +12,7 @@ from glassformer.train.batches.packing import (
     SingleRows,
     StreamRows,
     VaryingRows,
-    packed,
+    pack_rows,
 )
 
 LENGTHS = [7, 1, 0, 12, 3, 3, 9, 30, 2, 5]
@@ -183,7 +183,7 @@ class TestPack:
 
     def test_rows_are_nearly_full(self):
         lengths = np.random.default_rng(1).integers(1, 513, 4096)
-        rows = packed(lengths, 512)
+        rows = pack_rows(lengths, 512)
         assert sorted(index for row in rows for index in row) == list(range(4096))
         sums = [lengths[row].sum() for row in rows]
         assert max(sums) <= 512 and sum(sums) / (512 * len(rows)) > 0.99

@@ -214,7 +214,7 @@ def test_bad_settings_are_named():
         ({"mlm_probability": 1.5}, "probability = 1.5"),
         ({"mask_replace_prob": 0.9, "random_replace_prob": 0.2}, "random_replace_prob = 0.2"),
         ({"max_length": 500}, "80 positions"),
-        ({"max_length": 2}, "no room"),
+        ({"max_length": 2}, "no tokens for the text"),
         ({"whole_word": True}, "'whole_word_mask'"),
     ):
         with pytest.raises(GlassformerError, match=match):

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.replaced_token_detection import drawn, filled
+from glassformer.train.objectives.replaced_token_detection import drawn, fill_masks
 
 SIZES = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 300,
          "intermediate_size": 64, "max_position_embeddings": 80}  # fmt: skip
@@ -152,7 +152,7 @@ def test_what_is_replaced_depends_on_the_row_alone():
 def test_guesses_go_where_they_were_asked_for():
     text = torch.tensor([[5, 6, 7], [8, 9, 0]])
     at, guesses = torch.tensor([0, 4, 0, 0]), torch.tensor([11, 12, 13, 14])
-    read = filled(text, at, guesses, torch.tensor([True, True, False, False]))
+    read = fill_masks(text, at, guesses, torch.tensor([True, True, False, False]))
     assert read.tolist() == [[11, 6, 7], [8, 12, 0]] and text[0, 0] == 5
 
 

@@ -117,7 +117,7 @@ def test_short_texts():
 
 
 def test_what_is_missing_is_named():
-    with pytest.raises(GlassformerError, match="have 57 spans, and the tokenizer 40 sentinels"):
+    with pytest.raises(GlassformerError, match="have 57 spans, and the tokenizer has 40 sentinels"):
         make_objective("span-corruption", model("t5-small"), {"max_length": 1024})
     with pytest.raises(GlassformerError, match="density = 2"):
         make_objective("span-corruption", model("t5-small"), {"noise_density": 2})
