@@ -114,8 +114,8 @@ def _check_script(text: str, sources: Collection[str], known: Directions | Seque
     if not isinstance(known, Directions):
         does = f"it would be read as {language_name(next(iter(sources)))}"
     raise InputError(
-        f"The text is in {str(script).capitalize()} letters, and {does}; if that is right, name the "
-        "text's language (source_language, --from)."
+        f"The text is in {str(script).capitalize()} letters, and {does}; if that is right, name "
+        "the text's language (source_language, --from)."
     )
 
 
