@@ -134,7 +134,7 @@ def test_json_lines(write):
     assert [r["text"] for r in records] == ["a", "d"]
     assert "b.jsonl:2: this is not JSON" in errors[0] and "on_error" not in errors[0]
     assert "b.jsonl:3: a JSON object was expected" in errors[1]
-    with pytest.raises(GlassformerError, match=r'b.jsonl:2: .*; mend it, .*data.on_error = "skip"'):
+    with pytest.raises(GlassformerError, match=r"b.jsonl:2: .*; mend it, .*data\.on_error=skip\)"):
         read(name, format="jsonl")
     assert len(read(name, format="jsonl", on_error="skip")) == 2
 
