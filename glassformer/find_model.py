@@ -9,7 +9,7 @@ from pathlib import Path
 
 from glassformer.adapters.base_model import AdapterDescription, read_description
 from glassformer.errors import LoadError
-from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_FILES, published
+from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_FILES, holds_adapter, published
 from glassformer.weights.hub_cache import (
     find_in_cache,
     is_hub_name,
@@ -117,6 +117,10 @@ def find_base(adapter: Path, download: bool = False) -> str:
     """
     found = read_description(adapter)
     for place in found.places:
+        if _leads_back(place, adapter):
+            raise LoadError(
+                f"The adapter {adapter} names itself as its base model, through {place}."
+            )
         if is_named(place) or Path(place).exists() or find_in_cache(place) is not None:
             return place
     if found.base is not None and is_hub_name(found.base.source) and may_download(download):
@@ -128,6 +132,17 @@ def find_base(adapter: Path, download: bool = False) -> str:
         f"The adapter {adapter} {why}; name the model, and the adapter with it: "
         f"gf.load(MODEL, adapter={str(adapter)!r}), or MODEL --adapter {adapter}."
     )
+
+
+def _leads_back(place: str, adapter: Path) -> bool:
+    """Whether a base is the adapter itself, or an adapter whose base is, and so on."""
+    folders, seen = [Path(place)], set[Path]()
+    while folders:
+        folder = folders.pop()
+        if folder.is_dir() and holds_adapter(folder) and (own := folder.resolve()) not in seen:
+            seen.add(own)
+            folders += map(Path, read_description(folder).places)
+    return adapter.resolve() in seen
 
 
 def lasting_name(source: str | Path, folder: Path) -> str:

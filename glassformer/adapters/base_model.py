@@ -149,6 +149,10 @@ def read_description(folder: Path) -> AdapterDescription:
         source, revision = config.get("base_model_name_or_path"), config.get("revision")
         if not source:
             return AdapterDescription(base=None)
+        if not isinstance(source, str):
+            raise LoadError(
+                f"{folder / ADAPTER_CONFIG} has base_model_name_or_path = {source!r}; it is a text."
+            )
         if revision and is_hub_name(source) and not Path(source).exists():
             source = f"{source}@{revision}"
         return AdapterDescription(

@@ -83,11 +83,13 @@ def find_class(config: Mapping[str, Any], files: TensorFiles) -> str:
         ConfigError: No class of the family fits the tensors.
     """
     family, named = find_family(config), named_class(config)
-    if named is not None and named in family.CLASSES:
-        return named
+    if named in classes_of(family, config["model_type"]):
+        return str(named)
     fitting = fitting_class(config, files)
     if fitting is not None:
         return fitting
+    if named is not None and named in family.CLASSES:  # that of another type
+        return named
     said = "config.json names no class"
     if named is not None:
         said = f"{family.NAME} has no class {named!r}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
 from beside_peft import Pair, adapted, far
 from safetensors.torch import load_file, save_file
 
+import glassformer as gf
 from glassformer.adapters import AdaLoRA, BitFit, Bottleneck, LoRA, Prefix, Prompt, make
 from glassformer.errors import GlassformerError
 
@@ -125,6 +127,24 @@ def test_what_is_no_adapters_folder(gpt2, folder, tmp_path):
     path.write_text("{")
     with pytest.raises(GlassformerError, match=r"(cannot be read|is not)"):
         gpt2.model(adapter=folder)
+
+
+def test_a_base_that_is_no_text_or_the_adapter_itself(folder, tmp_path):
+    path = folder / "adapter_config.json"
+    (folder / "glassformer.json").unlink(missing_ok=True)
+    config = json.loads(path.read_text())
+    for source in (5, ["a"]):
+        path.write_text(json.dumps(config | {"base_model_name_or_path": source}))
+        with pytest.raises(GlassformerError, match=r"base_model_name_or_path = .*; it is"):
+            gf.load(folder)
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    for mine, its in ((other, folder), (folder, other), (folder, folder)):
+        described = json.dumps(config | {"base_model_name_or_path": str(its)})
+        (mine / "adapter_config.json").write_text(described)
+        if mine == folder:
+            with pytest.raises(GlassformerError, match="names itself as its model"):
+                gf.load(folder)
 
 
 def test_what_cannot_be_merged(gpt2, llama):

@@ -135,7 +135,7 @@ def test_json_lines(write):
     assert "b.jsonl:2: this is not JSON" in errors[0] and "on_error" not in errors[0]
     assert "b.jsonl:3: a JSON object was expected" in errors[1]
     with pytest.raises(
-        GlassformerError, match=r'b.jsonl:2: .*; correct it.*data.on_error = "skip"'
+        GlassformerError, match=r"b.jsonl:2: .*; correct it, .*data\.on_error=skip\)"
     ):
         read(name, format="jsonl")
     assert len(read(name, format="jsonl", on_error="skip")) == 2

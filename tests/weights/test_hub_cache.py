@@ -124,8 +124,11 @@ def test_the_cache_is_where_the_hubs_own_library_looks(cache, tmp_path, monkeypa
 
 def test_a_reference_to_files_that_are_not_there(cache):
     (cache / "models--acme--tiny" / "refs" / "main").write_text("c" * 40)
-    with pytest.raises(gf.LoadError, match=r"no revision 'main'; it has v2, a{40}, b{40}\."):
+    shutil.rmtree(cache / "models--acme--tiny" / "snapshots" / COMMITS[0])
+    with pytest.raises(gf.LoadError, match=r"no revision 'main'; it has v2, b{40}\."):
         gf.load("acme/tiny")
+    (cache / "models--acme--tiny" / "refs" / "main").unlink()
+    assert gf.load("acme/tiny").source.name == COMMITS[1]  # the only one there is
 
 
 def test_a_snapshot_without_all_files(cache):

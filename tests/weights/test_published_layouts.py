@@ -199,3 +199,17 @@ def test_a_published_folder_saves_what_it_loads(tmp_path):
     assert again.load_report.unread == model.load_report.unread
     _, info = reference.load(tmp_path / "saved", "BertForMaskedLM")
     assert not info["missing_keys"] and not info["unexpected_keys"]
+
+
+def test_a_class_of_another_type_of_the_family(tmp_path):
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "head_dim": 8, "vocab_size": 40}
+    heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    gf.create("qwen3-0.6b", **sizes, **heads).save(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "architectures": ["Qwen2ForCausalLM"]}))
+    model = gf.load(tmp_path)
+    assert model.architecture == "Qwen3ForCausalLM"
+    assert "config.json names the class Qwen2ForCausalLM" in str(model.load_report)
+    with pytest.raises(gf.ConfigError, match=r"model_type 'qwen3', .* no class for 'Qwen2ForC"):
+        gf.load(tmp_path, architecture="Qwen2ForCausalLM")

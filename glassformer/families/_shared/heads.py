@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
+from glassformer.errors import ConfigError
 from glassformer.families._shared.common import labels
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
@@ -117,6 +118,11 @@ def decoder_heads(
         "ForTokenClassification": (tag(count, dropout),),
         "ForQuestionAnswering": (span(),),
     }
+    if kind not in heads:  # of a class of another type of the family
+        raise ConfigError(
+            f"config.json has the model_type {config.values.get('model_type')!r}, and that has no "
+            f"class for {kind!r}; give one of its own as `architecture`."
+        )
     return heads[kind]
 
 
