@@ -171,7 +171,7 @@ class Run:
             logged = isinstance(entry, dict) and "loss" in entry
             if not has_form(entry, LOGGED_STEP if logged else EVALUATION):
                 raise LoadError(
-                    f"{self.metrics_file} is damaged: line {number} is not one of a run's log; take "
+                    f"{self.metrics_file} is damaged: line {number} is not of a run's log; take "
                     "that line out."
                 )
             found.append(entry)
@@ -234,6 +234,8 @@ def open_run(
         progress: Called with the bytes of the inputs that are checked and the total.
     """
     folder = Path(recipe.run.out)
+    if not is_utf8(recipe.run.out):
+        raise ConfigError(f"run.out is {folder}, which is not UTF-8; name another folder.")
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
