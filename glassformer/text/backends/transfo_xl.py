@@ -105,7 +105,7 @@ def _load_plain(content: BytesIO) -> Any:
     """Unpickles the next value, after checking the numbers by which memory is reserved."""
     begin, size = content.tell(), len(content.getbuffer())
     for operation, argument, _ in pickletools.genops(content):
-        if operation.name.endswith("PUT") and int(argument) > size:
+        if operation.name.endswith("PUT") and int(argument or 0) > size:
             raise pickle.UnpicklingError("its values have numbers that are too large")
     end = content.tell()
     content.seek(begin)
