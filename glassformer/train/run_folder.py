@@ -234,6 +234,8 @@ def open_run(
         progress: Called with the bytes of the inputs that are checked and the total.
     """
     folder = Path(recipe.run.out)
+    if not is_utf8(recipe.run.out):
+        raise ConfigError(f"run.out is {folder}, which is not UTF-8; name another folder.")
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)

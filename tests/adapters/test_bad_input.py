@@ -143,7 +143,7 @@ def test_a_base_that_is_no_text_or_the_adapter_itself(folder, tmp_path):
         described = json.dumps(config | {"base_model_name_or_path": str(its)})
         (mine / "adapter_config.json").write_text(described)
         if mine == folder:
-            with pytest.raises(GlassformerError, match="names itself as its model"):
+            with pytest.raises(GlassformerError, match="names itself as its base model"):
                 gf.load(folder)
 
 

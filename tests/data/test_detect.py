@@ -141,3 +141,8 @@ def test_a_short_text_has_pieces_that_can_be_held_out(tmp_path):
     }
     assert sorted("".join(parts.values()).splitlines()) == sorted(text.splitlines())
     assert 0.03 * len(text) < len(parts["validation"]) < 0.25 * len(text)
+
+
+def test_very_many_brackets(tmp_path):
+    (tmp_path / "a.jsonl").write_text("[" * 100_000)
+    assert detect(tmp_path / "a.jsonl").format == "jsonl"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import struct
 import wave
 import zlib
@@ -87,3 +88,20 @@ def test_a_photograph_is_read(tmp_path):
     noise = np.random.default_rng(0).integers(0, 255, (600, 800, 3), np.uint8)
     Image.fromarray(noise).save(tmp_path / "a.jpg")
     assert ImageProcessor()(tmp_path / "a.jpg").shape == (1, 3, 224, 224)
+
+
+def test_a_header_that_announces_gigabytes(tmp_path):
+    file = tmp_path / "a.mid"
+    file.write_bytes(b"MThd" + struct.pack(">I", 2**32 - 1) + bytes(20))
+    before, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (virtual_memory() + 2**30, most))
+    try:
+        with pytest.raises(DataError, match="counts video frames"):
+            read_midi(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, most))
+
+
+def virtual_memory() -> int:
+    with open("/proc/self/statm") as stream:
+        return int(stream.read().split()[0]) * resource.getpagesize()

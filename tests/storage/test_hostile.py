@@ -208,3 +208,11 @@ def test_a_header_of_other_names_writes_nothing(tmp_path, reader):
             assert (ended.operations, ended.outside) == ([], []), f"{key}: {odd}"
             assert ended.finished or ended.message is not None
     assert (tmp_path / "x" / "config.json").read_text() == "mine"
+
+
+def test_a_passage_that_announces_a_terabyte(index):
+    path = index / "rows-1" / "places.bin"
+    places = np.fromfile(path, "<i8").reshape(-1, 4)
+    places[0, 3] = 2**40
+    places.tofile(path)
+    assert IndexRows.open(index).passage(0).text.startswith("a 0")

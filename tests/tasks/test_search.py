@@ -228,7 +228,7 @@ def test_the_command_line(command, folder, texts, tmp_path):  # noqa: F811
         {"fingerprint": None}, {"model": 5}, {"dtype": []}, {"texts": None}, {"patterns": "*.txt"},
         {"patterns": [5]}, {"length": "26"}, {"length": 0}, {"length": True}, {"pooling": []},
         {"pooling": {}}, {"prompts": {"query": 5}}, {"modes": ["nothing"]}, {"modes": "mean"},
-        {"more": 1},
+        {"more": 1}, {"modes": ["mean", "max"]},
     ],
     ids=str,
 )  # fmt: skip
@@ -239,7 +239,7 @@ def test_a_header_that_was_changed_is_refused(tmp_path, model, texts, change):
     place = header["pooling"] if set(change) & {"prompts", "modes", "more"} else header
     place |= change
     path.write_text(json.dumps(header))
-    with pytest.raises(GlassformerError, match=r"damaged|no pooling|not the header"):
+    with pytest.raises(GlassformerError, match=r"damaged|no pooling|not the header|another width"):
         gf.open_index(index.rows.folder, model)
 
 

@@ -1,6 +1,7 @@
 """Invalid tokenizer folders raise an error of one sentence."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -164,3 +165,33 @@ def test_unknown_settings_are_kept(saved: Path, tmp_path: Path) -> None:
     Tokenizer.load(saved).save(tmp_path / "again")
     again = json.loads((tmp_path / "again" / "tokenizer_config.json").read_text())
     assert again["chat_template"] == "{{ 你好 }}" and again["own"] == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"added_tokens_decoder": []},
+        {"added_tokens_decoder": {"None": {"content": "<x>"}}},
+        {"added_tokens_decoder": {"9" * 30: {"content": "<x>"}}},
+        {"added_tokens_decoder": {"5": {"content": "<x>", "lstrip": "yes"}}},
+        {"additional_special_tokens": 5},
+        {"extra_special_tokens": [[]]},
+        {"model_input_names": 5},
+        {"model_max_length": math.nan},
+        {"model_max_length": math.inf},
+        {"eos_token": 5},
+    ],
+    ids=str,
+)
+def test_settings_of_another_form(saved: Path, settings: dict[str, object]) -> None:
+    path = saved / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+    with pytest.raises(GlassformerError, match=r"tokenizer_config\.json (gives|describes)"):
+        Tokenizer.load(saved).max_length  # noqa: B018 - validated when it is read
+
+
+def test_a_setting_with_half_a_character_is_written(saved: Path, tmp_path: Path) -> None:
+    path = saved / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "note": "\ud800"}))
+    Tokenizer.load(saved).save(tmp_path / "again")
+    assert json.loads((tmp_path / "again" / path.name).read_text())["note"] == "\ud800"

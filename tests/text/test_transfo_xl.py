@@ -78,7 +78,7 @@ def test_nothing_in_a_pickle_is_executed(tmp_path: Path, monkeypatch: pytest.Mon
         Tokenizer.load(folder)
 
 
-MEMO = b"\x80\x02]r\xff\xff\xff\x7f."  # its memo would take 34 GB
+MEMO = b"\x80\x02]r\xff\xff\xff\x00."  # its memo would take 268 MB
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,13 @@ def test_a_pickle_that_is_damaged_or_hostile(tmp_path: Path, content: bytes) -> 
         with pytest.raises(GlassformerError, match=rf"{name} cannot be read .* vocab.txt"):
             Tokenizer.load(folder)
         (folder / name).unlink()
+
+
+def test_a_memo_that_takes_all_memory(tmp_path: Path) -> None:
+    folder = make(tmp_path / "words")
+    (folder / "vocab.pkl").write_bytes(MEMO)
+    with pytest.raises(GlassformerError, match="numbers that are too large"):
+        Tokenizer.load(folder)
 
 
 def test_an_archive_that_is_compressed_is_not_one_of_torch(tmp_path: Path) -> None:

@@ -436,3 +436,17 @@ def test_a_run_killed_between_any_two_writes_can_be_opened_again(tmp_path, resta
             break
         moments += 1
     assert moments > 20
+
+
+def test_paths_that_are_not_utf_8(tmp_path):
+    odd = os.fsdecode(b"caf\xe9")
+    whole = recipe(tmp_path / "run", max_steps=1)
+    with pytest.raises(
+        GlassformerError, match=r"run\.out is .*caf.udce9.* not UTF-8; name another"
+    ):
+        gf.train(whole | {"run": {"out": str(tmp_path / odd)}})
+    (tmp_path / "data" / "train").rename(tmp_path / "data" / odd)
+    whole["data"]["train"] = str(tmp_path / "data" / odd)
+    with pytest.raises(GlassformerError, match="A path in the recipe is not UTF-8"):
+        gf.train(whole)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]

@@ -17,6 +17,7 @@ from glassformer.train.compare_runs import curves, find_runs
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.run_records import PROGRESS, read_record
 from glassformer.train.saved_steps import snapshots
+from glassformer.train.stored_recipe import read_stored_recipe
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +131,14 @@ def test_progress_of_version_0_1(tmp_path):
     }
     (tmp_path / "notes.json").write_text(json.dumps(old))
     assert read_record(tmp_path / "notes.json", PROGRESS) == old
+
+
+@pytest.mark.parametrize(
+    "tables",
+    ["train = 5", "data = 1.5", "[[data]]\ntrain = 1", "objective = 3", "[train]\noptimizer = []",
+     "[train]\nsave_every = 5", "[train]\nsave_every = 5\n[data]\ntrain = []"],
+)  # fmt: skip
+def test_a_stored_recipe_of_another_form(tmp_path, tables):
+    (tmp_path / "recipe.toml").write_text(tables + "\n")
+    with pytest.raises(gf.GlassformerError):
+        read_stored_recipe(tmp_path / "recipe.toml")
