@@ -105,6 +105,8 @@ def test_the_beam_tree_tells_sums_and_limits(decoder, page):
             node["score"], abs=6e-3
         )
         assert node["state"] in drawn.get_attribute("class").split()
+        limit = "reached the length limit" in drawn.locator("desc").text_content()
+        assert limit == (node["state"] == "length")
     assert {one["state"] for one in answer["nodes"] if one["step"] == 2} >= {"length"}
     assert page.get_by_text("reached the length limit").count() > 1
     page.locator("g[data-node='0']").click()
