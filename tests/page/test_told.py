@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from bare import Reference, addressed, number, settle, visible, visit
+from bare import Reference, addressed, number, settle, until, visible, visit
 from playwright.sync_api import expect
 
 import glassformer as gf
@@ -211,7 +211,9 @@ def test_bytes_of_one_character_stand_together(decoder, page):
     assert {one["text"] for one in several} >= {"é"}
     assert any("😀" in one["text"] for one in several)
     for row in (page.locator("form [role=listbox]"), page.locator("#panel [role=listbox]")):
-        for group in row.get_by_role("group").all():
+        groups = row.get_by_role("group")
+        assert groups.count() == sum(one["part"] == 0 for one in several)
+        for group in groups.all():
             name = group.get_attribute("aria-label")
             one = next(one for one in several if visible(one["text"]) == name)
             assert group.get_by_role("option").count() == one["parts"]
@@ -272,9 +274,10 @@ def test_the_tour_covers_nothing_that_it_speaks_of(decoder, page):
         for _ in range(6):
             card.get_by_role("button", name="Next").click()
             settle(page)
-            page.wait_for_function(
+            until(
+                page,
                 "() => document.querySelector('.frame')?.getBoundingClientRect().top + 6 >= "
-                "document.querySelector('.tour').getBoundingClientRect().bottom"
+                "document.querySelector('.tour').getBoundingClientRect().bottom",
             )
         assert page.get_by_role("group", name="Selection").is_visible()
         card.get_by_role("button", name="End").click()
@@ -290,11 +293,11 @@ def test_selectors_stay_and_wide_screens_are_used(decoder, page):
     page.evaluate("scrollTo(0, 400)")
     assert page.get_by_role("tablist").bounding_box()["y"] >= 0
     page.get_by_role("button", name="Full screen").click()
-    page.wait_for_function("document.fullscreenElement?.id === 'panel'")
+    until(page, "document.fullscreenElement?.id === 'panel'")
     page.get_by_role("application").first.hover()
     page.locator("#panel [role=tooltip]").wait_for()
     page.evaluate("document.exitFullscreen()")
-    page.wait_for_function("document.fullscreenElement === null")
+    until(page, "document.fullscreenElement === null")
 
 
 # How much of a picture's card is used by it.
