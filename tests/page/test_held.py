@@ -129,17 +129,7 @@ def frames(page: Any) -> None:
 
 @pytest.mark.parametrize("name", PANELS)
 def test_captions_are_those_of_the_question_that_was_answered(decoder, page, name):
-    captions_stay(decoder, page, name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PANELS)
-def test_captions_of_an_encoder_decoder(encoder_decoder, page, name):
-    captions_stay(encoder_decoder, page, name)
-
-
-def captions_stay(served: Any, page: Any, name: str) -> None:
-    visit(page, served, panel="positions", text=TEXT)
+    visit(page, decoder, panel="positions", text=TEXT)
     page.evaluate(RECORD)
     address = PANELS[name]
     go(page, address)
