@@ -228,6 +228,15 @@ def test_bytes_of_one_character_stand_together(decoder, page):
     assert page.get_by_label("Text", exact=True).input_value().startswith("a 😀")
 
 
+def test_a_cell_stays_open_for_a_shorter_text(decoder, page):
+    visit(page, decoder, panel="walk", walk_at="dot", walk_column=6, text=TEXT)
+    page.locator(".cell .value").wait_for()
+    page.get_by_label("Text", exact=True).fill("time")
+    page.keyboard.press("Enter")
+    settle(page)
+    assert page.locator(".cell .value").count() == 1  # and no refusal on the console
+
+
 def test_the_own_row_of_a_query_is_in_sight(decoder, page):
     text = " ".join([TEXT] * 6)
     visit(page, decoder, panel="attention", attention_view="neuron", text=text)
