@@ -80,6 +80,11 @@ const look = () => {
 };
 look();
 """
+SEEN = """async () => {
+  while (!(window.first.picture && window.first.prediction))
+    await new Promise(requestAnimationFrame);
+  return window.first;
+}"""
 DRAWN = """async ({question, count}) => {
   const come = () => window.answers.filter(({url}) => url.endsWith(question)).length;
   while (come() < count) await window.painted();
@@ -150,8 +155,7 @@ def first_pictures(playwright: Playwright) -> dict[str, Any]:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.add_init_script(FIRST)
         page.goto(address)
-        page.wait_for_function("window.first.picture && window.first.prediction")
-        for name, time in page.evaluate("window.first").items():
+        for name, time in page.evaluate(SEEN).items():
             found.setdefault(name, []).append(time)
         browser.close()
         server.terminate()

@@ -111,7 +111,8 @@ def taken(page: Page, tallest: int | None) -> Image.Image:
         before, image = image, page.screenshot(full_page=True)
     bottom = page.evaluate("document.querySelector('#panel').getBoundingClientRect().bottom")
     height = min(int(bottom) + 24, tallest or int(bottom) + 24)
-    return Image.open(io.BytesIO(image)).crop((0, 0, page.viewport_size["width"], height))
+    whole = Image.open(io.BytesIO(image))
+    return whole.crop((0, 0, whole.width, height))
 
 
 def keep(name: str, image: Image.Image) -> None:

@@ -126,6 +126,15 @@ def addressed(page: Any, *parts: str) -> bool:
     return all(part in page.url for part in parts)
 
 
+def until(page: Any, condition: str, arg: Any = None) -> None:
+    """Waits until a condition in the page holds. `page.wait_for_function` does so only if it holds
+    at once: its later looks are against the page's own rules about scripts."""
+    end = time.monotonic() + PATIENCE
+    while not page.evaluate(condition, arg):
+        assert time.monotonic() < end, condition
+        page.evaluate(CHANGED)
+
+
 def settle(page: Any) -> None:
     """Waits until a panel or its error is shown, and for some frames no request has been open and
     nothing has been loading."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import page_models
 import pytest
@@ -154,6 +155,16 @@ def test_the_same_on_both_sides_is_said(page, two):
     side(page, "Before").select_option("after")
     page.get_by_text("Both models are the same").wait_for()
     assert addressed(page, "compare.a=after")
+
+
+def test_models_with_other_tokens_are_not_offered(page, folders, tmp_path):
+    shutil.copytree(folders["decoder"], tmp_path / "copy")
+    for served in serve(folders["decoder"], folders["encoder"], tmp_path / "copy"):
+        page.goto(served.address + "?panel=compare")
+        page.get_by_role("region", name="Predictions").wait_for()
+        for name in ("Before", "After"):
+            expect(side(page, name).locator("option")).to_have_text(["decoder", "copy"])
+        assert page.get_by_role("alert").count() == 0
 
 
 def test_one_model_alone(page, decoder):

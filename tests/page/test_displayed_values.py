@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from bare import Reference, addressed, number, settle, visible, visit
+from bare import Reference, addressed, number, settle, until, visible, visit
 from playwright.sync_api import expect
 
 import glassformer as gf
@@ -105,6 +105,8 @@ def test_the_beam_tree_tells_sums_and_limits(decoder, page):
             node["score"], abs=6e-3
         )
         assert node["state"] in drawn.get_attribute("class").split()
+        limit = "reached the length limit" in drawn.locator("desc").text_content()
+        assert limit == (node["state"] == "length")
     assert {one["state"] for one in answer["nodes"] if one["step"] == 2} >= {"length"}
     assert page.get_by_text("reached the length limit").count() > 1
     page.locator("g[data-node='0']").click()
@@ -209,7 +211,9 @@ def test_bytes_of_one_character_stand_together(decoder, page):
     assert {one["text"] for one in several} >= {"é"}
     assert any("😀" in one["text"] for one in several)
     for row in (page.locator("form [role=listbox]"), page.locator("#panel [role=listbox]")):
-        for group in row.get_by_role("group").all():
+        groups = row.get_by_role("group")
+        assert groups.count() == sum(one["part"] == 0 for one in several)
+        for group in groups.all():
             name = group.get_attribute("aria-label")
             one = next(one for one in several if visible(one["text"]) == name)
             assert group.get_by_role("option").count() == one["parts"]
@@ -222,6 +226,15 @@ def test_bytes_of_one_character_stand_together(decoder, page):
     page.locator("ol[aria-label='The most probable tokens'] button").first.click()
     settle(page)
     assert page.get_by_label("Text", exact=True).input_value().startswith("a 😀")
+
+
+def test_a_cell_stays_open_for_a_shorter_text(decoder, page):
+    visit(page, decoder, panel="walk", walk_at="dot", walk_column=6, text=TEXT)
+    page.locator(".cell .value").wait_for()
+    page.get_by_label("Text", exact=True).fill("time")
+    page.keyboard.press("Enter")
+    settle(page)
+    assert page.locator(".cell .value").count() == 1  # and no refusal on the console
 
 
 def test_the_own_row_of_a_query_is_in_sight(decoder, page):
@@ -270,9 +283,10 @@ def test_the_tour_covers_nothing_that_it_speaks_of(decoder, page):
         for _ in range(6):
             card.get_by_role("button", name="Next").click()
             settle(page)
-            page.wait_for_function(
+            until(
+                page,
                 "() => document.querySelector('.frame')?.getBoundingClientRect().top + 6 >= "
-                "document.querySelector('.tour').getBoundingClientRect().bottom"
+                "document.querySelector('.tour').getBoundingClientRect().bottom",
             )
         assert page.get_by_role("group", name="Selection").is_visible()
         card.get_by_role("button", name="End").click()
@@ -288,11 +302,11 @@ def test_selectors_stay_and_wide_screens_are_used(decoder, page):
     page.evaluate("scrollTo(0, 400)")
     assert page.get_by_role("tablist").bounding_box()["y"] >= 0
     page.get_by_role("button", name="Full screen").click()
-    page.wait_for_function("document.fullscreenElement?.id === 'panel'")
+    until(page, "document.fullscreenElement?.id === 'panel'")
     page.get_by_role("application").first.hover()
     page.locator("#panel [role=tooltip]").wait_for()
     page.evaluate("document.exitFullscreen()")
-    page.wait_for_function("document.fullscreenElement === null")
+    until(page, "document.fullscreenElement === null")
 
 
 # How much of a picture's card is used by it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from bare import visit
+from bare import until, visit
 
 PANELS = ("walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters")
 CUT = """() => {
@@ -68,5 +68,4 @@ def test_the_list_of_steps_follows(decoder, narrow):
         return all.left <= here.left && here.right <= all.right
             && all.top <= here.top && here.bottom <= all.bottom;
     }"""
-    narrow.wait_for_function(in_sight, arg=steps.element_handle())
-    assert steps.evaluate(in_sight)
+    until(narrow, in_sight, steps.element_handle())

@@ -10,12 +10,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from threading import Event
 
 import pytest
 from serving import Served, received, serve
 
 from glassformer.errors import GlassformerError
 from glassformer.page import Server, Session, handlers, limits
+from glassformer.page.http_protocol import PageProtocol
 
 TEXT = "time flies like an arrow"
 POST = "POST /api/models HTTP/1.1\nHost: localhost\nContent-Type: application/json"
@@ -339,13 +341,26 @@ def test_a_connection_without_a_request_is_closed(decoder, monkeypatch):
         assert received(line) == b""
 
 
-def test_who_does_not_read_is_given_up(decoder, monkeypatch):
+@pytest.fixture
+def unshared(folders) -> Iterator[Served]:
+    """A server that no browser of another test has open connections to."""
+    yield from serve(folders["decoder"])
+
+
+def test_who_does_not_read_is_given_up(unshared, monkeypatch):
+    given_up, plain = Event(), PageProtocol.connection_lost
+
+    def lost(self, error):
+        plain(self, error)
+        given_up.set()
+
+    monkeypatch.setattr(PageProtocol, "connection_lost", lost)
     monkeypatch.setattr(limits, "SEND_SECONDS", 0.3)
     monkeypatch.setitem(handlers.ROUTES, "large", lambda session, asked: {"a": "a" * 2**25})
     head = f"{POST.replace('models', 'large')}\nContent-Length: 2\n\n{{}}".replace("\n", "\r\n")
-    with decoder.connect() as line:
+    with unshared.connect() as line:
         line.sendall(head.encode())
-        time.sleep(1.5)
+        assert given_up.wait(20)
         assert len(received(line)) < 2**25
 
 
@@ -376,12 +391,6 @@ def test_two_hundred_requests_at_once_are_answered(decoder):
     assert [status_of(one) for one in found] == [200] * 200
 
 
-@pytest.fixture
-def unshared(folders) -> Iterator[Served]:
-    """A server that no browser of another test has open connections to."""
-    yield from serve(folders["decoder"])
-
-
 def test_connections_above_the_limit_are_refused(unshared, monkeypatch):
     monkeypatch.setattr(limits, "MAX_CONNECTIONS", 8)
     monkeypatch.setattr(limits, "MAX_REFUSED", 4)
@@ -398,7 +407,9 @@ def test_connections_above_the_limit_are_refused(unshared, monkeypatch):
             raise ConnectionResetError  # closed without a reset
         lines[0].sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert status_of(lines[0].recv(65536)) == 404
-    time.sleep(0.3)
+    ends = time.monotonic() + 20  # by then it has seen that the others are closed
+    while unshared.post("api/models", b"{}")[0] == 503:
+        assert time.monotonic() < ends
     assert unshared.ask("models")["models"]
 
 
