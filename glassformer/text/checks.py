@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import index
-from typing import SupportsIndex
-
-from torch import Tensor
+from typing import Any
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.text.backend import Text
@@ -17,21 +15,22 @@ def check_choice(name: str, value: str) -> None:
         raise ConfigError(f'{name} must be "left" or "right", not {value!r}.')
 
 
-def as_list(ids: object) -> list[int]:
-    """Returns the ids of one text as a list, or raises an error."""
-    if isinstance(ids, Tensor) and ids.ndim < 2:
+def as_list(ids: Any) -> list[int]:
+    """Returns the ids of one text as a list, or raises an error.
+
+    Args:
+        ids: An id, or a list, an array or a tensor of them.
+    """
+    if hasattr(ids, "tolist"):  # of an array or a tensor
+        if ids.ndim > 1:
+            raise InputError(
+                f"The ids are {list(ids.shape)}; decode() takes one text, batch_decode() several."
+            )
         ids = ids.tolist()
-    elif isinstance(ids, Tensor):
-        raise InputError(
-            f"The ids are {list(ids.shape)}; decode() takes one text, batch_decode() several."
-        )
-    found = [ids] if isinstance(ids, SupportsIndex) else ids
-    if isinstance(found, str) or not isinstance(found, Iterable):
-        raise InputError(f"Token ids are whole numbers, not {type(ids).__name__}.")
     try:
-        return [index(id) for id in found]
+        return [index(id) for id in (ids if isinstance(ids, Iterable) else [ids])]
     except TypeError:
-        raise InputError("Token ids are whole numbers; the given ones are not.") from None
+        raise InputError(f"Token ids are whole numbers, and {str(ids)[:40]!r} is none.") from None
 
 
 def check_text(text: Text) -> None:

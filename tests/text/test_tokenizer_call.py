@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -58,7 +59,9 @@ def test_length_and_decoding(both):
     rows = theirs(TEXTS)["input_ids"]
     assert ours.batch_decode(rows) == theirs.batch_decode(rows, skip_special_tokens=True)
     assert ours.decode(rows[0], skip_special_tokens=True) == ours.decode(rows[0])
-    assert ours.decode(rows[0][1]) == ours.decode(torch.tensor(rows[0][1:2]))
+    one = ours.decode(rows[0][1:2])
+    assert one == ours.decode(rows[0][1]) == ours.decode(torch.tensor(rows[0][1]))
+    assert one == ours.decode(torch.tensor(rows[0][1:2])) == ours.decode(np.array(rows[0][1:2]))
     assert ours.decode(rows[0], skip_special_tokens=False) == ours.decode(rows[0], special=True)
 
 
@@ -83,7 +86,7 @@ def test_bad_calls_get_one_sentence(both):
         (lambda: ours(TEXTS, padding="no"), "padding must be True, False"),
         (lambda: ours(TEXTS, truncation="no"), "truncation must be True or False"),
         (lambda: ours(TEXTS, max_length=3), "max_length has an effect with truncation=True"),
-        (lambda: ours.decode("5"), "Token ids are whole numbers, not str"),
+        (lambda: ours.decode("5"), "Token ids are whole numbers, and '5' is none"),
         (lambda: ours.decode([1.5]), "Token ids are whole numbers"),
         (lambda: ours.decode(torch.ones(1, 2, dtype=torch.long)), "one text, batch_decode"),
     ):
