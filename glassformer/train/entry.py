@@ -19,9 +19,10 @@ from glassformer.train.extend import extended_recipe
 from glassformer.train.given_rows import as_json_lines, rows_of
 from glassformer.train.inputs import FILE as INPUTS
 from glassformer.train.inputs import read_inputs
+from glassformer.train.open_run import free_folder
 from glassformer.train.recipe import Recipe, Table
 from glassformer.train.reporter import Reporter
-from glassformer.train.run_folder import Run, free_folder
+from glassformer.train.run_folder import Run
 from glassformer.train.task_recipe import TaskOptions, make_task_recipe
 
 OPTIONS = [each.name for each in fields(TaskOptions) if each.name not in ("columns", "settings")]

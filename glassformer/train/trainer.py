@@ -46,10 +46,11 @@ from glassformer.train.interrupt import InterruptHandler, TrainingInterrupted
 from glassformer.train.loop import TrainingLoop
 from glassformer.train.objectives import Objective
 from glassformer.train.objectives.registry import check_options, objective_names, objective_of
+from glassformer.train.open_run import open_run
 from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
 from glassformer.train.report import own_reporters
 from glassformer.train.reporter import Reporter
-from glassformer.train.run_folder import Run, non_main_run, open_run
+from glassformer.train.run_folder import Run, non_main_run
 
 Source = str | Path | Table | Recipe
 MIXTURE_OPTIONS = {"weight": 1.0, "rate": 1.0}

@@ -23,8 +23,8 @@ from glassformer.train.estimate import _attention_flops, estimate_run
 from glassformer.train.export import export_model
 from glassformer.train.loop import TrainingLoop
 from glassformer.train.objectives import make_objective
+from glassformer.train.open_run import open_run
 from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.train.run_folder import open_run
 from glassformer.train.trainer import Trainer
 
 TEXT = "the cat sat on the mat and the dog sat on the log while the sun went down. " * 8

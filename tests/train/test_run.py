@@ -19,9 +19,9 @@ import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.train.errors import explain_model_memory, explain_step_errors
 from glassformer.train.interrupt import TrainingInterrupted
+from glassformer.train.open_run import open_run
 from glassformer.train.recipe import TrainSettings, read_recipe
 from glassformer.train.reporter import Reporter
-from glassformer.train.run_folder import open_run
 from glassformer.zoo import folder_of
 
 

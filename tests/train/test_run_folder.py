@@ -21,10 +21,10 @@ from glassformer.interrupts import SIGNALS
 from glassformer.train import manifest, recipe_text
 from glassformer.train.compare_runs import read_run
 from glassformer.train.interrupt import TrainingInterrupted
+from glassformer.train.open_run import open_run
 from glassformer.train.recipe import read_recipe
 from glassformer.train.renamed_keys import RENAMED_KEYS, RENAMED_OPTIONS
 from glassformer.train.reporter import Reporter
-from glassformer.train.run_folder import open_run
 from glassformer.train.trainer import with_objective_defaults
 
 USER = {
