@@ -342,7 +342,7 @@ export type PageToken = {
   sentence: number | null;
 };
 
-/** The output distribution at a position (or another row, see `predicted.py`). */
+/** The output distribution at a position (or another row, see `predictions.py`). */
 export type OutputChoice = {
   position: number;
   candidates: OutputCandidate[];
