@@ -350,7 +350,7 @@ export type CharacterPart = {
   parts: number;
 };
 
-/** The output distribution at a position (or another row, see `predicted.py`). */
+/** The output distribution at a position (or another row, see `predictions.py`). */
 export type OutputChoice = {
   position: number;
   candidates: OutputCandidate[];
