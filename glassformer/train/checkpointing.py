@@ -98,7 +98,9 @@ class CheckpointState:
         """Loads the tensors of the newest checkpoint and returns its state."""
         newest = checkpoints(folder)[-1]
         reader = HuggingFaceStorageReader(str(newest))
-        wanted, stored = self.tensors(), reader.read_metadata().state_dict_metadata
+        wanted = self.tensors()
+        with reading(newest):
+            stored = reader.read_metadata().state_dict_metadata
         shapes = {k: s.size for k, s in stored.items() if isinstance(s, TensorStorageMetadata)}
         missing, unexpected = wanted.keys() - shapes.keys(), shapes.keys() - wanted.keys()
         mismatched = {n for n in wanted.keys() & shapes.keys() if wanted[n].shape != shapes[n]}
@@ -111,7 +113,7 @@ class CheckpointState:
                 mismatched=sorted(mismatched),
             )
         loaded = self._saved()
-        with no_warnings():
+        with no_warnings(), reading(newest):
             load(loaded, storage_reader=reader, **self._process_group())
         for name, tensor in wanted.items():
             self._shard_plan.restore(_weight(name), tensor, loaded[name])
@@ -170,6 +172,17 @@ class Checkpointer:
         run.cut(loop.state.step)
         if loop.worker.is_main:  # removing the older one may have been interrupted
             _remove_others(run.manifest, loop.state.step)
+
+
+@contextmanager
+def reading(checkpoint: Path) -> Iterator[None]:
+    """Converts what torch raises for damaged files of a checkpoint to one sentence."""
+    try:
+        yield
+    except (Exception, CheckpointException) as error:  # the second is no Exception
+        raise LoadError(
+            f"The checkpoint {checkpoint} is damaged ({_why(error)}); --restart begins anew."
+        ) from None
 
 
 def _weight(name: str) -> str:

@@ -14,8 +14,8 @@ LOGGED_STEP = {
     **EVALUATION,
     "loss": float,
     "tokens": int,
-    "learning_rate?": float,
-    "gradient?": float,
+    "learning_rate": float,
+    "gradient": float,
     "parts?": NUMBERS,
     "speed": {"tokens_per_second": float, "*": float},
 }

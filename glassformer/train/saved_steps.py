@@ -25,6 +25,7 @@ from glassformer.train.checkpointing import (
     checkpoints,
     no_warnings,
     read_progress,
+    reading,
     step_folders,
     step_number,
 )
@@ -107,9 +108,10 @@ def _from_state(run: Run, folder: Path) -> Model:
     if recipe.adapter is not None:
         model = add_adapter(model, recipe)
     reader = HuggingFaceStorageReader(str(folder))
-    stored = reader.read_metadata().state_dict_metadata
+    with reading(folder):
+        stored = reader.read_metadata().state_dict_metadata
     own = {f"{WEIGHTS}{name}": tensor for name, tensor in model.state_dict().items()}
-    with no_warnings(), torch.no_grad():
+    with no_warnings(), torch.no_grad(), reading(folder):
         load_tensors(
             {name: tensor for name, tensor in own.items() if name in stored},
             storage_reader=reader,

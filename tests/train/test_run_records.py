@@ -77,6 +77,7 @@ CHANGES: dict[str, list[Callable[[dict[str, Any]], Any]]] = {
         lambda entry: entry.update(step=None),
         lambda entry: entry.update(valid=[1]),
         lambda entry: entry.update(loss="low"),
+        lambda entry: entry.pop("gradient"),
         lambda entry: entry.update(loss=1.0, tokens=1, speed={}),
     ],
 }
@@ -142,3 +143,17 @@ def test_a_stored_recipe_of_another_form(tmp_path, tables):
     (tmp_path / "recipe.toml").write_text(tables + "\n")
     with pytest.raises(gf.GlassformerError):
         read_stored_recipe(tmp_path / "recipe.toml")
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 40, (5).to_bytes(8, "little") + b"{nope"])
+def test_a_damaged_checkpoint_is_named(begun, tmp_path, content):
+    copy = Path(shutil.copytree(begun, tmp_path / "kept"))
+    try:
+        (begun / "finished.json").unlink()
+        for path in (begun / "state").rglob("*.safetensors"):
+            path.write_bytes(content)
+        with pytest.raises(gf.LoadError, match=r"The checkpoint .* is damaged .*--restart"):
+            gf.train(begun)
+    finally:
+        shutil.rmtree(begun)
+        shutil.copytree(copy, begun)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -153,7 +154,8 @@ tensorboard = false
 
 def resume(folder: Path) -> None:
     """Resumes a run after its last checkpoint."""
-    run = train(folder / "recipe.toml")
+    os.chdir(folder)  # the run stores paths relative to it
+    run = train(Path("recipe.toml"))
     if run.step != 2:
         raise SilentlyWrongError(f"the run ended after step {run.step}")
 
@@ -163,7 +165,8 @@ def runs() -> Iterator[Sample]:
     def write(folder: Path) -> None:
         (folder / "a.txt").write_text("".join(f"{line}\n" for line in _made.TEXTS * 4))
         (folder / "recipe.toml").write_text(RECIPE)
-        train(folder / "recipe.toml")
+        os.chdir(folder)
+        train(Path("recipe.toml"))
         (folder / "run" / "finished.json").unlink()
 
     files = _made.written(write)
