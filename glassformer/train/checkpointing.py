@@ -181,7 +181,7 @@ def reading(checkpoint: Path) -> Iterator[None]:
         yield
     except (Exception, CheckpointException) as error:  # the second is no Exception
         raise LoadError(
-            f"The checkpoint {checkpoint} is damaged ({_why(error)}); --restart begins anew."
+            f"The checkpoint {checkpoint} is damaged ({_why(error)}); --restart starts a new run."
         ) from None
 
 
