@@ -22,7 +22,7 @@ from glassformer.train.renamed_keys import RENAMED_KEYS, RENAMED_OPTIONS
 from glassformer.train.stored_recipe import read_stored_recipe
 from glassformer.train.trainer import with_objective_defaults
 
-ISSUE = """
+RECIPE = """
 [model]
 preset = "gpt2"              # a preset to create, or base = "..." to start from a checkpoint
 num_layers = 4
@@ -52,7 +52,7 @@ LEAST = {"model": {"preset": "gpt2"}, "data": {"train": "a.txt"}}
 
 def test_what_a_file_leaves_out_is_filled(tmp_path):
     path = tmp_path / "recipe.toml"
-    path.write_text(ISSUE)
+    path.write_text(RECIPE)
     recipe = read_recipe(path)
     assert recipe.model.num_layers == 4 and recipe.model.base is None
     assert recipe.data.train == (str(tmp_path / "train.txt"),)

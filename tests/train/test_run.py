@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_recipe import ISSUE
+from test_recipe import RECIPE
 from test_resume import Interrupting, assert_same_run, metrics, recipe
 
 import glassformer as gf
@@ -31,7 +31,7 @@ def checkpoints(folder: Path) -> list[str]:
 
 def test_the_recipe_of_the_issue_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("recipe.toml").write_text(ISSUE)
+    Path("recipe.toml").write_text(RECIPE)
     for name in ("train.txt", "valid.txt"):
         Path(name).write_text("To be, or not to be, that is the question.\n" * 20)
     small = [

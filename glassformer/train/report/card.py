@@ -104,8 +104,7 @@ def _what(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
 
 def _metrics(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
     yield "\n## Metrics\n"
-    assert run.last is not None
-    if run.last["loss"] is not None:
+    if run.last is not None and run.last["loss"] is not None:
         yield f"The last training loss is {run.last['loss']:.4f}."
     best = run.best()
     if best is not None:
