@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from test_svg import lines, read
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.train.interrupt import TrainingInterrupted
+from glassformer.train.report.card import render_card
+from glassformer.train.report.summary import summarize
 from glassformer.train.reporter import Reporter
 from glassformer.train.run_folder import Run
 
@@ -134,6 +137,13 @@ def test_the_card_says_what_was_trained(whole, capsys):
     assert tomllib.loads(kept) == tomllib.loads((whole.folder / "recipe.toml").read_text())
     exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], {})
     assert capsys.readouterr().out
+
+
+def test_the_card_of_a_run_whose_log_was_emptied_has_no_loss(whole):
+    summary = replace(summarize(whole), entries=())
+    text = render_card(summary, {"step": 12, "tokens": 9, "stopped": False, "test": {}})
+    assert "| steps | 12 of 12 |" in text
+    assert "training loss" not in text
 
 
 def test_the_card_of_an_adapter_loads_it_beside_its_base(tmp_path):
