@@ -113,7 +113,7 @@ def test_both_sides_take_the_same_steps(kind, mode, recipes, monkeypatch):
     def first(matrix: torch.Tensor) -> None:
         matrix.data.copy_(torch.linspace(-0.2, 0.3, matrix.numel()).sin().view(matrix.shape))
 
-    monkeypatch.setattr(LowRank, "draw", lambda part, _: first(part.a))
+    monkeypatch.setattr(LowRank, "initialize", lambda part, _: first(part.a))
 
     tokens = [len(gf.load("body").tokenizer.ids(text)) for text in TEXTS]
     if kind == "span":

@@ -26,7 +26,7 @@ FLAGS = {  # settings that errors name, and the flags of a task
     r'data\.on_error = "skip"(?: \(on the command line, data\.on_error=skip\))?': "--on-error skip",
     r'data\.encoding = "(.+?)"': r"--encoding \1",
     r'data\.delimiter = (".+?")': r"--delimiter \1",
-    r"say in \[data\.columns\] which one it is": "give it the columns of the first file",
+    r"map the column in \[data\.columns\]": "give it the columns of the first file",
     r"\brun\.out=": "--out ",
     r"\brun\.out\b": "--out",
 }

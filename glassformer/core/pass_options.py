@@ -9,6 +9,7 @@ from torch import Tensor
 
 from glassformer.core.pass_context import TreeMask
 from glassformer.core.permutation import Permutation
+from glassformer.spec import HeadSpec, ModelSpec
 
 
 class PassOptions(TypedDict, total=False):
@@ -62,3 +63,12 @@ def check_options(options: PassOptions) -> None:
     for name in options:
         if name not in PassOptions.__annotations__:
             raise TypeError(f"forward() got an unexpected keyword argument {name!r}")
+
+
+def wanted_heads(spec: ModelSpec, options: PassOptions) -> list[HeadSpec]:
+    """Returns the heads that a pass computes."""
+    names = options.get("heads")
+    if names is not None:
+        return [head for head in spec.heads if head.name in names]
+    auxiliary = options.get("auxiliary_heads", False)
+    return [head for head in spec.heads if auxiliary or not head.auxiliary]

@@ -24,12 +24,12 @@ from glassformer.core.input_rules import (
 from glassformer.core.linear import Linear
 from glassformer.core.loss import heads_loss
 from glassformer.core.model_output import ModelOutput
-from glassformer.core.pass_options import PassOptions, check_options
+from glassformer.core.pass_options import PassOptions, check_options, wanted_heads
 from glassformer.core.span_head import make_head
 from glassformer.core.stack import Stack
 from glassformer.core.stack_pass import prepare_pass
 from glassformer.errors import InputError, UnsupportedError
-from glassformer.spec import HeadSpec, ModelSpec, head_among
+from glassformer.spec import ModelSpec, head_among
 
 
 class Transformer(nn.Module):
@@ -149,7 +149,7 @@ class Transformer(nn.Module):
         if question is not None and token_type_ids is None:
             token_type_ids = (~question).long()
         check_masked_patches(stack.spec, options.get("bool_masked_pos"))
-        heads = self._wanted_heads(options)
+        heads = wanted_heads(self.spec, options)
         inner = any(head.num_weighted_layers or head.depth is not None for head in heads)
         states: list[Tensor] | None = [] if inner or output_hidden_states else None
         prepared = prepare_pass(
@@ -205,13 +205,6 @@ class Transformer(nn.Module):
         if patterns is not None:
             output.set_attentions(patterns, name)
         return output
-
-    def _wanted_heads(self, options: PassOptions) -> list[HeadSpec]:
-        names = options.get("heads")
-        if names is not None:
-            return [head for head in self.spec.heads if head.name in names]
-        auxiliary = options.get("auxiliary_heads", False)
-        return [head for head in self.spec.heads if auxiliary or not head.auxiliary]
 
     def encode(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any

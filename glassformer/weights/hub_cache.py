@@ -95,10 +95,11 @@ def snapshot_of(repository: Path, revision: str | None = None) -> Path:
             return candidates[0]
     refs = repository / "refs"
     names = [path.name for path in snapshots]
+    commits = [name.encode() for name in names]
     known = [
         path.relative_to(refs).as_posix()
         for path in sorted(refs.glob("**/*"))
-        if path.is_file() and path.read_text("utf-8").strip() in names
+        if path.is_file() and path.read_bytes().strip() in commits
     ] + names
     raise LoadError(
         f"{repository} has no revision {wanted!r}; it has {', '.join(known) or 'none'}. To fetch "

@@ -132,12 +132,17 @@ def test_the_text_is_the_only_column_that_can_have_it(tmp_path, capsys, table, t
     assert told == (not table.startswith("text"))
 
 
+def test_a_column_without_a_header_is_the_text(tmp_path):
+    (tmp_path / "a.csv").write_text("A film without a header.\nAnother film.\n")
+    found = ["A film without a header.", "Another film."]
+    assert texts(tmp_path / "a.csv", TextColumn(None)) == found
+
+
 @pytest.mark.parametrize(
     ("table", "columns"),
     [
         ("title,body\nA b.,c d.", "title, body"),
         ("id,stars\n7,5", "id, stars"),
-        ("A film without a header.\nAnother film.", "A film without a header."),
     ],
 )
 def test_else_the_error_names_the_columns(tmp_path, table, columns):

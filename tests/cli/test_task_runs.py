@@ -195,7 +195,10 @@ def test_the_recipe_that_is_written_gives_the_same_run(glassformer, here, base):
         (("tag", "my.csv"), "no list of words"),
         (("classify", "my.csv", "--labels", "number"), "not a number"),
         (("recipe.toml", "--epochs", "3"), "train.epochs=3"),
-        (("classify", "gap.csv"), "the label is empty; mend it, or leave it out with --on-error"),
+        (
+            ("classify", "gap.csv"),
+            "the label is empty; correct it, or leave it out with --on-error",
+        ),
         (("classify", "my.csv", "--to", "fr"), "--from and --to are for translate"),
         (("classify", "my.csv", "--delimiter", ";"), 'say --delimiter ","'),
         (("classify", "usual.csv", "--validation", "my.csv"), "the columns of the first file"),

@@ -56,7 +56,7 @@ def test_the_same_texts(model, options):
             assert [part.tokens for part in parts] == texts
             assert parts[0].logprobs == pytest.approx(whole.logprobs, abs=1e-4)
             assert parts[0].score == pytest.approx(whole.score, abs=1e-4)
-            assert parts[0].finish_reason == whole.finish_reason
+            assert parts[0].stop == whole.finish_reason
 
 
 def test_sources_of_other_lengths_are_read_in_the_same_place(model, monkeypatch):

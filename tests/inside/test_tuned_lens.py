@@ -175,7 +175,9 @@ def test_a_damaged_state_is_refused(tmp_path, change):
     tensors = load_file(path)
     change(tensors, told)
     save_file(tensors, path, {"told": json.dumps(told)})
-    with pytest.raises(GlassformerError, match=r"begun with|is not the state of a lens"):
+    with pytest.raises(
+        GlassformerError, match=r"unfinished lens of another|is not the state of a lens"
+    ):
         inside.tune_lens(model, LEARN, folder=tmp_path, **few)
 
 

@@ -89,7 +89,7 @@ def test_too_many_texts_are_refused(decoder):
     _, said = decoder.refused("strongest", **given, neuron=0, texts=["a"] * 3000)
     assert "inside.max_activating" in said
     _, said = decoder.refused("strongest", **given, neuron=0, texts=[" "])
-    assert "no text" in said
+    assert "no tokens in the texts" in said
     _, said = decoder.refused("strongest", **given, neuron=10**6, texts=["a"])
     assert "no neuron" in said
 

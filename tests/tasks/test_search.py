@@ -190,7 +190,7 @@ def test_what_cannot_be_asked(tmp_path, model, texts):
     assert index.search([]) == []
     good, bad = index.stream(["the cellar", "half \ud800"], top=1)
     assert len(good) == 1 and "half a character" in str(bad)
-    with pytest.raises(GlassformerError, match="'max_length' is for a new index"):
+    with pytest.raises(GlassformerError, match="'max_length' is only for a new index"):
         gf.open_index(tmp_path / "index", model, max_length=9)
 
 

@@ -56,7 +56,7 @@ def test_tokens_and_ids(bert: Tokenizer) -> None:
 def test_decoding_takes_tensors_and_skips_what_is_beyond(bert: Tokenizer) -> None:
     ids = bert.encode("the fox").ids
     assert bert.decode(torch.tensor([*ids, bert.size + 5])) == bert.decode(ids) == "the fox"
-    with pytest.raises(GlassformerError, match="-100 is no token id"):
+    with pytest.raises(GlassformerError, match="-100 is not a token id"):
         bert.decode([-100])
 
 

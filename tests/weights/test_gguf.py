@@ -271,7 +271,7 @@ def test_the_net_loads_where_the_tokenizer_is_of_an_unknown_kind(tmp_path):
     keys = {"tokenizer.ggml.pre": "deepseek-coder"}
     loaded = gf.load(write_model(tmp_path / "model.gguf", model, keys=keys, tokenizer=True))
     assert torch.equal(logits(loaded), logits(model))
-    with pytest.raises(gf.GlassformerError, match="by the rule 'deepseek-coder'"):
+    with pytest.raises(gf.GlassformerError, match="by the unknown rule 'deepseek-coder'"):
         _ = loaded.tokenizer
 
 

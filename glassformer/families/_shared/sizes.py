@@ -46,13 +46,16 @@ def preset_config(preset: Mapping[str, Any], settings: Mapping[str, Any]) -> dic
     config = {**preset, **keys}
     if not sizes:
         return config
-    reader = reader_of(config)
-    spec = find_family(config).spec_from_config(reader, config["architectures"][0])
-    if reader.used.issuperset(sizes):
+    family, architecture = find_family(config), config["architectures"][0]
+    own = reader_of(preset)
+    family.spec_from_config(own, architecture)
+    if own.used.issuperset(sizes):
         return {**config, **sizes}
     for name, value in sizes.items():
         if name != "dropout" and (type(value) is not int or value < 1):
             raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    reader = reader_of(config)
+    spec = family.spec_from_config(reader, architecture)
     return {**config, **config_keys(spec, reader.values, reader.used, sizes), **keys}
 
 
