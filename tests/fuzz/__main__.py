@@ -145,4 +145,5 @@ def write_record(
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     gc.disable()
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.exit(main())
