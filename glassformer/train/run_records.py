@@ -8,6 +8,7 @@ from typing import Any
 from glassformer.errors import LoadError
 from glassformer.storage.parsing import has_form, read_json
 
+NOTHING: tuple[Any, ...] = ()  # no alternatives: no other keys
 NUMBERS = {"*": float}
 EVALUATION = {"step": int, "valid?": {"loss": float, "*": float}, "test?": NUMBERS}
 LOGGED_STEP = {
@@ -53,6 +54,8 @@ ABOUT = {
     "versions": {"*": str},
     "data": {"*": {"count": int, "bytes": int, "first": [list]}},
 }
+COUNTS = ["rows", "unused", "texts", "tokens", "truncated", "cut_tokens", "longest", "respelled"]
+TALLY = {"labels": {"*": {"*": int}}, **{f"{name}?": int for name in COUNTS}, "*": NOTHING}
 SUMMARY = {
     "splits": {
         "*": {
@@ -61,7 +64,7 @@ SUMMARY = {
             "reasons": [str],
             "documents": int,
             "examples": int,
-            "tally": {"labels": {"*": {"*": int}}, "*": int},
+            "tally": TALLY,
         }
     }
 }

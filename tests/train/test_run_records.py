@@ -61,6 +61,7 @@ CHANGES: dict[str, list[Callable[[dict[str, Any]], Any]]] = {
         lambda summary: summary.pop("splits"),
         lambda summary: summary["splits"]["train"].pop("tally"),
         lambda summary: summary["splits"]["train"]["tally"].update(labels=[1]),
+        lambda summary: summary["splits"]["train"]["tally"].update(other=1),
     ],
     "inputs.json": [
         lambda inputs: inputs.update({"data.train": ["a"]}),

@@ -69,6 +69,6 @@ class Tally:
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
-        """Returns the counts that `written` has stored."""
+        """Returns the counts that `to_dict` has stored."""
         labels = {head: Counter(counts) for head, counts in values["labels"].items()}
         return cls(**{**values, "labels": labels})
