@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from glassformer.errors import DataError
+
+NAME_MAX = 255  # bytes of a file name
 
 
 def texts_folder(texts: str | Path) -> Path:
@@ -31,10 +34,11 @@ def found_files(folder: Path, patterns: Sequence[str]) -> list[tuple[str, Path]]
 
 
 def _matching(folder: Path, pattern: str) -> list[Path]:
-    if ".." not in Path(pattern).parts:
-        with suppress(ValueError, NotImplementedError):  # of a pattern that is none
+    parts = Path(pattern).parts
+    with suppress(ValueError, NotImplementedError):  # an invalid pattern
+        if ".." not in parts and all(len(os.fsencode(part)) <= NAME_MAX for part in parts):
             return list(folder.rglob(pattern))
-    raise DataError(f"{pattern!r} is no pattern of files in {folder}, as '*.txt' is one.")
+    raise DataError(f"{pattern!r} is not a pattern of files in {folder}; give one as '*.txt'.")
 
 
 def decoded(content: bytes, path: Path) -> str:
