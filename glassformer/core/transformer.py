@@ -209,7 +209,13 @@ class Transformer(nn.Module):
     def encode(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any
     ) -> Tensor:
-        """Runs the encoder alone, and returns the hidden states that cross-attention reads."""
+        """Runs the encoder alone, and returns the hidden states that cross-attention reads.
+
+        Args:
+            input_ids: Token ids of [batch, position].
+            attention_mask: True at real tokens.
+            **options: Further arguments of `forward`.
+        """
         assert self.encoder is not None
         prepared = prepare_pass("encoder", self.encoder, input_ids, attention_mask, **options)
         return prepared.finish(self.encoder(*prepared.inputs))
@@ -224,7 +230,7 @@ class Transformer(nn.Module):
         cache: Cache | None = None,
         **options: Any,
     ) -> ModelOutput:
-        """Runs the last stack: the decoder of an encoder-decoder, or the only stack.
+        """Runs the decoder of an encoder-decoder, or the only stack, and returns its output.
 
         Args:
             input_ids: Token ids of [batch, position].
@@ -252,7 +258,7 @@ class Transformer(nn.Module):
         return None
 
     def readout(self, residual: Tensor, head: str | None = None) -> Tensor:
-        """Applies the final norm and a head to the residual stream of any layer (logit lens).
+        """Returns a head's logits of the residual stream at any layer (logit lens).
 
         Args:
             residual: [batch, position, width].
@@ -277,7 +283,7 @@ class Transformer(nn.Module):
         return Cache() if memory is None else Cache(memory.limit, memory.reuse_length)
 
     def pack(self) -> Self:
-        """Packs the linear layers for inference on a CPU: about 10% faster, for twice their memory.
+        """Packs the linear layers for faster inference on a CPU, for twice their memory.
 
         Projections of position tables are also kept. Training and saving use the plain weights.
         """
