@@ -66,7 +66,7 @@ from glassformer.weights.tensor_files import (
     folder_beside,
     is_openai,
 )
-from glassformer.zoo import HOME
+from glassformer.zoo import is_model
 
 
 @torch.inference_mode(False)  # inference tensors cannot be trained or watched for changes
@@ -192,7 +192,7 @@ def _load_whole(
             config["id2label"] = {str(i): label for i, label in enumerate(base.labels)}
             config["label2id"] = {label: i for i, label in enumerate(base.labels)}
         place = as_device(device)
-        if dtype is None and folder.parent == HOME:  # stored in bfloat16, at half the size
+        if dtype is None and is_model(folder):  # stored in bfloat16, at half the size
             dtype = torch.float32
         if dtype is None and is_openai(folder) and place.type == "cpu":
             dtype = torch.float32  # stored in float16, ten times slower on a CPU

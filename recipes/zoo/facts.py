@@ -24,7 +24,8 @@ class Trial:
 class Facts:
     """`recipes` are run one after the other; the last but those `beside` it makes the model, which
     is the one in its run's folder `kept`. `shown` are the figures that the card has of each trial,
-    with how they are written. `place` is that in the page's menu, `samples` what it opens with."""
+    with how they are written. `place` is that in the page's menu, `samples` what it opens with.
+    `replaces` lists versions that shipped before."""
 
     about: str
     language: str
@@ -42,6 +43,9 @@ class Facts:
     compared: str
     examples: tuple[str, ...]
     notes: str = ""
+    version: str = "0.1"
+    replaces: tuple[str, ...] = ()
+    home: str = "glassformer/zoo"
 
 
 WIKITEXT = ("WikiText-2", "CC BY-SA 3.0",
@@ -148,6 +152,7 @@ FACTS = {
         "learned grammar but few facts: its first prediction for the capital of France is Japan.",
     ),
     "reader": Facts(
+        home="zoo/glassformer_zoo",
         about="Predicts the topic, the sentiment and the named entities of an English text, with "
         "three heads on one small body. Training started from zoo:encoder, and also used 90,000 "
         "unlabeled sentences with the predictions of a larger model (MiniLM, fine-tuned on the "
