@@ -15,6 +15,7 @@ from glassformer.families._shared.sizes import SIZES, config_keys
 from glassformer.loading import create, load, merged
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
+from glassformer.spec.variants import NAMES as VARIANT
 from glassformer.storage.folders import atomic_folder
 from glassformer.tasks.model_protocol import longest
 from glassformer.text import Tokenizer
@@ -121,7 +122,8 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
     if settings.labels:
         named["id2label"] = {str(i): label for i, label in enumerate(settings.labels)}
         named["label2id"] = {label: i for i, label in enumerate(settings.labels)}
-    return {**named, **settings.config, "architectures": [architecture]}
+    variant = {name: value for name in VARIANT if (value := getattr(settings, name)) is not None}
+    return {**named, **variant, **settings.config, "architectures": [architecture]}
 
 
 def check_vocabulary(model: Model) -> None:
@@ -141,11 +143,12 @@ def check_vocabulary(model: Model) -> None:
 
 
 def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> Model:
-    sized = [word for word in (*SIZES, "config") if getattr(settings, word) not in (None, {})]
-    if sized:
+    new = (*SIZES, *VARIANT, "config")
+    given = [name for name in new if getattr(settings, name) not in (None, {})]
+    if given:
         raise ConfigError(
-            f"model.{sized[0]} is for new models (model.preset); the sizes of the model in "
-            f"{settings.base} are fixed."
+            f"model.{given[0]} is for new models (model.preset); the architecture of the model in "
+            f"{settings.base} is fixed."
         )
     assert settings.base is not None
     model = load(
