@@ -127,14 +127,21 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
 
 
 def check_vocabulary(model: Model) -> None:
-    """Raises an error if the tokenizer has more tokens than the model's embeddings."""
+    """Raises an error if the tokenizer has more tokens than the model's embeddings.
+
+    A decoder that shares the tokenizer with an encoder may have a smaller vocabulary: the first
+    tokens. The objective checks its targets.
+    """
     tokenizer, spec = model.tokenizer, model.spec
     if tokenizer is None:
         return
+    shared = tokenizer.target_tokenizer is tokenizer
     sides = {"encoder": tokenizer, "decoder": tokenizer.target_tokenizer}
     for side, used in sides.items():
         stack = getattr(spec, side)
         has = 0 if stack is None else stack.embed.vocabulary  # 0 if the stack reads no token ids
+        if side == "decoder" and shared and spec.encoder is not None:
+            continue
         if has and used.size > has:
             raise ConfigError(
                 f"The tokenizer has {used.size} tokens and the model's {side} {has}; use the "

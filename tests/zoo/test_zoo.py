@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+import torch
 
 import glassformer as gf
 from glassformer import zoo
@@ -94,3 +95,19 @@ def test_versions(tmp_path, monkeypatch):
         gf.LoadError, match=r"@0.9 is not a version that ships; the version here is 0.3"
     ):
         gf.load("zoo:a@0.9")
+
+
+def test_the_six_words_are_learned_step_by_step():
+    model = gf.load("zoo:six")
+    assert model.spec.decoder.embed.vocabulary == model.spec.lm_head.num_outputs == 6
+    words = [model.tokenizer.token(id) for id in range(6)]
+    assert words == ["<eos>", "a", "am", "i", "thanks", "student"]
+    assert model.translate(["je suis étudiant", "Merci"])[0].text == "i am a student"
+    steps = sorted((zoo.folder_of("six") / "steps").iterdir())
+    assert [int(folder.name.removeprefix("step-")) for folder in steps] == [0, 5, 10, 20]
+    chances = []
+    for folder in (*steps, zoo.folder_of("six")):
+        view = gf.load(folder).look("je suis étudiant", target="i am a student")
+        logits = torch.as_tensor(view.logits.numpy())
+        chances.append(logits.softmax(-1)[range(5), [3, 2, 1, 5, 0]].prod().item())
+    assert chances == sorted(chances) and chances[0] < 0.01 and chances[-1] > 0.97
