@@ -47,7 +47,7 @@ def preset_config(preset: Mapping[str, Any], settings: Mapping[str, Any]) -> dic
     if not sizes:
         return config
     family, architecture = find_family(config), config["architectures"][0]
-    if used_keys(preset).issuperset(sizes):
+    if set(sizes) <= set(used_keys(preset)):
         return {**config, **sizes}
     for name, value in sizes.items():
         if name != "dropout" and (type(value) is not int or value < 1):
