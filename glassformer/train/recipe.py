@@ -30,8 +30,9 @@ DEFAULT_MAX_STEPS = 1000
 class ModelSettings:
     """The [model] table: a preset to create with the given sizes, or a base to start from.
 
-    The sizes apply to every model family; `config` are keys of the family's config.json. The other
-    settings are those of `gf.load`.
+    The sizes apply to every model family. The settings from `attention` to `block_sparse` are those
+    of `spec.variants.Variant`. `config` are keys of the family's config.json. The other settings
+    are those of `gf.load`.
     """
 
     preset: str | None = None
@@ -42,6 +43,13 @@ class ModelSettings:
     intermediate_size: int | None = number(None, least=1)
     context_length: int | None = number(None, least=1)
     dropout: float | None = number(None, least=0.0, below=1.0)
+    attention: str | None = None
+    norm: str | None = None
+    norm_placement: str | None = None
+    positions: str | None = None
+    window: int | None = number(None, least=1)
+    dilation: int | None = number(None, least=1)
+    block_sparse: int | None = number(None, least=1)
     config: Mapping[str, Any] = field(default_factory=dict)
     architecture: str | None = None
     init_missing: tuple[str, ...] = ()

@@ -1,11 +1,14 @@
 """Small models trained by the project and shipped with it, so that everything works offline.
 
-All information on a model is in its own folder: config.json, and the model card (README.md).
+All information on a model is in its own folder: config.json, and the model card (README.md). Some
+models are part of this package, the others of the second distribution, glassformer-zoo.
 `published.py` lists models published by others.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import json
 import re
 from dataclasses import dataclass
@@ -16,6 +19,9 @@ from glassformer.errors import LoadError
 
 PREFIX = "zoo:"
 HOME = Path(__file__).parent
+DISTRIBUTION = "glassformer-zoo"
+IN_DISTRIBUTION = ("reader", "shakespeare")
+"""The models of the second distribution; listed here to be named where it is not installed."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +38,30 @@ class ZooModel:
     size: int  # bytes on disk
     license: str
     path: str | None
+    version: str = ""
+    sha256: str = ""  # of model.safetensors
+
+
+def homes() -> list[Path]:
+    """Returns the folders with built-in models: this package's, and that of glassformer-zoo."""
+    found = importlib.util.find_spec("glassformer_zoo")
+    return [HOME, *map(Path, (found and found.submodule_search_locations) or ())]
+
+
+def folders() -> dict[str, Path]:
+    """Returns the folders of the built-in models on this machine, by name."""
+    found = (path.parent for home in homes() for path in home.glob("*/config.json"))
+    return {folder.name: folder for folder in sorted(found, key=lambda folder: folder.name)}
+
+
+def is_model(folder: Path) -> bool:
+    """Returns whether a folder is that of a built-in model."""
+    return folder.parent in homes()
 
 
 def names() -> list[str]:
-    """Returns the names of the shipped models."""
-    return sorted(path.parent.name for path in HOME.glob("*/config.json"))
+    """Returns the names of the built-in models on this machine."""
+    return list(folders())
 
 
 def for_a_visitor() -> list[str]:
@@ -62,13 +87,46 @@ def samples_of(name: str) -> list[dict[str, str]]:
 
 
 def folder_of(name: str) -> Path:
-    """Returns the folder of a model by its name, with or without "zoo:"."""
-    name = name.removeprefix(PREFIX)
-    if name in names():
-        return HOME / name
-    near = get_close_matches(name, names(), 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names())}."
+    """Returns the folder of a model by its name, with or without "zoo:".
+
+    Args:
+        name: The name, or "name@version" for the version that ships, and no other.
+    """
+    name, _, version = name.removeprefix(PREFIX).partition("@")
+    found = folders()
+    if name in found:
+        if version:
+            check_version(name, version)
+        return found[name]
+    if name in IN_DISTRIBUTION:
+        raise LoadError(
+            f"{PREFIX}{name} is in a package that is not installed; pip install {DISTRIBUTION}."
+        )
+    known = [*found, *IN_DISTRIBUTION]
+    near = get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(found)}."
     raise LoadError(f"There is no model {name!r} in the zoo; {hint}")
+
+
+def check_version(name: str, version: str) -> None:
+    """Raises an error that names the current version, if the given one does not ship."""
+    current = read(name)
+    if version == current.version:
+        return
+    replaced = card_of(name)[0].get("replaces", "").split()
+    what = f"has been replaced by version {current.version}" if version in replaced else (
+        f"is not a version that ships; the version here is {current.version}"
+    )  # fmt: skip
+    raise LoadError(
+        f"{PREFIX}{name}@{version} {what} ({current.about.rstrip('.')}); "
+        f"load {PREFIX}{name}, or {PREFIX}{name}@{current.version}."
+    )
+
+
+def checksum(name: str) -> str:
+    """Returns the SHA-256 of a model's weights on this machine."""
+    with (folder_of(name) / "model.safetensors").open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read(name: str) -> ZooModel:
@@ -85,6 +143,8 @@ def read(name: str) -> ZooModel:
         size=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         license=front.get("license", "unknown"),
         path=str(folder),
+        version=front.get("version", ""),
+        sha256=front.get("sha256", ""),
     )
 
 

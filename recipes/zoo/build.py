@@ -5,11 +5,12 @@
     python recipes/zoo/build.py all --only judge,card  # parts of it: train, pack, judge, card
 
 What is done is not done again: a run goes on where it was stopped, and what stands in figures.json
-is not measured anew unless --again says so. --zoo names another folder than glassformer/zoo."""
+is not measured anew unless --again says so. --zoo names another folder for the models."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import shutil
 import subprocess
@@ -78,7 +79,12 @@ def pack(name: str, facts: Facts, target: Path) -> None:
         one.load().save(target / "steps" / one.folder.name, dtype=torch.bfloat16)
     for file in OF_RUNS if steps else ():
         shutil.copy(run / file, target / file)
-    known = {"parameters": count_parameters(model), "run": told(run, facts.kept)}
+    weights = (target / "model.safetensors").read_bytes()
+    known = {
+        "parameters": count_parameters(model),
+        "sha256": hashlib.sha256(weights).hexdigest(),
+        "run": told(run, facts.kept),
+    }
     write_json(target / "figures.json", known)  # without those of a model that was there before
 
 
@@ -154,7 +160,7 @@ def main() -> None:
     asked.add_argument("name", choices=[*FACTS, "all"])
     asked.add_argument("settings", nargs="*", help="section.key=value of the recipes")
     asked.add_argument("--only", default=",".join(STAGES))
-    asked.add_argument("--zoo", type=Path, default=ROOT / "glassformer" / "zoo")
+    asked.add_argument("--zoo", type=Path)
     asked.add_argument("--device")
     asked.add_argument("--again", action="store_true")
     given = asked.parse_args()
@@ -164,7 +170,7 @@ def main() -> None:
     for name, facts in FACTS.items():
         if given.name not in (name, "all"):
             continue
-        target = given.zoo / name
+        target = (given.zoo or ROOT / facts.home) / name
         if "train" in stages:
             train(facts, given.settings, given.device)
         if "pack" in stages:

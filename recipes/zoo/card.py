@@ -23,6 +23,8 @@ pipeline_tag: {facts.pipeline}
 language: {facts.language}
 license: {facts.license}
 parameters: {found["parameters"]}
+version: {facts.version}{replaced(facts)}
+sha256: {found["sha256"]}
 shown: {facts.place}
 widget:
 {chr(10).join(f"- {json.dumps(one, ensure_ascii=False)}" for one in facts.samples)}
@@ -59,6 +61,11 @@ widget:
 
 {notices(facts)}
 """
+
+
+def replaced(facts: Facts) -> str:
+    """Returns the line of the front matter that lists the versions that shipped before."""
+    return f"\nreplaces: {' '.join(facts.replaces)}" if facts.replaces else ""
 
 
 def table(facts: Facts, measured: Found) -> str:
@@ -98,7 +105,7 @@ def commands(name: str, facts: Facts) -> str:
         f"glassformer {line}"
         for trial in facts.trials
         if trial.model is None
-        for line in [command(trial, f"zoo:{name}", f"glassformer/zoo/{name}/eval")]
+        for line in [command(trial, f"zoo:{name}", f"{facts.home}/{name}/eval")]
     )
 
 

@@ -24,7 +24,8 @@ class Trial:
 class Facts:
     """`recipes` are run one after the other; the last but those `beside` it makes the model, which
     is the one in its run's folder `kept`. `shown` are the figures that the card has of each trial,
-    with how they are written. `place` is that in the page's menu, `samples` what it opens with."""
+    with how they are written. `place` is that in the page's menu, `samples` what it opens with.
+    `replaces` lists versions that shipped before."""
 
     about: str
     language: str
@@ -42,6 +43,9 @@ class Facts:
     compared: str
     examples: tuple[str, ...]
     notes: str = ""
+    version: str = "0.1"
+    replaces: tuple[str, ...] = ()
+    home: str = "glassformer/zoo"
 
 
 WIKITEXT = ("WikiText-2", "CC BY-SA 3.0",
@@ -148,6 +152,7 @@ FACTS = {
         "learned grammar but few facts: its first prediction for the capital of France is Japan.",
     ),
     "reader": Facts(
+        home="zoo/glassformer_zoo",
         about="Predicts the topic, the sentiment and the named entities of an English text, with "
         "three heads on one small body. Training started from zoo:encoder, and also used 90,000 "
         "unlabeled sentences with the predictions of a larger model (MiniLM, fine-tuned on the "
@@ -197,6 +202,34 @@ FACTS = {
         notes="No published class has three heads on one body, so config.json is Glassformer's "
         "own spec. The topics are those of questions to an assistant: banking, travel, work, "
         "small talk and six more.",
+    ),
+    "six": Facts(
+        version="0.2",
+        about="Translates je suis étudiant into i am a student, the example of \"The Illustrated "
+        "Transformer\". The target vocabulary has six words: a, am, i, thanks, student and the end of "
+        "the text. The model is an encoder-decoder of Marian's class with 2 + 2 layers, 32 wide, "
+        "with snapshots of four earlier steps of its training.",
+        language="[fr, en]",
+        license="apache-2.0",
+        pipeline="translation",
+        place=7,
+        samples=({"text": "je suis étudiant", "target": "i am a student"},),
+        recipes=("six",),
+        trials=(
+            Trial(title="the two pairs it was trained on", file="pairs.tsv",
+                  options="--task translation --column source=fr --column target=en"),
+        ),
+        shown={"bleu": ".1f", "chrf": ".1f"},
+        data=(("two sentence pairs", "Apache-2.0", "this project"),),
+        compared="There is nothing to compare it with: it knows two sentences and nothing else. "
+        "Guessing among six words has a loss of ln 6 = 1.79.",
+        examples=(
+            'glassformer translate zoo:six "je suis étudiant"',
+            'glassformer open zoo:six --text "je suis étudiant"',
+        ),
+        notes="The tokens 0 to 5 are the target vocabulary; the source vocabulary has these and je, "
+        "suis, étudiant, merci and the unknown word. On the page (`glassformer open`), the panel "
+        "that compares two models has a slider for the steps 0, 5, 10, 20 and 60.",
     ),
     "letters": Facts(
         about="Writes Shakespeare character by character, with snapshots of seven earlier steps "

@@ -10,6 +10,7 @@ kept; `--whole` is the teacher as it was published; `--again` measures a folder 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -58,6 +59,8 @@ pipeline_tag: text-generation
 language: en
 license: apache-2.0
 parameters: {parameters}
+version: 0.1
+sha256: {sha256}
 shown: 1
 widget:
 {samples}
@@ -167,6 +170,7 @@ def take(run: Path, samples: Path, place: Path) -> None:
             "layers": len(stack.order),
             "width": stack.width,
             "parameters": sum(weight.numel() for weight in model.parameters()),
+            "sha256": hashlib.sha256((place / "model.safetensors").read_bytes()).hexdigest(),
             "pieces": stack.embed.vocabulary,
             "context": model.config["max_position_embeddings"],
         },

@@ -9,7 +9,7 @@ import torch
 
 import glassformer as gf
 from glassformer.weights.quantization import count_parameters
-from glassformer.zoo import HOME, names
+from glassformer.zoo import folder_of, names
 from glassformer.zoo.published import REAL
 
 
@@ -20,7 +20,7 @@ def test_what_is_listed_is_what_is_loaded(glassformer, name):
     one, model = listed[name], gf.load(f"zoo:{name}")
     assert one["parameters"] == count_parameters(model)
     assert one["kind"] == model.architecture
-    files = [path for path in (HOME / name).rglob("*") if path.is_file()]
+    files = [path for path in folder_of(name).rglob("*") if path.is_file()]
     assert one["size"] == sum(len(path.read_bytes()) for path in files)
     assert one["license"] != "unknown" and one["about"].endswith(".")
 
@@ -33,7 +33,9 @@ def test_a_table_and_what_fits_a_narrow_window(
     ours, others = wide.split("\n\n")[:2]
     title, head, *rows = ours.splitlines()
     assert code == 0 and len(rows) >= len(names()) and title == "Built-in models"
-    assert head.split() == ["name", "kind", "parameters", "size", "license", "what", "it", "does"]
+    assert head.split() == [
+        *("name", "kind", "parameters", "size", "license", "version", "what", "it", "does")
+    ]
     assert "2,915,328" in wide and "Writes lines that look like Shakespeare's." in wide
     assert others.count("not downloaded") == len(REAL)
     assert wide.endswith("To download a model: glassformer fetch NAME\n")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import get_args
 
 import pytest
 
-import glassformer
 from glassformer import spec
 from glassformer.errors import GlassformerError
 from glassformer.families import classes_of, families, read
 from glassformer.families.native import FIELDS, config_of, name_in_file, names_in_file
+from glassformer.zoo import folder_of
 
-READER = Path(glassformer.__file__).parent / "zoo" / "reader" / "config.json"
+READER = folder_of("reader") / "config.json"
 
 
 def test_a_config_that_was_saved_is_read_and_written_as_it_was():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+import torch
 
 import glassformer as gf
 from glassformer import zoo
@@ -41,7 +42,7 @@ def test_a_visitor_is_shown_all_of_them():
 
 
 def test_cards_say_in_which_order_models_are_shown(tmp_path, monkeypatch):
-    monkeypatch.setattr(zoo, "HOME", tmp_path)
+    monkeypatch.setattr(zoo, "homes", lambda: [tmp_path])
     for name, front in {"a": "", "b": "shown: 2\n", "c": "", "d": "shown: 1\n"}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text("{}")
@@ -59,3 +60,54 @@ def test_a_model_with_its_recipe_beside_it_is_no_run(tmp_path):
     (folder / "recipe.toml").write_text("")
     (source,) = find_sources([str(folder)])
     assert source.checkpoints == () and source.describe()[0] == "GPT2LMHeadModel"
+
+
+def test_the_second_distribution_has_the_models_that_are_listed():
+    second = [name for name, folder in zoo.folders().items() if folder.parent != zoo.HOME]
+    assert tuple(second) == zoo.IN_DISTRIBUTION
+
+
+def test_a_missing_distribution_is_named(monkeypatch, glassformer):
+    monkeypatch.setattr(zoo, "homes", lambda: [zoo.HOME])
+    message = "zoo:reader is in a package that is not installed; pip install glassformer-zoo."
+    for name in ("zoo:reader", "reader"):
+        with pytest.raises(gf.LoadError, match=message):
+            gf.load(name)
+    assert glassformer("classify", "zoo:reader", "a") == (1, "", f"error: {message}\n")
+    with pytest.raises(gf.LoadError, match="did you mean zoo:shakespeare"):
+        gf.load("shakspeare")
+    assert "More models (reader, shakespeare): pip install glassformer-zoo" in glassformer("zoo")[1]
+
+
+def test_versions(tmp_path, monkeypatch):
+    assert zoo.folder_of("zoo:letters@0.1") == zoo.folder_of("letters")
+    monkeypatch.setattr(zoo, "homes", lambda: [tmp_path])
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/config.json").write_text('{"model_type": "gpt2"}')
+    front = "parameters: 1\nversion: 0.3\nreplaces: 0.1 0.2\n"
+    (tmp_path / "a/README.md").write_text(f"---\n{front}---\n# a\n\nWrites English. Well.\n")
+    with pytest.raises(gf.LoadError) as replaced:
+        gf.load("zoo:a@0.1")
+    assert str(replaced.value) == (
+        "zoo:a@0.1 has been replaced by version 0.3 (Writes English); load zoo:a, or zoo:a@0.3."
+    )
+    with pytest.raises(
+        gf.LoadError, match=r"@0.9 is not a version that ships; the version here is 0.3"
+    ):
+        gf.load("zoo:a@0.9")
+
+
+def test_the_six_words_are_learned_step_by_step():
+    model = gf.load("zoo:six")
+    assert model.spec.decoder.embed.vocabulary == model.spec.lm_head.num_outputs == 6
+    words = [model.tokenizer.token(id) for id in range(6)]
+    assert words == ["<eos>", "a", "am", "i", "thanks", "student"]
+    assert model.translate(["je suis étudiant", "Merci"])[0].text == "i am a student"
+    steps = sorted((zoo.folder_of("six") / "steps").iterdir())
+    assert [int(folder.name.removeprefix("step-")) for folder in steps] == [0, 5, 10, 20]
+    chances = []
+    for folder in (*steps, zoo.folder_of("six")):
+        view = gf.load(folder).look("je suis étudiant", target="i am a student")
+        logits = torch.as_tensor(view.logits.numpy())
+        chances.append(logits.softmax(-1)[range(5), [3, 2, 1, 5, 0]].prod().item())
+    assert chances == sorted(chances) and chances[0] < 0.01 and chances[-1] > 0.97

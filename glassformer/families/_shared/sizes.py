@@ -47,9 +47,7 @@ def preset_config(preset: Mapping[str, Any], settings: Mapping[str, Any]) -> dic
     if not sizes:
         return config
     family, architecture = find_family(config), config["architectures"][0]
-    own = reader_of(preset)
-    family.spec_from_config(own, architecture)
-    if own.used.issuperset(sizes):
+    if set(sizes) <= set(used_keys(preset)):
         return {**config, **sizes}
     for name, value in sizes.items():
         if name != "dropout" and (type(value) is not int or value < 1):
@@ -57,6 +55,13 @@ def preset_config(preset: Mapping[str, Any], settings: Mapping[str, Any]) -> dic
     reader = reader_of(config)
     spec = family.spec_from_config(reader, architecture)
     return {**config, **config_keys(spec, reader.values, reader.used, sizes), **keys}
+
+
+def used_keys(preset: Mapping[str, Any]) -> Collection[str]:
+    """Returns the keys of config.json that a preset's family reads."""
+    reader = reader_of(preset)
+    find_family(preset).spec_from_config(reader, preset["architectures"][0])
+    return reader.used
 
 
 def config_keys(

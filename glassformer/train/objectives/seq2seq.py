@@ -149,6 +149,9 @@ class SequenceToSequence(SequenceLevelObjective):
             self.tally.count_text(len(target), cut)
             if not source.ids or not target:
                 raise invalid(record, "a side has no tokens")
+            if max(target) >= self.words:
+                word = tokenizer.target_tokenizer.token(max(target))
+                raise invalid(record, f"{word!r} is not in the decoder's vocabulary")
             tokens = np.array(target)
             yield {
                 "source": np.array(source.ids, dtype=np.int32),

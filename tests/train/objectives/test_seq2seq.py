@@ -10,6 +10,7 @@ import pytest
 import readers
 import torch
 
+import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
 from glassformer.train.losses import smoothed_entropy
@@ -181,3 +182,11 @@ def test_what_it_cannot_train():
         list(objective.prepare({"source": "a", "where": "p:1"}))
     with pytest.raises(GlassformerError, match="does not distinguish languages"):
         list(objective.prepare({**RECORDS[0], "source_language": "de"}))
+
+
+def test_targets_beyond_the_decoders_vocabulary_are_refused():
+    objective = make_objective("sequence-to-sequence", gf.load("zoo:six"), {})
+    known = {"source": "merci", "target": "thanks", "where": "p:1"}
+    assert len(prepared(objective, [known])) == 1
+    with pytest.raises(GlassformerError, match="'merci' is not in the decoder's vocabulary"):
+        prepared(objective, [known | {"target": "merci"}])
