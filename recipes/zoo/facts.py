@@ -206,9 +206,9 @@ FACTS = {
     "six": Facts(
         version="0.2",
         about="Translates je suis étudiant into i am a student, the example of \"The Illustrated "
-        "Transformer\". The target vocabulary has six words: a, am, i, thanks, student and the end of "
-        "the text. The model is an encoder-decoder of Marian's class with 2 + 2 layers, 32 wide, "
-        "with snapshots of four earlier steps of its training.",
+        "Transformer\". The target vocabulary has six words: a, am, i, thanks, student and the end "
+        "of the text. The model is an encoder-decoder of Marian's class with 2 + 2 layers, 32 "
+        "wide, with snapshots of four earlier steps of its training.",
         language="[fr, en]",
         license="apache-2.0",
         pipeline="translation",
@@ -227,9 +227,9 @@ FACTS = {
             'glassformer translate zoo:six "je suis étudiant"',
             'glassformer open zoo:six --text "je suis étudiant"',
         ),
-        notes="The tokens 0 to 5 are the target vocabulary; the source vocabulary has these and je, "
-        "suis, étudiant, merci and the unknown word. On the page (`glassformer open`), the panel "
-        "that compares two models has a slider for the steps 0, 5, 10, 20 and 60.",
+        notes="The tokens 0 to 5 are the target vocabulary; the source vocabulary has these and "
+        "je, suis, étudiant, merci and the unknown word. On the page (`glassformer open`), the "
+        "panel that compares two models has a slider for the steps 0, 5, 10, 20 and 60.",
     ),
     "letters": Facts(
         about="Writes Shakespeare character by character, with snapshots of seven earlier steps "

@@ -94,7 +94,7 @@ def test_quotes_of_a_tsv_file_are_found(tmp_path, content, rows):
     [
         ("a.csv", b"", "is empty"),
         ("a.csv", b"PK\x03\x04\0\0", "is a zip archive or an office document"),
-        ("a.csv", gzip.compress(b"text"), "packed by gzip; give it the ending .gz"),
+        ("a.csv", gzip.compress(b"text", mtime=0), "packed by gzip; give it the ending .gz"),
         ("a.txt", b"%PDF-1.7", "is a PDF; save its text"),
         ("a.csv", "text\n".encode("utf-16"), "UTF-16"),
         ("a.xlsx", b"PK", "is a spreadsheet; save it as CSV"),

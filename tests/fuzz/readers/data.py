@@ -70,7 +70,7 @@ def parsed(line: bytes) -> Any:
 def texts() -> Iterator[Sample]:
     content = "A line.\n\nAnother one, é 你好.\r\nThe last".encode()
     yield Sample({"a.txt": content})
-    yield Sample({"a.txt.gz": gzip.compress(content)})
+    yield Sample({"a.txt.gz": gzip.compress(content, mtime=0)})
 
 
 @reader("jsonl", read=reading(), weight=2)
