@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from glassformer.errors import GlassformerError, LoadError
@@ -78,17 +79,21 @@ def _has_keys(value: dict[str, Any], form: dict[str, Any]) -> bool:
     return all(has_form(one, forms.get(key, others)) for key, one in value.items())
 
 
+_standard_error = RLock()  # it belongs to the process, so one thread redirects it at a time
+
+
 @contextmanager
 def silent() -> Iterator[None]:
     """Discards what a library in Rust prints about its panics, which `parsing` converts."""
-    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nothing, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nothing)
+    with _standard_error:
+        kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nothing, 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            os.close(nothing)
 
 
 NAMES: dict[type[Any], str] = {dict: "object", list: "list"}

@@ -70,6 +70,17 @@ def test_json_that_is_no_tokenizer(saved: Path) -> None:
     assert "not a tokenizer that the tokenizers library knows" in sentence(saved)
 
 
+@pytest.mark.parametrize("form", ["single", "pair"])
+def test_a_template_names_a_token_that_it_does_not_define(form: str, saved: Path, capfd) -> None:
+    """The library would panic at the first text, and print where."""
+    path = saved / "tokenizer.json"
+    described = json.loads(path.read_text("utf-8"))
+    described["post_processor"][form].append({"SpecialToken": {"id": "[GONE]", "type_id": 0}})
+    path.write_text(json.dumps(described), "utf-8")
+    assert "not a tokenizer that the tokenizers library knows" in sentence(saved)
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
 def test_broken_side_files(name: str, saved: Path) -> None:
     (saved / name).write_text("[1, 2]")

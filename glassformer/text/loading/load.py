@@ -147,8 +147,10 @@ def read_library_file(path: Path) -> Backend:
             raise LoadError(f"The file {path} gives an added token the id {one.get('id')!r}.")
     with silent(), parsing(path, "a tokenizer that the tokenizers library knows"):
         library = Backend.from_str(read_bytes(path).decode("utf-8"))
-    library.no_truncation()
-    library.no_padding()
+        library.no_truncation()
+        library.no_padding()
+        for given in ([""], ["", ""]):  # a template may name special tokens that it does not define
+            library.encode(*given)
     return library
 
 
