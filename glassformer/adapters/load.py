@@ -28,6 +28,7 @@ from glassformer.adapters.settings import (
     scale_of,
 )
 from glassformer.adapters.target_modules import (
+    TargetModule,
     find_target_modules,
     fresh_names,
     matcher,
@@ -188,20 +189,14 @@ def _load_ranks(
             )
         assert isinstance(settings, LoRA | AdaLoRA)
         place = places[published]
-        shape = len(parts["B"]), parts["A"].shape[1]
-        own = place.stop - place.start, place.linear.in_features
-        if shape != own:
-            raise LoadError(
-                f"The adapter's {published} is for a matrix of {shape[0]} by {shape[1]}, and this "
-                f"model's has {own[0]} by {own[1]}; load the model that it was made for.",
-                mismatched=keys[published],
-            )
-        adapter.places[published] = place
-        scale = settings.scale
+        scale, rank = settings.scale, len(parts["A"])
         if isinstance(settings, LoRA):
             alpha = _pattern(config.get("alpha_pattern"), published, settings.alpha)
-            rank = int(_pattern(config.get("rank_pattern"), published, settings.rank))
-            scale = scale_of(alpha, rank, settings.use_rslora)
+            whole_rank = int(_pattern(config.get("rank_pattern"), published, settings.rank))
+            scale = scale_of(alpha, whole_rank, settings.use_rslora)
+            rank = whole_rank if start is None else rank  # a decomposition may have fewer
+        _check_shapes(published, place, rank, parts, keys[published])
+        adapter.places[published] = place
         if start is not None:
             parts = without_start(parts, place, start, scale)
         singular = isinstance(settings, AdaLoRA)
@@ -219,6 +214,29 @@ def _load_ranks(
     with _whole_or_not(model, adapter):
         _fill(adapter, model, tensors, {})
     return adapter
+
+
+def _check_shapes(
+    published: str, place: TargetModule, rank: int, parts: Mapping[str, Tensor], keys: list[str]
+) -> None:
+    """Raises an error if a low-rank factor has another shape; copying would repeat its values."""
+    rows, columns = place.stop - place.start, place.linear.in_features
+    own = {"A": (rank, columns), "B": (rows, rank), "E": (rank, 1)}
+    shapes = {part: tuple(tensor.shape) for part, tensor in parts.items()}
+    if (shapes["B"][:1], shapes["A"][1:]) != ((rows,), (columns,)):
+        of = " by ".join(map(str, (*shapes["B"][:1], *shapes["A"][1:])))
+        raise LoadError(
+            f"The adapter's {published} is for a matrix of {of}, and this model's has {rows} by "
+            f"{columns}; load the model that it was made for.",
+            mismatched=keys,
+        )
+    for part, shape in shapes.items():
+        if shape != own[part]:
+            raise LoadError(
+                f"The adapter's lora_{part} of {published} has the shape {list(shape)}, which is "
+                f"{list(own[part])} for rank {rank}; get the adapter again.",
+                mismatched=keys,
+            )
 
 
 @contextmanager

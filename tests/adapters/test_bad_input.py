@@ -191,3 +191,29 @@ def test_no_biases(tmp_path):
     model = Pair("T5ForConditionalGeneration", tmp_path).model()
     with pytest.raises(GlassformerError, match="no biases to train"):
         model.adapters.add(BitFit())
+
+
+@pytest.mark.parametrize("settings", [LoRA(rank=2), AdaLoRA(rank=4, target_rank=2)])
+@pytest.mark.parametrize("part", "ABE")
+def test_a_factor_of_another_shape(gpt2, tmp_path, settings, part):
+    """Copying it would repeat its values."""
+    adapted(gpt2.model(), settings).adapters.save(tmp_path)
+    path = tmp_path / "adapter_model.safetensors"
+    tensors = load_file(path)
+    for key in [key for key in tensors if f".lora_{part}" in key][:1]:
+        one_rank = tensors[key][:, :1] if part == "B" else tensors[key][:1]
+        save_file(tensors | {key: one_rank.contiguous()}, path)
+        model = gpt2.model()
+        with pytest.raises(GlassformerError, match=r"has the shape \[.*get the adapter again"):
+            model.adapters.load(tmp_path)
+        assert far(gpt2.ours(model), gpt2.ours(gpt2.model())) == 0
+
+
+def test_a_rank_that_the_config_does_not_give(gpt2, folder):
+    """peft refuses it, too: the scale would be another."""
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"r": 4}))
+    with pytest.raises(GlassformerError, match=r"lora_A of .* for rank 4"):
+        gpt2.model().adapters.load(folder)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        gpt2.read_by_peft(folder)
