@@ -19,6 +19,7 @@ from glassformer.families import spec_from_config
 from glassformer.storage.folders import atomic_folder, complete_pending_save
 from glassformer.tasks.embed import states_width
 from glassformer.tasks.pooling import read_pooling, write_pooling
+from glassformer.text.loading.kept_files import check_kept_files, other_settings
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, published
 from glassformer.weights.save import CONFIG
@@ -133,8 +134,11 @@ class ModelAdapters:
             write_description(draft, target, origin, model)
             if model.tokenizer is not None and own_tokenizer:
                 model.tokenizer.save(draft)
+                check_kept_files(target, draft)
             if model.pooling is not None and not has_model:
                 write_pooling(model.pooling, draft, states_width(model))
+            elif (target / "modules.json").is_file() and not has_model:
+                raise other_settings(target / "modules.json")
 
     @property
     def _tokenizer_is_base(self) -> bool:

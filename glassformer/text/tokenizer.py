@@ -11,12 +11,13 @@ from tokenizers.models import BPE
 from torch import Tensor
 
 from glassformer.errors import ConfigError, InputError
-from glassformer.storage.folders import stable_folder
+from glassformer.storage.folders import atomic_folder, stable_folder
 from glassformer.text.backend import Text
 from glassformer.text.checks import as_list, check_choice, check_lengths, check_tensors, check_text
 from glassformer.text.detokenize_stream import DetokenizeStream, added, clean_spaces, last_tokens
 from glassformer.text.encoding import BatchEncoding, TextEncoding
 from glassformer.text.loading.files import json_bytes, read_side_files, write_files
+from glassformer.text.loading.kept_files import check_kept_files
 from glassformer.text.loading.load import load_backend
 from glassformer.text.tokenizer_languages import TokenizerLanguages
 from glassformer.text.tokenizer_output import TokenizerOutput, as_tensors, pad_encodings
@@ -72,7 +73,9 @@ class Tokenizer(TokenizerLanguages):
         Args:
             folder: The folder to write to.
         """
-        write_files(Path(folder), {**self._side_files, **self._files()})
+        with atomic_folder(Path(folder)) as draft:
+            write_files(draft, {**self._side_files, **self._files()})
+            check_kept_files(Path(folder), draft)
 
     def _files(self) -> dict[str, bytes]:
         kinds = ["input_ids", "token_type_ids", "attention_mask"]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -47,6 +49,43 @@ def test_other_files_in_the_folder_stay(folder):
     (folder.path / "README.md").write_text("mine")
     folder.model.save(folder.path)
     assert (folder.path / "README.md").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("generation_config.json", '{"max_new_tokens": 3}'),
+        ("modules.json", "[]"),
+        ("chat_template.jinja", "{{ messages }}"),
+        ("additional_chat_templates/tool.jinja", "{{ messages }}"),
+        ("special_tokens_map.json", '{"bos_token": "a"}'),
+        ("added_tokens.json", '{"<new>": 900}'),
+        ("config.json", '{"port": 8080}'),
+        ("config.json", "[1, 2]"),
+    ],
+)
+def test_a_file_that_would_be_read_with_the_model_is_named(folder, tmp_path, name, content):
+    """It stays, because it may be the user's, and the saved model would be another."""
+    tokenizer = gf.text.train("char", texts=["a b c"])
+    model = gf.create("gpt2", tokenizer=tokenizer, vocab_size=tokenizer.size, n_embd=16, n_head=2,
+                      n_layer=1)  # fmt: skip
+    path = tmp_path / "there" / name
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    with pytest.raises(gf.GlassformerError, match=rf"{path.name} .*save into another folder\.$"):
+        model.save(tmp_path / "there")
+    assert path.read_text() == content
+    assert [one for one in (tmp_path / "there").rglob("*") if one.is_file()] == [path]
+
+
+def test_old_side_files_that_say_the_same_may_stay(folder, tmp_path):
+    tokenizer = gf.text.train("char", texts=["a b c"])
+    tokenizer.save(tmp_path)
+    roles = {f"{role}_token": {"content": tokenizer.token(id)} for role, id in
+             tokenizer.special.items()}  # fmt: skip
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(roles))
+    gf.Tokenizer.load(tmp_path).save(tmp_path)
+    assert gf.Tokenizer.load(tmp_path).special == tokenizer.special
 
 
 def test_a_file_in_the_way_is_named(folder):
