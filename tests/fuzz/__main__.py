@@ -32,7 +32,7 @@ sys.dont_write_bytecode = True
 
 LIBRARIES = ("torch", "numpy", "safetensors", "tokenizers", "mido", "pillow", "jinja2", "pyarrow")
 RECORD = Path(__file__).with_name("record.json")
-SLOW_SECONDS, LARGE_MEGABYTES = 2.0, 48.0
+CLEAR = "\r\x1b[K"  # of a line of a terminal
 
 
 @dataclass
@@ -60,6 +60,7 @@ def main(words: Sequence[str] | None = None) -> int:
     from tests.fuzz.prepare import prepare
 
     readers = prepare(options.only)
+    progress = Progress(1 if options.trial is not None else options.trials)
     names = [name for name, reader in readers.items() for _ in range(reader.weight)]
     numbers = [options.trial] if options.trial is not None else range(options.trials)
     tallies = {name: Tally() for name in readers}
@@ -71,14 +72,17 @@ def main(words: Sequence[str] | None = None) -> int:
             name = Random(f"{options.seed}/{number}").choice(names)
             outcome = trial(readers[name], options.seed, number, place, options.keep)
             record(tallies[name], outcome)
+            progress.show(sum(tally.trials for tally in tallies.values()), len(failures))
             if options.trial is not None:
                 print(f"{name}: {asdict(outcome)}")
             if not outcome.good:
                 failures.append({"trial": number, "reader": name, **asdict(outcome)})
+                progress.clear()
                 print(f"--trial {number} ({name}) {outcome.kind}: {outcome.message}", flush=True)
     except KeyboardInterrupt:
         print("interrupted; the trials before this one count")
     finally:
+        progress.clear()
         shutil.rmtree(place)
     counts = {"trials": sum(t.trials for t in tallies.values()), "failures": len(failures)}
     print(f"seed {options.seed}: {counts}, {time.process_time() - begin:.0f} s beside the forks")
@@ -95,7 +99,32 @@ def parsed(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--trial", type=int, help="repeats the trial of this number")
     parser.add_argument("--keep", type=Path, help="keeps the files of --trial in this new folder")
     parser.add_argument("--record", type=Path, nargs="?", const=RECORD)
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    if options.keep is not None and options.trial is None:
+        sys.exit("--keep keeps the files of one trial; name it with --trial.")
+    if options.keep is not None and os.path.lexists(options.keep):
+        sys.exit(f"{options.keep} exists; name a new folder for --keep.")
+    return options
+
+
+class Progress:
+    """A line about the trials on standard error, if that is a terminal."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.terminal = total, sys.stderr.isatty()
+        self.begin, self.shown = time.monotonic(), 0.0
+
+    def show(self, done: int, failures: int) -> None:
+        now = time.monotonic()
+        if self.terminal and now - self.shown > 0.5:
+            left = (now - self.begin) / done * (self.total - done) / 60
+            counts = f"{done:,} of {self.total:,} trials, {failures:,} failed"
+            print(f"{CLEAR}{counts}, {left:.0f} min left", end="", file=sys.stderr, flush=True)
+            self.shown = now
+
+    def clear(self) -> None:
+        if self.terminal:
+            print(CLEAR, end="", file=sys.stderr, flush=True)
 
 
 def trial(reader: Any, seed: int, number: int, place: Path, keep: Path | None = None) -> Any:

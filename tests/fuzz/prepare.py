@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Sequence
 
 import jinja2.ext
@@ -31,7 +32,8 @@ def prepare(only: Sequence[str]) -> dict[str, Reader]:
     assert all(loaded)
     readers = all_readers()
     unknown = set(only) - set(readers)
-    assert not unknown, f"no reader {unknown}; there are {', '.join(readers)}"
+    if unknown:
+        sys.exit(f"There is no reader {min(unknown)!r}; there are {', '.join(readers)}.")
     chosen = {name: readers[name] for name in only or readers}
     for reader in chosen.values():
         reader.samples()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.page.handlers import ROUTES
+from tests.fuzz.__main__ import Progress
 from tests.fuzz.readers.page import QUESTIONS
 from tests.fuzz.registry import all_readers
 
@@ -51,6 +52,33 @@ def test_the_record_is_of_all_readers():
     found = json.loads(RECORD.read_text())
     assert set(found["readers"]) == set(all_readers())
     assert sum(one["trials"] for one in found["readers"].values()) == found["trials"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--keep", "{there}", "--trial", "1"), "{there} exists; name a new folder for --keep."),
+        (("--keep", "{there}/new"), "--keep keeps the files of one trial; name it with --trial."),
+        (("--only", "wave"), "There is no reader 'wave'; there are "),
+    ],
+)
+def test_an_option_that_does_not_fit_gives_one_sentence(tmp_path, words, said):
+    ended = fuzz(*(word.format(there=tmp_path) for word in words))
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(said.format(there=tmp_path))
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_terminal_shows_how_far_the_trials_are(capsys, monkeypatch):
+    monkeypatch.setattr(type(sys.stderr), "isatty", lambda self: True)
+    progress = Progress(1000)
+    progress.show(1, 0)
+    progress.show(2, 0)  # at once: not shown
+    progress.clear()
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("\r\x1b[K1 of 1,000 trials, 0 failed, ")
+    assert shown.err.count("trials") == 1 and shown.err.endswith("min left\r\x1b[K")
 
 
 # --- the harness itself: each kind of defect is noticed -----------------------------------------
