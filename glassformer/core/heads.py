@@ -139,7 +139,8 @@ def pooling_positions(
     """
     if head.pooling == "each":
         return None
-    if mask is None and text.is_floating_point():  # audio and images have no padding
+    if mask is None and (text.is_floating_point() or head.pooling == "first"):
+        # audio and images have no padding, and the references read the first slot of ids
         mask = torch.ones(hidden.shape[:2], dtype=torch.bool, device=text.device)
     if mask is None:
         mask = text.ne(-1) if special.pad is None else text.ne(special.pad)

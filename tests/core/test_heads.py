@@ -221,3 +221,10 @@ def test_auxiliary_heads_are_computed_when_asked_and_read_their_layer():
                 seen[f"decoder.blocks.{depth}.resid_post"]
             )
             assert torch.allclose(full.head_outputs[f"layer{depth}"], expected, atol=1e-6)
+
+
+def test_without_a_mask_the_first_slot_is_read_whatever_its_token():
+    """As the references do; the padding token may begin a text."""
+    tokens = torch.tensor([[0, 3, 4], [3, 0, 0]])
+    head, out = run(spec.HeadSpec(name="h", pooling="first", num_outputs=3), tokens)
+    assert torch.allclose(out.logits, head.out(out.last_hidden_state[:, 0]), atol=1e-6)
