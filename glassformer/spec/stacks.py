@@ -46,6 +46,10 @@ class ConvolutionSpec:
 
     def __post_init__(self) -> None:
         require_sizes(self, "kernel", "groups")
+        require(
+            self.kernel % 2 == 1,
+            f"A convolution of {self.kernel} tokens has no middle; choose an odd number.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +74,12 @@ class StackSpec:
         require_sizes(self, "width", "projection_width")
         require_dropout(self, "dropout", "layer_dropout")
         require(len(self.blocks) > 0, "A stack needs at least one layer.")
+        groups = 1 if self.convolution is None else self.convolution.groups
+        require(
+            self.width % groups == 0,
+            f"{self.width} numbers cannot be split into {groups} groups of a convolution; choose a "
+            "number that divides it.",
+        )
         if not self.order:
             object.__setattr__(self, "order", tuple(range(len(self.blocks))))
         require(

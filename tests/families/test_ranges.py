@@ -46,6 +46,19 @@ def test_eps_and_theta(key, value):
         read(config, architecture)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("conv_groups", 5, "cannot be split into 5 groups"),
+        ("conv_kernel_size", 4, "choose an odd number"),
+    ],
+)
+def test_convolution(key, value, said):
+    config = {"model_type": "deberta-v2", **families()["deberta-v2"].TINY[0], "conv_kernel_size": 3}
+    with pytest.raises(GlassformerError, match=said):
+        read({**config, key: value}, "DebertaV2Model")
+
+
 def test_theta_of_zero():
     config = {"model_type": "llama", **families()["llama"].TINY[0], "rope_theta": 0}
     with pytest.raises(ConfigError, match="rope_theta = 0; it must be a finite number above 0"):
