@@ -54,6 +54,9 @@ def open_run(
     if not is_utf8(recipe.run.out):
         raise ConfigError(f"run.out is {folder}, which is not UTF-8; name another folder.")
     made = [path for path in (folder, *folder.parents) if not path.exists()]
+    had_lock = os.path.lexists(folder / LOCK)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"run.out is {folder}, which is a file; name a folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_folder(folder)  # before anything is written
@@ -89,7 +92,7 @@ def open_run(
                 yield run
             except GlassformerError:
                 if fresh and not run.is_begun and not run.metrics_file.exists():
-                    _withdraw(run, made)
+                    _withdraw(run, made, had_lock)
                 raise
             finally:
                 manifest.close()
@@ -107,12 +110,13 @@ def open_run(
         raise LoadError(f"{where} cannot be written ({error.strerror or error}); {then}") from None
 
 
-def _withdraw(run: Run, made: Sequence[Path]) -> None:
+def _withdraw(run: Run, made: Sequence[Path], had_lock: bool) -> None:
     """Removes what a run has written that failed before its first step, and its new folders."""
     run.manifest.clear()
     run.manifest.close()
-    for name in (MANIFEST, LOCK):
-        (run.folder / name).unlink(missing_ok=True)
+    (run.folder / MANIFEST).unlink(missing_ok=True)
+    if not had_lock:  # it may be another program's
+        (run.folder / LOCK).unlink(missing_ok=True)
     for name in ("data", "tokenizer"):  # made before a file in them was listed
         with suppress(OSError):
             (run.folder / name).rmdir()

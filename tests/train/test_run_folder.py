@@ -120,6 +120,22 @@ def interrupted(folder: Path, **settings) -> dict:
     return whole
 
 
+def test_a_lock_of_another_program_survives_a_failed_start(tmp_path):
+    (tmp_path / ".lock").write_text("the user's")
+    wrong = recipe(tmp_path, max_steps=1)
+    wrong["data"]["train"] = "nowhere.txt"
+    with pytest.raises(GlassformerError, match=r"nowhere\.txt"):
+        gf.train(wrong)
+    assert files(tmp_path) == {".lock": b"the user's"}
+
+
+def test_a_file_in_the_place_of_a_run_folder_is_named(tmp_path):
+    (tmp_path / "run").write_text("the user's")
+    with pytest.raises(GlassformerError, match=r"run, which is a file; name a folder\.$"):
+        gf.train(recipe(tmp_path / "run", max_steps=1))
+    assert (tmp_path / "run").read_text() == "the user's"
+
+
 def test_files_that_the_user_puts_into_a_run_folder_stay(tmp_path):
     whole, folder = interrupted(tmp_path / "run"), tmp_path / "run"
     folders = {path.parent for path in folder.rglob("*") if path.is_file()}
