@@ -130,8 +130,7 @@ def evaluate(
     if hasattr(data, "columns") or hasattr(data, "column_names"):  # a DataFrame or a Dataset
         data = rows_of(data)
     records = read(data)
-    if columns is None:
-        records.usual_columns = dict(settings_of(loaded, COLUMNS))
+    records.usual_columns = dict(settings_of(loaded, COLUMNS))
     given, answers = answer_records(evaluator, records, limit, progress)
     if not given:
         why = (

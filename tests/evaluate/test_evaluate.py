@@ -98,6 +98,18 @@ def test_labels_that_are_not_the_models(classifier):
         gf.evaluate(classifier, [{"text": "x"}])
 
 
+def test_the_label_is_read_beside_a_column_labels(classifier):
+    rows = [{**row, "labels": "a, b"} for row in ROWS]
+    assert gf.evaluate(classifier, rows).metrics == gf.evaluate(classifier, ROWS).metrics
+
+
+def test_tags_may_be_numbers(tokenizer):
+    model = bert(tokenizer, "TokenClassification", labels=("0", "1"))
+    rows = [{"words": ["A", "film"], "tags": [0, 1]}] * 2
+    named = [{**row, "tags": ["0", "1"]} for row in rows]
+    assert gf.evaluate(model, rows).metrics == gf.evaluate(model, named).metrics
+
+
 def test_several_labels_a_text(tokenizer):
     model = bert(tokenizer, labels=("a", "b", "c"), problem_type="multi_label_classification")
     found = [one.labels for one in model.classify(list(UNSEEN), threshold=0.5)]
