@@ -138,8 +138,8 @@ def _notes(name: str, split: SplitSummary) -> Iterator[str]:
         yield f"{_were(tally.unused, 'record')} too short to give an example of data.{name}."
     if tally.respelled:
         yield (
-            f"{_were(tally.respelled, 'label')} read without the space around it or in composed "
-            f"Unicode form in data.{name}."
+            f"{_were(tally.respelled, 'label')} read in data.{name} without surrounding space, or "
+            "in composed Unicode form."
         )
     for counts in tally.labels.values():
         for similar in nearly_equal(counts):

@@ -91,7 +91,9 @@ def test_rows_labels_and_truncated_texts_are_reported_and_stored(tmp_path):
     notes = heard.summary.notes()
     assert any("2 records were left out of data.train; the first: " in note for note in notes)
     assert any("nearly equal: 'age_limit' (16), 'Age_Limit' (8)" in note for note in notes)
-    assert any("16 labels were read without the space" in note for note in notes)
+    assert any(
+        "16 labels were read in data.train without surrounding space" in note for note in notes
+    )
 
 
 def test_data_that_was_prepared_before_has_the_same_summary(tmp_path):
