@@ -210,6 +210,8 @@ def test_notes_on_labels():
     ]
     numbers = {f"text {i}": 1 for i in range(30)} | {"a": 2}
     assert "30 of 31 labels of data.train occur once" in summary_of(train=numbers).notes()[0]
+    usual = dict.fromkeys(numbers, 5)
+    assert summary_of(train=usual, validation=numbers).notes() == []
     assert summary_of(train={"a": 3, "b": 1}).notes() == []
 
 
