@@ -115,15 +115,14 @@ def _layout(paths: Sequence[Path], training: TrainingData, options: TaskOptions)
     names = {*roles, *(name for others in roles.values() for name in others)}
     names |= {name.lower() for name in options.columns.values()}
     form = None if options.format is None else format_of(options.format)
-    layout = detect(paths[0], format_of(training.format or "tsv"), names, form)
+    plain = format_of(training.format or "tsv")
+    layout = detect(paths[0], plain, names, form, options.encoding)
     numbered = [f"column {number}" for number in range(1, len(layout.header) + 1)]
     if not names.isdisjoint(numbered) and names.isdisjoint(map(str.lower, layout.header)):
         layout = replace(layout, has_header=False)  # the user says so by these names
     settings = layout.settings(numbered)
     if options.delimiter is not None:
         settings["delimiter"] = options.delimiter.replace("\\t", "\t")
-    if options.encoding is not None:
-        settings["encoding"] = options.encoding
     return settings
 
 

@@ -127,7 +127,7 @@ def make_task_recipe(task: str, files: Sequence[str], options: TaskOptions) -> T
 def _unread(given: TaskFiles, columns: Mapping[str, str]) -> list[str]:
     """Returns a note on the columns of the user that are not read."""
     there = columns_of(given.records[:SAMPLE]) if given.has_names else []
-    others = [name for name in there if name not in columns.values()]
+    others = [name for name in there if name.strip() and name not in columns.values()]
     return [f"Columns of {given.first} that are not read: {', '.join(others)}."] if others else []
 
 

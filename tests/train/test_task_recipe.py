@@ -232,6 +232,11 @@ def test_json_rows_of_a_tagger_need_lists(tmp_path):
         made(str(path), "tag")
 
 
+def test_a_column_without_a_name_is_not_listed(tmp_path):
+    path = table(tmp_path / "my.csv", [("text", "label", ""), *((a, b, "") for a, b in ROWS)])
+    assert not any("not read" in note for note in made(path).notes)
+
+
 PAIRS = [(f"the cat {i} is here", f"le chat {i} est ici") for i in range(20)]
 
 
