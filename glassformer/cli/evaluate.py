@@ -49,9 +49,9 @@ def evaluate(
         str | None,
         typer.Option(
             help="classification, regression, tagging, question-answering, multiple-choice, "
-            "translation, summarization, perplexity, masked-lm, lambada, hellaswag, piqa, "
-            "arc_easy, arc_challenge, openbookqa, winogrande, boolq, copa, choices; else that of "
-            "the model's head."
+            "translation, summarization, perplexity, masked-lm, embedding, lambada, hellaswag, "
+            "piqa, arc_easy, arc_challenge, openbookqa, winogrande, boolq, copa, choices; else "
+            "that of the model's head."
         ),
     ] = None,
     form: Annotated[

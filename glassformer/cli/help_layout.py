@@ -31,6 +31,18 @@ KINDS = {  # typer's type names, and those shown to users
     "file": "FILE",
     "directory": "FOLDER",
 }
+OTHER_WORDS = {  # options of other programs, and ours
+    "--bs": "--batch-size",
+    "--lr": "--learning-rate",
+    "--model": "--base",
+    "--model-name-or-path": "--base",
+    "--num-epochs": "--epochs",
+    "--num-train-epochs": "--epochs",
+    "--output": "--out",
+    "--output-dir": "--out",
+    "--per-device-train-batch-size": "--batch-size",
+    "--train-batch-size": "--batch-size",
+}
 Row = tuple[str, str]
 
 
@@ -89,7 +101,8 @@ def format_usage_error(error: Any) -> str:
     if hasattr(error, "possibilities"):  # click's NoSuchOption
         named = error.option_name
         there = [name for one in error.ctx.command.get_params(error.ctx) for name in names_of(one)]
-        near = nearest(named, there)
+        meant = OTHER_WORDS.get(named.replace("_", "-"))
+        near = f"did you mean {meant}?" if meant in there else nearest(named, there)
         if near is not None:
             return f"There is no option {named}; {near}"
         message = f"There is no option {named}"
@@ -107,8 +120,9 @@ def print_error(error: str, quiet: bool = False) -> None:
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
-    near = get_close_matches(word, known, 1, cutoff=0.7)
-    return f"did you mean {near[0]}?" if near else None
+    bare = {name.strip("-"): name for name in known}  # the dashes are no likeness
+    near = get_close_matches(word.strip("-"), bare, 1, cutoff=0.7)
+    return f"did you mean {bare[near[0]]}?" if near else None
 
 
 def names_of(parameter: Any) -> list[str]:

@@ -27,6 +27,8 @@ FLAGS = {  # settings that errors name, and the flags of a task
     r'data\.encoding = "(.+?)"': r"--encoding \1",
     r'data\.delimiter = (".+?")': r"--delimiter \1",
     r"map the column in \[data\.columns\]": "give it the columns of the first file",
+    r"objective\.multi_label = true": "--labels several",
+    r"\btrain\.learning_rate\b": "--learning-rate",
     r"\brun\.out=": "--out ",
     r"\brun\.out\b": "--out",
 }
@@ -198,8 +200,10 @@ EXAMPLES = {
 
 def kind_of(what: str) -> Literal["task", "run", "recipe"]:
     """Returns what the first argument names."""
-    from glassformer.tasks.task_words import near_task, verb_of
+    from glassformer.tasks.task_words import names_task, near_task
 
+    if names_task(what):
+        return "task"
     if os.path.isdir(what):
         return "run"
     if os.path.exists(what) or what.endswith(RECIPES):
@@ -209,8 +213,6 @@ def kind_of(what: str) -> Literal["task", "run", "recipe"]:
                 f"train classify {what}."
             )
         return "recipe"
-    if verb_of(what) is not None:
-        return "task"
     raise ConfigError(f"{what} is not a task, a recipe or a run folder{near_task(what)}")
 
 

@@ -25,6 +25,8 @@ from glassformer.errors import DataError
 SAMPLE = 2**20  # bytes that are looked at
 ROWS = 200  # rows of a table that are looked at
 CANDIDATES = ("utf-8", "gb18030", "cp1252", "latin-1")
+WESTERN = ("cp1252", "latin-1")
+MOST_SPECIAL = 0.25  # of the characters of a Western text are no ASCII, with its accents and quotes
 TABLES = ("csv", "tsv")
 PACKED = {  # first bytes of files that are no text
     b"PK\x03\x04": "a zip archive or an office document; unpack it, or save it as CSV (UTF-8)",
@@ -76,6 +78,7 @@ def detect(
     plain: Format = "text",
     names: Collection[str] = (),
     form: Format | None = None,
+    encoding: str | None = None,
 ) -> FileLayout:
     """Returns the layout of a file.
 
@@ -84,18 +87,23 @@ def detect(
         plain: The format of a file whose ending says nothing, such as .txt.
         names: Known column names, in lower case: a row that has one is a header.
         form: The format, if it is known.
+        encoding: The encoding, if it is known.
     """
     by_ending = form or form_of(path)
     if by_ending in ("parquet", "tokens"):
         return FileLayout(format=by_ending)
     sample = _sample(path)
-    encoding = _encoding(sample, path)
+    encoding = _encoding(sample, path, encoding)
     text = sample.decode(encoding, "ignore").removeprefix("\ufeff")
     if not text.strip():
         raise DataError(f"{path} is empty; name a file with some rows.", path=path)
     found = form or _format(by_ending, plain, text, names)
     if found not in TABLES:
         return FileLayout(format=found, encoding=encoding)
+    if re.match(r"sep=.\r?\n", text):
+        raise DataError(
+            f"{path} begins with {text[:5]!r}, a line that only Excel reads; remove it.", path=path
+        )
     default, quoted = ("," if found == "csv" else "\t"), found == "csv"
     delimiter = _delimiter(text, default, quoted)
     guessed = find_delimiter(text.split("\n", 1)[0], default)  # by the reader
@@ -124,11 +132,11 @@ def detected(
     """
     if form not in TABLES:
         return DataSettings(format=form, encoding=encoding or "utf-8")
-    layout = detect(path, names=names, form=form)
+    layout = detect(path, names=names, form=form, encoding=encoding)
     columns = tuple(f"column {number}" for number in range(1, len(layout.header) + 1))
     return DataSettings(
         format=form,
-        encoding=encoding or layout.encoding,
+        encoding=layout.encoding,
         delimiter=layout.delimiter,
         quoting=layout.quoting or None,
         column_names=() if layout.has_header else columns,
@@ -154,11 +162,11 @@ def _sample(path: Path) -> bytes:
     return sample if len(sample) < SAMPLE else sample[: sample.rfind(b"\n") + 1] or sample
 
 
-def _encoding(sample: bytes, path: Path) -> str:
-    """Returns the first encoding that the sample is valid in.
+def _encoding(sample: bytes, path: Path, given: str | None) -> str:
+    """Returns the given encoding, or the first that the sample is valid in.
 
     It is UTF-8 where few bytes are not: then the file is damaged. GB 18030 accepts most bytes, so
-    it must also yield Chinese characters.
+    it must also yield Chinese characters, of which most are frequent.
     """
     for first, what in PACKED.items():
         if sample.startswith(first):
@@ -169,17 +177,34 @@ def _encoding(sample: bytes, path: Path) -> str:
             "it as UTF-8.",
             path=path,
         )
+    if given is not None:
+        return DataSettings(encoding=given).encoding  # which exists
     for encoding in CANDIDATES:
         try:
             text = sample.decode(encoding)
         except UnicodeDecodeError as error:
-            cut = error.start > len(sample) - 4  # a character in two
+            cut = len(sample) == SAMPLE and error.start > SAMPLE - 4  # a character in two
             if encoding == "utf-8" and (cut or likely_encoding(sample) == encoding):
                 return encoding
             continue
-        if encoding != "gb18030" or _is_chinese(text):
-            return encoding
+        if encoding == "gb18030" and not (
+            _is_chinese(text) and likely_encoding(sample) == encoding
+        ):
+            continue
+        return _checked_western(text, encoding, path)
     return "latin-1"
+
+
+def _checked_western(text: str, encoding: str, path: Path) -> str:
+    """Returns the encoding; raises an error if a Western one gives too many special letters."""
+    signs = [sign for sign in text if not sign.isspace()]
+    if encoding in WESTERN and sum(sign > "\x7f" for sign in signs) > MOST_SPECIAL * len(signs):
+        raise DataError(
+            f"The encoding of {path} is not clear; name it, as --encoding big5, cp1251 or "
+            "shift_jis, or save the file as UTF-8.",
+            path=path,
+        )
+    return encoding
 
 
 def _is_chinese(text: str) -> bool:

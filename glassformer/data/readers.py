@@ -112,7 +112,7 @@ def read_json_lines(file_reader: TextFileReader, path: Path, settings: DataSetti
                 yield RecordError(where, f"this is not JSON ({error})")
                 continue
             if isinstance(value, dict):
-                yield {**value, "where": where}
+                yield {**_by_language(value), "where": where}
             else:
                 yield RecordError(where, f"a JSON object was expected, not {line.strip()[:40]}")
 
@@ -130,9 +130,20 @@ def _json_array(lines: Iterable[tuple[int, str | RecordError]], path: Path) -> F
     for number, value in enumerate(values):
         where = f"{path}: [{number}]"
         if isinstance(value, dict):
-            yield {**value, "where": where}
+            yield {**_by_language(value), "where": where}
         else:
             yield RecordError(where, f"a JSON object was expected, not {str(value)[:40]}")
+
+
+def _by_language(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns a row of translations with a column per language.
+
+    Sets of `datasets` have {"translation": {"en": ..., "fr": ...}}.
+    """
+    texts = row.get("translation")
+    if not isinstance(texts, dict):
+        return row
+    return {**texts, **{name: value for name, value in row.items() if name != "translation"}}
 
 
 def read_conll(file_reader: TextFileReader, path: Path, settings: DataSettings) -> Found:

@@ -26,7 +26,6 @@ from glassformer.model import Model
 from glassformer.tasks.classify import Classification, Classifier
 from glassformer.text.backend import Text
 from glassformer.train.objectives.classification import named
-from glassformer.train.objectives.labels import label_of
 
 ONE_LABEL: dict[str, OfCounts] = {
     "accuracy": accuracy_of_counts,
@@ -61,7 +60,8 @@ class ClassificationEvaluator(Evaluator[Labeled, Classification]):
 
     def ask(self, record: Record) -> Labeled:
         text, pair = field(record, "text"), record.get("pair")
-        right = named(record) if "labels" in record else [label_of(field(record, "label"), record)]
+        field(record, "labels" if "labels" in record else "label")
+        right = named(record, self.classifier.several)
         for name in right:
             if name not in self.numbers:
                 raise DataError(

@@ -11,6 +11,7 @@ from typing import Any
 from glassformer.data.sources import OnError, RecordSource, Source
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.evaluate.classification import ClassificationEvaluator
+from glassformer.evaluate.embedding import EmbeddingEvaluator
 from glassformer.evaluate.evaluator import Evaluator, near
 from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
 from glassformer.evaluate.lm_harness.run import BenchmarkEvaluator
@@ -57,7 +58,8 @@ OF_VOCABULARY: dict[str, Callable[[Model], Evaluator[Any, Any]]] = {
     "perplexity": PerplexityEvaluator,
     "masked-lm": MaskedLMEvaluator,
 }
-TASKS = (*OF_HEADS, *REWRITING, *OF_VOCABULARY, *BENCHMARKS)
+OF_STATES: dict[str, Callable[[Model], Evaluator[Any, Any]]] = {"embedding": EmbeddingEvaluator}
+TASKS = (*OF_HEADS, *REWRITING, *OF_VOCABULARY, *OF_STATES, *BENCHMARKS)
 
 
 def evaluate(
@@ -130,8 +132,7 @@ def evaluate(
     if hasattr(data, "columns") or hasattr(data, "column_names"):  # a DataFrame or a Dataset
         data = rows_of(data)
     records = read(data)
-    if columns is None:
-        records.usual_columns = dict(settings_of(loaded, COLUMNS))
+    records.usual_columns = dict(settings_of(loaded, COLUMNS))
     given, answers = answer_records(evaluator, records, limit, progress)
     if not given:
         why = (
@@ -203,6 +204,8 @@ def make_evaluator(
         return BenchmarkEvaluator(model, BENCHMARKS[task])
     if task in OF_VOCABULARY:
         return OF_VOCABULARY[task](model)
+    if task in OF_STATES:
+        return OF_STATES[task](model)
     kind, make = OF_HEADS[task]
     found = require_head(model, kind, f"evaluate by {task}", head, objective=task)
     return make(model, found.name)

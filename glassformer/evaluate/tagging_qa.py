@@ -28,6 +28,7 @@ from glassformer.metrics.squad import exact_match, right_answers, word_f1
 from glassformer.model import Model
 from glassformer.tasks.answer import Answer, Answerer
 from glassformer.tasks.tag import Tagged, Tagger
+from glassformer.train.objectives.labels import label_of
 
 ENTITIES: dict[str, OfCounts] = {
     "f1": micro_f1_of_counts,
@@ -62,8 +63,9 @@ class TaggingEvaluator(Evaluator[TaggedWords, Tagged]):
         words, tags = field(record, "words"), field(record, "tags")
         if not isinstance(words, list) or not isinstance(tags, list):
             raise DataError("words and tags must be lists")
-        self.tagger.check(words, tags)
-        return TaggedWords(words, tags)
+        named = [label_of(tag, record) for tag in tags]
+        self.tagger.check(words, named)
+        return TaggedWords(words, named)
 
     def answers(self, inputs: Iterable[TaggedWords]) -> Iterator[Tagged | GlassformerError]:
         return self.tagger(one.words for one in inputs)

@@ -105,6 +105,7 @@ def embed(
         },
         optional={"negative": ("negatives",)},
         metric="mrr",
+        evaluation="embedding",
         format="tsv",
     ),
 )

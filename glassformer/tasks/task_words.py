@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from pathlib import Path
 
 from glassformer.errors import ConfigError
 from glassformer.tasks.registry import TASKS, TaskDeclaration
+from glassformer.weights.folder_kind import recipe_of
 
 SYNONYMS = {  # of verbs; objectives and tasks of `evaluate` are found by their verb
     "classify": (
@@ -28,6 +30,11 @@ def verb_of(word: str) -> str | None:
     if plain in SYNONYMS:
         return plain
     return next((verb for verb, others in SYNONYMS.items() if plain in others), None)
+
+
+def names_task(word: str) -> bool:
+    """Whether a word stands for a task to train, and no run in a folder of that name."""
+    return verb_of(word) is not None and not Path(word).is_file() and recipe_of(Path(word)) is None
 
 
 def find_task(word: str) -> tuple[str, TaskDeclaration]:

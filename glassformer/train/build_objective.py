@@ -27,11 +27,15 @@ def with_labels(recipe: Recipe) -> Recipe:
     keys = part_names(one.name for one in recipe.objective)
     for key, one in zip(keys, recipe.objective, strict=True):
         task = one.options.get("task", one.name)  # distillation uses the labels of its task
-        name = task if isinstance(task, str) else task["name"]
+        name, options = (task, one.options) if isinstance(task, str) else (task["name"], task)
         records = Records(files, "train", recipe.train.seed).strict()
-        own = (record for record in records if record.get("objective", key) == key)
+        several = len(keys) > 1  # otherwise a column named objective is the user's
+        own = (one for one in records if not several or one.get("objective", key) == key)
         found = tuple(map(str, one.options.get("labels") or ())) or find_labels(
-            name, own, skip=recipe.data.on_error == "skip"
+            name,
+            own,
+            skip=recipe.data.on_error == "skip",
+            multi_label=bool(options.get("multi_label")),
         )
         if found:
             return replace(recipe, model=replace(recipe.model, labels=found))

@@ -138,8 +138,8 @@ def _notes(name: str, split: SplitSummary) -> Iterator[str]:
         yield f"{_were(tally.unused, 'record')} too short to give an example of data.{name}."
     if tally.respelled:
         yield (
-            f"{_were(tally.respelled, 'label')} read without the space around it or in composed "
-            f"Unicode form in data.{name}."
+            f"{_were(tally.respelled, 'label')} read in data.{name} without surrounding space, or "
+            "in composed Unicode form."
         )
     for counts in tally.labels.values():
         for similar in nearly_equal(counts):
@@ -149,7 +149,7 @@ def _notes(name: str, split: SplitSummary) -> Iterator[str]:
         if empty:
             yield f"{_listed(empty)} of data.{name} may stand for a missing label."
         single = [label for label, count in counts.items() if count == 1]
-        if len(single) > MANY and len(single) > len(counts) / 2:
+        if name == "train" and len(single) > MANY and len(single) > len(counts) / 2:
             yield (
                 f"{len(single):,} of {len(counts):,} labels of data.{name} occur once; is that the "
                 "column of the label ([data.columns])?"

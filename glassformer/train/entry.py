@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.storage.files import atomic_file
 from glassformer.storage.fingerprints import fingerprints
-from glassformer.tasks.task_words import near_task, verb_of
+from glassformer.tasks.task_words import names_task, near_task, verb_of
 from glassformer.train import trainer
 from glassformer.train.extend import extended_recipe
 from glassformer.train.given_rows import as_json_lines, rows_of
@@ -73,7 +74,7 @@ def train(
     """
     given = {"text": text, "label": label}
     named = {role: name for role, name in given.items() if name is not None} | dict(columns or {})
-    task = isinstance(what, str) and verb_of(what) is not None and not Path(what).exists()
+    task = isinstance(what, str) and names_task(what)
     with ExitStack() as stack:
         bar = [_progress_bar(stack)] if (task if progress is None else progress) else []
         how: dict[str, Any] = {
@@ -85,6 +86,8 @@ def train(
             _check_options(options)
             options |= {"columns": named, "settings": settings}
             return _train_task(str(what), data, options, bar, how)
+        if isinstance(what, str) and not Path(what).exists() and not Path(what).suffix:
+            raise ConfigError(f"{what!r} is not a task, a recipe or a run folder{near_task(what)}")
         length = {name: options.pop(name, None) for name in ("epochs", "max_steps")}
         overrides = list(settings) + ([data] if isinstance(data, str) else list(data))
         if options or named:
@@ -99,8 +102,6 @@ def train(
         overrides += [
             f"train.{name}={value}" for name, value in length.items() if value is not None
         ]
-        if isinstance(what, str) and not Path(what).exists() and not Path(what).suffix:
-            raise ConfigError(f"{what!r} is not a task, a recipe or a run folder{near_task(what)}")
         return trainer.train(what, overrides, **how)
 
 
@@ -128,7 +129,10 @@ def _train_task(
 def _check_options(options: Mapping[str, Any]) -> None:
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
-        raise ConfigError(f"There is no option {unknown[0]!r}; there are {', '.join(OPTIONS)}.")
+        known = ["text", "label", "columns", "settings", *OPTIONS]
+        near = get_close_matches(unknown[0], known, 1, cutoff=0.7)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
+        raise ConfigError(f"There is no option {unknown[0]!r}; {hint}")
 
 
 def _held_out_data(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,12 +78,11 @@ def read_files(
     records = Records(fill(DataSettings, "data", settings), "train")
     first = [one for one in islice(records, MOST) if not isinstance(one, RecordError)]
     if not first:
-        wanted = f"; {verb} reads {WANTED[verb]}" if verb in WANTED else ""
         error = next(iter(records), None)
         why = f" ({error})" if isinstance(error, RecordError) else ""
         raise DataError(
             f"{paths[0]} holds no row that can be read as {settings['format']}{why}; say another "
-            f"--format, --delimiter or --encoding{wanted}.",
+            f"--format, --delimiter or --encoding{wanted(verb)}.",
             path=paths[0],
         )
     if settings["format"] == "text":
@@ -92,6 +91,11 @@ def read_files(
         share = min(1.0, records.done / max(records.total, 1)) if len(first) == MOST else 1.0
         rows = round(len(first) / share)
     return TaskFiles(settings, first, rows, _notes(paths[0], settings))
+
+
+def wanted(verb: str) -> str:
+    """Returns what a task reads, for the end of a message; empty if that is any table."""
+    return f"; {verb} reads {WANTED[verb]}" if verb in WANTED else ""
 
 
 def _patterns(verb: str, file: str) -> list[str]:
@@ -111,13 +115,14 @@ def _layout(paths: Sequence[Path], training: TrainingData, options: TaskOptions)
     names = {*roles, *(name for others in roles.values() for name in others)}
     names |= {name.lower() for name in options.columns.values()}
     form = None if options.format is None else format_of(options.format)
-    layout = detect(paths[0], format_of(training.format or "tsv"), names, form)
-    numbers = range(1, len(layout.header) + 1)
-    settings = layout.settings([f"column {number}" for number in numbers])
+    plain = format_of(training.format or "tsv")
+    layout = detect(paths[0], plain, names, form, options.encoding)
+    numbered = [f"column {number}" for number in range(1, len(layout.header) + 1)]
+    if not names.isdisjoint(numbered) and names.isdisjoint(map(str.lower, layout.header)):
+        layout = replace(layout, has_header=False)  # the user says so by these names
+    settings = layout.settings(numbered)
     if options.delimiter is not None:
         settings["delimiter"] = options.delimiter.replace("\\t", "\t")
-    if options.encoding is not None:
-        settings["encoding"] = options.encoding
     return settings
 
 

@@ -46,10 +46,12 @@ class BaseModel:
     @cached_property
     def languages(self) -> tuple[str, ...]:
         """The languages that its tokenizer has tokens for, of which one is the target."""
+        return () if self.tokenizer is None else self.tokenizer.language_tokens
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | None:
         folder = find_folder(self.name)
-        if not holds_tokenizer(folder):
-            return ()
-        return Tokenizer.load(folder).language_tokens
+        return Tokenizer.load(folder) if holds_tokenizer(folder) else None
 
     def head(self, kind: str) -> HeadSpec | None:
         """Returns its head of a kind; None if it has none, or several."""

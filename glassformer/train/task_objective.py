@@ -12,7 +12,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.ner import names_entities
 from glassformer.tasks.registry import TASKS
 from glassformer.train.objectives.labels import label_order, label_text
-from glassformer.train.task_columns import is_list
+from glassformer.train.task_columns import columns_of, is_list
 from glassformer.train.task_labels import kind_of_labels
 from glassformer.train.task_model import BaseModel
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from glassformer.train.task_recipe import TaskOptions
 
 GRADES = 20  # so many labels are listed in a note
+GRADED = ("score", "similarity", "label", "labels", "gold_label", "is_duplicate", "rating")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,8 @@ def choose_objective(
         return _tagging(records, plain)
     if verb in ("translate", "summarize"):
         return _rewriting(verb, plain, base, options)
+    if verb == "embed" and not options.columns:
+        _refuse_graded_pairs(records, columns)
     if verb == "answer" and any(not _answered(record, columns) for record in records):
         plain.table["allow_no_answer"] = True
     return plain
@@ -169,6 +172,17 @@ def _rewriting(
         )
     table |= {name: code for name, code in given.items() if code is not None and both}
     return TaskObjective(table=table, columns=plain.columns, metric=plain.metric)
+
+
+def _refuse_graded_pairs(records: Sequence[Record], columns: Mapping[str, str]) -> None:
+    """Raises an error if a column says which pairs are similar, because all are learned so."""
+    graded = [name for name in columns_of(records[:1]) if name.strip().lower() in GRADED]
+    if graded:
+        named = f"--text {columns['text']} --column positive={columns['positive']}"
+        raise DataError(
+            f"The column {graded[0]} may say how similar the texts of a row are, and embed learns "
+            f"that those of every row are; keep the rows with similar texts, or say {named}."
+        )
 
 
 def _answered(record: Record, columns: Mapping[str, str]) -> bool:

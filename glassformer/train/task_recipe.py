@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.registry import find_metric
 from glassformer.tasks.registry import TrainingData
 from glassformer.tasks.task_words import find_task
+from glassformer.text.unknown import LIMIT
 from glassformer.train.recipe_text import override
-from glassformer.train.task_columns import SAMPLE, choose_columns
-from glassformer.train.task_data import TaskFiles, read_files
+from glassformer.train.task_columns import SAMPLE, choose_columns, columns_of, is_list
+from glassformer.train.task_data import TaskFiles, read_files, wanted
+from glassformer.train.task_languages import check_languages, columns_of_languages
 from glassformer.train.task_model import BaseModel
 from glassformer.train.task_objective import TaskObjective, choose_objective
 from glassformer.train.task_settings import PATIENCE, Workload, train_settings
@@ -26,6 +28,7 @@ BASES = {"generate": "zoo:stories", "translate": "zoo:translator", "summarize": 
 USUAL_BASE = "zoo:encoder"
 FEWEST = 10  # rows, below which none are held out
 HELD_OUT = 0.1
+TEXTS = 100  # rows in which unknown characters are counted
 FEW_HELD_OUT = 200  # rows, below which close values of a metric are mostly chance
 
 
@@ -99,7 +102,9 @@ def make_task_recipe(task: str, files: Sequence[str], options: TaskOptions) -> T
     if options.epochs is not None and options.max_steps is not None:
         raise ConfigError("--epochs or --max-steps: give one.")
     given = read_files(verb, training, files, options)
-    columns = _columns(given, training, options)
+    columns = _columns(verb, given, training, options)
+    if verb == "translate" and options.target_language is not None:
+        check_languages(given.first, given.records, columns, options.target_language)
     base = BaseModel(options.base or BASES.get(verb, USUAL_BASE))
     chosen = choose_objective(verb, given.records, columns, base, options)
     model, about_model = base.settings(declared.head, verb, chosen.labels)
@@ -115,17 +120,55 @@ def make_task_recipe(task: str, files: Sequence[str], options: TaskOptions) -> T
     tables["run"] = {"out": options.out or f"runs/{verb}"}
     for word in options.settings:
         override(tables, word)
+    about_data += [*_unread(given, columns), *_unknown(given, columns, base)]
     return TaskRecipe(verb, tables, (*given.notes, *about_data, *chosen.notes, about_model))
 
 
-def _columns(given: TaskFiles, training: TrainingData, options: TaskOptions) -> dict[str, str]:
+def _unread(given: TaskFiles, columns: Mapping[str, str]) -> list[str]:
+    """Returns a note on the columns of the user that are not read."""
+    there = columns_of(given.records[:SAMPLE]) if given.has_names else []
+    others = [name for name in there if name.strip() and name not in columns.values()]
+    return [f"Columns of {given.first} that are not read: {', '.join(others)}."] if others else []
+
+
+def _unknown(given: TaskFiles, columns: Mapping[str, str], base: BaseModel) -> list[str]:
+    """Returns a note if the vocabulary of the model does not know the letters of the texts."""
+    if base.tokenizer is None:
+        return []
+    values = [record.get(name) for record in given.records[:TEXTS] for name in columns.values()]
+    words = [word for value in values for word in (value if is_list(value) else [value])]
+    texts = " ".join(word for word in words if isinstance(word, str))
+    share = base.tokenizer.unknown_ratio(texts)
+    if share <= LIMIT:
+        return []
+    return [
+        f"{share:.0%} of the characters are unknown to the vocabulary of {base.name}, so it learns "
+        "little from these texts; start from a model of their language (--base)."
+    ]
+
+
+def _columns(
+    verb: str, given: TaskFiles, training: TrainingData, options: TaskOptions
+) -> dict[str, str]:
     """Returns the columns of the file by their names in the task."""
     if given.has_names:
-        return choose_columns(given.first, given.records[:SAMPLE], training, options.columns)
+        records, named = given.records[:SAMPLE], dict(options.columns)
+        if verb == "translate":
+            sides = {"source": options.source_language, "target": options.target_language}
+            named = {**columns_of_languages(columns_of(records), sides), **named}
+        return choose_columns(given.first, records, training, named)
+    form = given.settings["format"]
     if options.columns:
         raise ConfigError(
-            f"{given.first} is read as {given.settings['format']}, which has no columns to name; "
+            f"{given.first} is read as {form}, which has no columns to name; "
             "leave --text, --label and --column out, or say another --format."
+        )
+    there = columns_of(given.records[:1])
+    if any(role not in there for role in training.columns):
+        raise DataError(
+            f"{given.first} is read as {form}, which has {', '.join(there)}, and {verb} learns "
+            f"from {' and '.join(training.columns)}; say another --format{wanted(verb)}.",
+            path=given.first,
         )
     return {role: role for role in (*training.columns, *training.optional)}
 

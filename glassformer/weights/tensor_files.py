@@ -19,7 +19,7 @@ from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 from glassformer.storage.parsing import parse_json
 from glassformer.weights.dtypes import is_float8
-from glassformer.weights.formats.consolidated import ConsolidatedFiles
+from glassformer.weights.formats.consolidated import ConsolidatedFiles, has_published_names
 from glassformer.weights.formats.gguf import GgufFile
 from glassformer.weights.formats.llama2c import Llama2cFile
 from glassformer.weights.formats.openai_whisper import OpenAIFile
@@ -94,7 +94,7 @@ class TensorFiles:
 
     def _add_named(self, folder: Path, names: Sequence[str]) -> None:
         """Adds the files of `weights_among`."""
-        if is_original(names):
+        if is_original(names) and not (len(names) == 1 and has_published_names(folder / names[0])):
             file = ConsolidatedFiles(folder, names)
             self.place.update(dict.fromkeys(file.shapes, file))
             self.paths += [folder / name for name in names]

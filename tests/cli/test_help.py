@@ -160,6 +160,12 @@ def test_help_is_a_verb_too(helped, glassformer, verb):
             "generate zoo:shakespeare --max-tokens 3",
             "There is no option --max-tokens; did you mean --max-new-tokens?",
         ),
+        ("train classify a.csv --lr 1", "There is no option --lr; did you mean --learning-rate?"),
+        (
+            "train classify a.csv --num_train_epochs 1",
+            "There is no option --num_train_epochs; did you mean --epochs?",
+        ),
+        ("train classify a.csv --xora 1", "There is no option --xora; did you mean --lora?"),
         ("inspect gpt2 -q", "There is no option -q; glassformer inspect --help says more."),
         ("inspect", "Missing argument MODEL; glassformer inspect --help says more."),
         ("inspect a b", "Got unexpected extra argument (b); glassformer inspect --help says more."),

@@ -195,6 +195,7 @@ def test_vectors_of_sentence_pairs(terminal, tmp_path):
     train, use = JOURNEYS["embed"]
     trained = terminal(*train, "--max-steps", "4")
     assert 'positive = "sentence2"' in trained.stderr and "mrr" in trained.stderr
+    assert b"embedding, 4 records, 95% intervals" in trained.stdout and b"mrr" in trained.stdout
     found = terminal(*use, "--json")
     vector = json.loads(found.stdout)["vector"]
     assert len(vector) == gf.load("zoo:encoder").config["hidden_size"]

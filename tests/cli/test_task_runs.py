@@ -216,6 +216,45 @@ def test_a_command_that_fails_leaves_nothing_behind(glassformer, here, base, wor
     assert "Traceback" not in found and sorted(here.rglob("*")) == before
 
 
+def test_columns_of_the_user_with_names_of_ours(glassformer, here, base):
+    """The one that is named as the label is it, and the others have no meaning."""
+    other = {"good": "bad", "bad": "good"}
+    rows = [{**row, "labels": other[row["mood"]], "objective": "buy"} for row in ROWS]
+    Path("my.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("--base", base, "--label", "mood", "--text", "review", "--max-steps", "2")
+    code, _, said = glassformer("train", "classify", "my.jsonl", *words, "--out", "runs/mine")
+    assert code == 0 and "not read: labels, objective" in said, said
+    plain = trained(base, out="runs/plain", epochs=None, max_steps=2, batch_size=0).load()
+    for name, tensor in gf.load("runs/mine").state_dict().items():
+        assert tensor.equal(plain.state_dict()[name])
+
+
+def test_a_run_is_judged_by_the_columns_that_it_was_trained_on(glassformer, here, base):
+    _, rows = Path("my.csv").read_text().split("\n", 1)
+    Path("odd.csv").write_text(f"beschreibung,sorte\n{rows}")
+    trained(base, "odd.csv", out="runs/odd")
+    code, shown, said = glassformer("evaluate", "runs/odd", "odd.csv")
+    assert code == 0 and "20 records" in shown, said
+    Path("new.csv").write_text(f"beschreibung,art\n{rows}")
+    code, again, said = glassformer("evaluate", "runs/odd", "new.csv", "--column", "label=art")
+    assert code == 0 and again == shown, said
+
+
+def test_a_folder_with_the_name_of_a_task_is_no_run(glassformer, here, base):
+    Path("classify").mkdir()
+    words = ("train", "classify", "my.csv", "--base", base, "--max-steps", "1")
+    code, _, said = glassformer(*words, "--out", "runs/mine")
+    assert code == 0, said
+    assert trained(base, out="runs/python").finished is not None
+
+
+def test_words_in_python_that_are_no_tasks_or_options(here, base):
+    with pytest.raises(gf.ConfigError, match=r"'clasify' is not a task.*did you mean classify"):
+        gf.train("clasify", "my.csv", base=base)
+    with pytest.raises(gf.ConfigError, match=r"no option 'lable'; did you mean label\?"):
+        trained(base, lable="mood")
+
+
 def test_predictions_stand_beside_the_columns_of_the_user(glassformer, here, base):
     trained(base, out="runs/mine")
     rows = [{"label": "mine", "text": "x", "review": row["review"]} for row in ROWS[:3]]

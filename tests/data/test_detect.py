@@ -58,12 +58,44 @@ def test_the_content_says_what_the_ending_leaves_open(tmp_path, name, content, p
 
 @pytest.mark.parametrize(
     ("text", "encoding"),
-    [("café, naïve\n", "cp1252"), ("国王和王后坐在花园里\n", "gb18030"), ("é\n" * 5, "utf-8")],
+    [
+        ("café, naïve\n", "cp1252"),
+        ("wie schön das Wetter, größer für alle\n", "latin-1"),
+        ("国王和王后坐在花园里\n", "gb18030"),
+        ("好\n", "gb18030"),
+        ("é\n" * 5, "utf-8"),
+    ],
 )
 def test_the_encoding_is_found(tmp_path, text, encoding):
     path = tmp_path / "a.csv"
     path.write_bytes(("text\n" + text).encode(encoding))
-    assert detect(path).encoding == encoding
+    same = {"latin-1": "cp1252"}.get(encoding, encoding)  # in these letters
+    assert detect(path).encoding == same
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Привет, как дела сегодня", "cp1251"),
+        ("我的卡丟了，請幫我", "big5"),
+        ("カードをなくしました", "shift_jis"),
+    ],
+)
+def test_an_encoding_that_is_not_clear_is_asked_for(tmp_path, text, encoding):
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"text,label\n{text},a\n".encode(encoding) * 3)
+    with pytest.raises(DataError, match=r"encoding of .* is not clear; name it, as --encoding"):
+        detect(path)
+    assert detect(path, encoding=encoding).encoding == encoding
+    with pytest.raises(gf.ConfigError, match="no encoding 'cp9999'"):
+        detect(path, encoding="cp9999")
+
+
+def test_a_line_for_excel_is_no_row(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("sep=;\ntext;label\nfine;a\n")
+    with pytest.raises(DataError, match=r"begins with 'sep=;', a line that only Excel reads"):
+        detect(path)
 
 
 def test_utf_8_with_damaged_bytes_is_no_other_encoding(tmp_path):

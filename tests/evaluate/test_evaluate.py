@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 import tiny_gpt2 as tiny
 from rights import ABOUT, BOTH, ENGLISH, GERMAN, learn
@@ -96,6 +97,18 @@ def test_labels_that_are_not_the_models(classifier):
         gf.evaluate(classifier, rows[2:3], on_error="skip")
     with pytest.raises(GlassformerError, match="record 0: there is no column 'label', only text"):
         gf.evaluate(classifier, [{"text": "x"}])
+
+
+def test_the_label_is_read_beside_a_column_labels(classifier):
+    rows = [{**row, "labels": "a, b"} for row in ROWS]
+    assert gf.evaluate(classifier, rows).metrics == gf.evaluate(classifier, ROWS).metrics
+
+
+def test_tags_may_be_numbers(tokenizer):
+    model = bert(tokenizer, "TokenClassification", labels=("0", "1"))
+    rows = [{"words": ["A", "film"], "tags": [0, 1]}] * 2
+    named = [{**row, "tags": ["0", "1"]} for row in rows]
+    assert gf.evaluate(model, rows).metrics == gf.evaluate(model, named).metrics
 
 
 def test_several_labels_a_text(tokenizer):
@@ -206,6 +219,25 @@ def test_files_of_plain_text_are_benchmarks_too(tmp_path):
     path.write_text("one line\n")
     with pytest.raises(GlassformerError, match="1 lines, which are no records of 6 lines"):
         gf.evaluate(model, path, "hellaswag")
+
+
+def test_vectors_of_texts_that_belong_together(tokenizer):
+    model = bert(tokenizer, "MaskedLM")
+    texts = list(dict.fromkeys(row["text"] for row in ROWS))
+    others = texts[2:] + texts[:2]
+    rows = [{"text": a, "positive": b} for a, b in zip(texts, others, strict=True)]
+    found = gf.evaluate(model, rows, "embedding")
+    vectors = map(model.embed, (texts, others))
+    one, other = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in vectors)
+    cosines = one @ other.T
+    ranks = [1 + sum(row > row[i] + 1e-6) for i, row in enumerate(cosines)]
+    assert found["mrr"] == pytest.approx(np.mean([1 / rank for rank in ranks]))
+    right = sum(rank == 1 for rank in ranks)
+    assert found["accuracy"] == pytest.approx(right / len(rows))
+    limits = found.metrics["accuracy"]
+    assert (limits.low, limits.high) == pytest.approx(wilson(right, len(rows)))
+    rows[0]["positive"] = 3
+    assert gf.evaluate(model, rows, "embed", on_error="skip").records == len(rows) - 1
 
 
 def test_tasks_that_are_not_there_and_models_without_the_head(classifier, tokenizer):

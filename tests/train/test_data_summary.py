@@ -91,7 +91,9 @@ def test_rows_labels_and_truncated_texts_are_reported_and_stored(tmp_path):
     notes = heard.summary.notes()
     assert any("2 records were left out of data.train; the first: " in note for note in notes)
     assert any("nearly equal: 'age_limit' (16), 'Age_Limit' (8)" in note for note in notes)
-    assert any("16 labels were read without the space" in note for note in notes)
+    assert any(
+        "16 labels were read in data.train without surrounding space" in note for note in notes
+    )
 
 
 def test_data_that_was_prepared_before_has_the_same_summary(tmp_path):
@@ -208,6 +210,8 @@ def test_notes_on_labels():
     ]
     numbers = {f"text {i}": 1 for i in range(30)} | {"a": 2}
     assert "30 of 31 labels of data.train occur once" in summary_of(train=numbers).notes()[0]
+    usual = dict.fromkeys(numbers, 5)
+    assert summary_of(train=usual, validation=numbers).notes() == []
     assert summary_of(train={"a": 3, "b": 1}).notes() == []
 
 

@@ -230,3 +230,74 @@ def test_json_rows_of_a_tagger_need_lists(tmp_path):
     path.write_text(json.dumps({"text": "Ada lives", "label": "B-PER O"}) + "\n")
     with pytest.raises(gf.DataError, match="has no list of words"):
         made(str(path), "tag")
+
+
+def test_a_column_without_a_name_is_not_listed(tmp_path):
+    path = table(tmp_path / "my.csv", [("text", "label", ""), *((a, b, "") for a, b in ROWS)])
+    assert not any("not read" in note for note in made(path).notes)
+
+
+PAIRS = [(f"the cat {i} is here", f"le chat {i} est ici") for i in range(20)]
+
+
+@pytest.mark.parametrize("header", [("en", "fr"), ("English", "french"), ("eng_Latn", "fr_FR")])
+def test_columns_named_after_languages_are_the_sides_of_a_translation(tmp_path, header):
+    path = table(tmp_path / "my.csv", [header, *PAIRS])
+    english, french = header
+    for languages in ({"source_language": "fr"}, {}):
+        found = made(path, "translate", target_language="en", **languages).tables["data"]["columns"]
+        assert found == {"source": french, "target": english}
+    found = made(path, "translate", target_language="fr").tables["data"]["columns"]
+    assert found == {"source": english, "target": french}
+
+
+def test_texts_in_another_language_than_the_one_to_write(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS))
+    made(str(path), "translate", target_language="fr")
+    with pytest.raises(gf.DataError, match=r"target of .* are French \(fr\), and --to is en"):
+        made(str(path), "translate", source_language="fr", target_language="en")
+    columns = {"source": "column 2", "target": "column 1"}
+    found = made(str(path), "translate", target_language="en", format="tsv", columns=columns)
+    assert found.tables["data"]["columns"] == columns
+
+
+def test_translations_in_an_object_by_language(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    rows = [{"id": i, "translation": {"en": a, "fr": b}} for i, (a, b) in enumerate(PAIRS)]
+    for text in ("".join(json.dumps(row) + "\n" for row in rows), json.dumps(rows)):
+        path.write_text(text)
+        found = made(str(path), "translate", target_language="en")
+        assert found.tables["data"]["columns"] == {"source": "fr", "target": "en"}
+        (note,) = [note for note in found.notes if "not read" in note]
+        assert note.endswith("not read: id.")
+
+
+def test_pairs_with_a_grade_are_not_all_learned_as_similar(tmp_path):
+    rows = [("sentence1", "sentence2", "score"), *((a, b, i % 5) for i, (a, b) in enumerate(PAIRS))]
+    path = table(tmp_path / "my.csv", rows)
+    with pytest.raises(gf.DataError, match=r"column score may .* --text sentence1 --column posit"):
+        made(path, "embed")
+    columns = {"text": "sentence1", "positive": "sentence2"}
+    found = made(path, "embed", columns=columns)
+    assert found.tables["data"]["columns"] == columns
+    assert any(note.endswith("not read: score.") for note in found.notes)
+
+
+@pytest.mark.parametrize(("task", "form"), [("answer", "conll"), ("classify", "squad")])
+def test_a_format_without_what_the_task_learns_from(tmp_path, task, form):
+    path = tmp_path / "my.txt"
+    questions = {"context": "Ada.", "qas": [{"id": "1", "question": "Who?", "answers": []}]}
+    squad = json.dumps({"data": [{"paragraphs": [questions]}]})
+    path.write_text("Ada B-PER\n" if form == "conll" else squad)
+    with pytest.raises(gf.DataError, match=f"is read as {form}, .*{task} learns from"):
+        made(str(path), task, format=form)
+
+
+def test_texts_that_the_vocabulary_does_not_know(tmp_path):
+    rows = [("text", "label"), *((f"我的卡丢了{i}", "卡" if i % 2 else "款") for i in range(20))]
+    path = table(tmp_path / "my.csv", rows)
+    (note,) = [note for note in made(path).notes if "unknown" in note]
+    assert "of the characters are unknown to the vocabulary of zoo:encoder" in note
+    path = table(tmp_path / "my.csv", [("text", "label"), *ROWS])
+    assert not any("unknown" in note for note in made(path).notes)

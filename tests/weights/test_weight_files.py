@@ -204,6 +204,31 @@ def test_a_consolidated_file_as_the_source(llama, expected, tmp_path):
         assert torch.allclose(logits(gf.load(tmp_path / name)), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["consolidated.safetensors", "consolidated.00.pth"])
+def test_a_consolidated_file_with_published_names_is_an_ordinary_one(
+    llama, expected, tmp_path, name
+):
+    shutil.copy(llama / "config.json", tmp_path)
+    if name.endswith("pth"):
+        torch.save(load_file(llama / "model.safetensors"), tmp_path / name)
+    else:
+        shutil.copy(llama / "model.safetensors", tmp_path / name)
+    assert torch.allclose(logits(gf.load(tmp_path)), expected, atol=1e-5)
+    assert torch.allclose(logits(gf.load(tmp_path / name)), expected, atol=1e-5)
+
+
+def test_the_only_table_of_tensors_in_a_training_checkpoint(llama, expected, tmp_path):
+    tensors = load_file(llama / "model.safetensors")
+    shutil.copy(llama / "config.json", tmp_path)
+    optimizer = {"state": {0: {"exp_avg": torch.zeros(2)}}, "param_groups": [{"lr": 0.1}]}
+    saved = {"epoch": 3, "net": tensors, "optimizer": optimizer}
+    torch.save(saved, tmp_path / "pytorch_model.bin")
+    assert torch.allclose(logits(gf.load(tmp_path)), expected, atol=1e-5)
+    torch.save({"student": tensors, "teacher": tensors}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(gf.LoadError, match=r"several tables of tensors \(student, teacher\)"):
+        gf.load(tmp_path)
+
+
 def test_a_file_as_the_source(llama, expected, tmp_path, monkeypatch, glassformer):
     folder = tmp_path / "model"
     shutil.copytree(llama, folder)

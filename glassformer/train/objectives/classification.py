@@ -82,14 +82,14 @@ class ClassificationObjective(SequenceLevelObjective):
             keep(model, head, problem_type=kind)
 
     @staticmethod
-    def labels_of(record: Record) -> list[str]:
-        return named(record)
+    def labels_of(record: Record, multi_label: bool = False) -> list[str]:
+        return named(record, multi_label)
 
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         self.texts.lookahead_tokenize(records)
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        values = values_of(record)
+        values = values_of(record, self.several)
         if not self.several and len(values) != 1:
             raise invalid(
                 record,
@@ -159,14 +159,18 @@ class ClassificationObjective(SequenceLevelObjective):
         }
 
 
-def named(record: Record) -> list[str]:
-    """Returns the names of a record's labels."""
-    return [label_of(value, record) for value in values_of(record)]
+def named(record: Record, several: bool) -> list[str]:
+    """Returns the names of a record's labels; `several` says which column is read first."""
+    return [label_of(value, record) for value in values_of(record, several)]
 
 
-def values_of(record: Record) -> Sequence[Any]:
-    """Returns the labels of a record as the file has them."""
-    if "labels" not in record:
+def values_of(record: Record, several: bool) -> Sequence[Any]:
+    """Returns the labels of a record as the file has them.
+
+    A file may have both columns. Then `labels` is read if a text may have several, and `label`
+    otherwise.
+    """
+    if "labels" not in record or ("label" in record and not several):
         return [column(record, "label")]
     value = record["labels"]
     if isinstance(value, str):

@@ -21,7 +21,9 @@ from glassformer.train.objectives.registry import find_objective
 from glassformer.train.objectives.tally import Tally
 
 
-def find_labels(name: str, records: Iterable[Record], *, skip: bool = False) -> tuple[str, ...]:
+def find_labels(
+    name: str, records: Iterable[Record], *, skip: bool = False, multi_label: bool = False
+) -> tuple[str, ...]:
     """Returns all labels of an objective in the records, sorted (numbers by value).
 
     The result is empty if the objective's class has no `labels_of`, which returns the labels of a
@@ -31,15 +33,17 @@ def find_labels(name: str, records: Iterable[Record], *, skip: bool = False) -> 
         name: Name of the objective.
         records: The records of the training data.
         skip: Whether to leave out a record whose labels are invalid instead of raising its error.
+        multi_label: Whether a text may have several labels, which classification may be told.
     """
-    labels_of: Callable[[Record], Iterable[str]] | None
+    labels_of: Callable[..., Iterable[str]] | None
     labels_of = getattr(find_objective(name), "labels_of", None)
     if labels_of is None:
         return ()
     found: set[str] = set()
+    options = {"multi_label": True} if multi_label else {}
     for record in records:
         try:
-            found.update(labels_of(record))
+            found.update(labels_of(record, **options))
         except DataError as error:
             if not skip:
                 raise refused(error, record) from None

@@ -53,7 +53,9 @@ def with_part_labels(
         lacks = "labels" in known and table.get("head", known["head"].default) not in heads
         if lacks and not table.get("labels"):
             own = (record for record in records() if record.get("objective", key) == key)
-            table["labels"] = find_labels(name, own, skip=skip)
+            table["labels"] = find_labels(
+                name, own, skip=skip, multi_label=bool(table.get("multi_label"))
+            )
         found.append(table)
     return found
 

@@ -125,7 +125,7 @@ class ConsolidatedFiles(TensorFile):
                 raise LoadError(f"The consolidated files of {folder} differ in their tensors.")
         heads = params["n_heads"]
         self.heads = {"q_proj": heads, "k_proj": params.get("n_kv_heads") or heads}
-        if any(name not in self.held for name in NEEDED):
+        if any(self.held.get(name, name) == name for name in NEEDED):
             raise UnsupportedError(
                 f"The consolidated files of {folder} are not those of a Llama or a dense Mistral; "
                 "get the model's own config.json and model.safetensors."
@@ -190,6 +190,14 @@ def published(name: str) -> str:
         return f"{OUTER[module]}.{leaf}" if module in OUTER else name
     part = NAMES.get(layer[2])
     return name if part is None else f"model.layers.{layer[1]}.{part[0]}.{leaf}"
+
+
+def has_published_names(path: Path) -> bool:
+    """Whether a file with a name of Meta's has none of its tensors' names.
+
+    Then it is an ordinary file, in which nothing is split or reordered.
+    """
+    return path.is_file() and all(published(name) == name for name in _opened(path).shapes)
 
 
 def _opened(path: Path) -> TensorFile:

@@ -23,7 +23,7 @@ class PickleFile(TensorFile):
     """A pickle, read with `weights_only`: only tensors, storages and dictionaries are unpickled."""
 
     def __init__(self, path: Path) -> None:
-        state = _unwrapped(unpickle(path))
+        state = _unwrapped(unpickle(path), path)
         self.tensors: dict[str, Tensor] = {
             str(name): value for name, value in state.items() if isinstance(value, Tensor)
         }
@@ -63,9 +63,29 @@ def unpickle(path: Path) -> Any:
             ) from None
 
 
-def _unwrapped(state: Any) -> dict[Any, Any]:
-    """Finds the model's tensors in a training checkpoint, which also holds the optimizer's."""
+def _unwrapped(state: Any, path: Path) -> dict[Any, Any]:
+    """Finds the model's tensors in a training checkpoint, which also holds the optimizer's.
+
+    They are under a usual key, or else in the only table of tensors.
+    """
     if not isinstance(state, dict):
         return {}
     inner = next((state[key] for key in HOLDERS if isinstance(state.get(key), dict)), None)
-    return state if inner is None else _unwrapped(inner)
+    if inner is not None:
+        return _unwrapped(inner, path)
+    tables = {str(key): value for key, value in state.items() if _is_table(value)}
+    if not tables or _is_table(state):
+        return state
+    if len(tables) > 1:
+        raise LoadError(
+            f"{path} holds several tables of tensors ({', '.join(tables)}); save the one that is "
+            "the model in a file of its own."
+        )
+    return next(iter(tables.values()))
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a value is a table with tensors by their names."""
+    return isinstance(value, dict) and any(
+        isinstance(name, str) and isinstance(one, Tensor) for name, one in value.items()
+    )

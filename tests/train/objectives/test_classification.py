@@ -104,6 +104,18 @@ def test_labels_are_found_in_the_data():
     assert find_labels("causal-lm", [{"text": "a"}]) == ()
 
 
+def test_of_two_columns_of_labels_the_kind_decides():
+    row = {"text": "a", "label": "bad", "labels": "good; bad", "where": "a:1"}
+    one = make_objective("classification", readers.make("bert", KIND, LABELS), {})
+    several = make_objective(
+        "classification", readers.make("bert", KIND, LABELS), {"multi_label": True}
+    )
+    assert [LABELS[i] for i in next(iter(one.prepare(row)))["label"]] == ["bad"]
+    assert [LABELS[i] for i in next(iter(several.prepare(row)))["label"]] == ["good", "bad"]
+    assert find_labels("classification", [row]) == ("bad",)
+    assert find_labels("classification", [row], multi_label=True) == ("bad", "good")
+
+
 def test_what_is_no_label():
     objective = make_objective("classification", readers.make("bert", KIND, LABELS), {})
     with pytest.raises(GlassformerError, match=r"b\.csv:3: the label 'goood' \(did you mean"):
