@@ -57,7 +57,16 @@ class Counts:
 
 
 def cooccurrences(corpus: Corpus, window: int, watch: Watch = lambda _: None) -> Counts:
-    """Counts co-occurrences within a window; `watch` is called with the number of words done."""
+    """Counts co-occurrences within a window; a pair at distance d counts 1/d.
+
+    Args:
+        corpus: The text.
+        window: The largest distance between two words that are counted.
+        watch: Called with the number of words done.
+
+    Returns:
+        The counts of all pairs of words.
+    """
     words = len(corpus.words)
     keys: Keys = np.empty(0, np.int64)
     values: Values = np.empty(0)
@@ -104,6 +113,9 @@ def learn_glove(
         settings: Training settings.
         watch: Called with the number of pairs done, over all epochs.
         batch: Pairs per step, computed by torch; None uses the compiled kernel if possible.
+
+    Returns:
+        The vectors.
     """
     rng = np.random.default_rng(settings.seed)
     fit = GloVeSteps(counts, two_sides(len(words), settings.vector_size, rng), settings)

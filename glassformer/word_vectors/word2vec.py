@@ -63,6 +63,9 @@ def learn_word2vec(
         watch: Called with the number of words done, over all epochs.
         batch: Windows per step, computed by torch; None uses the compiled kernel if possible, one
             window after another.
+
+    Returns:
+        The vectors.
     """
     fast = None if batch or not settings.negative or settings.device != "cpu" else kernel()
     tables = initialize_tables(corpus, settings)

@@ -183,6 +183,9 @@ def make_loader(
         ahead: Number of steps to prepare in advance.
         workers: Number of processes that prepare them; 0 for a thread of this process.
         for_gpu: Whether the batches are for a GPU.
+
+    Returns:
+        The loader.
     """
     batching = settings.batching or objective.batching
     rows = make_rows(settings, store, objective, batching, context, seed, batch)
