@@ -166,6 +166,26 @@ def test_generate_takes_what_the_tokenizer_returns(model, inputs):
     assert torch.equal(batch[0, -5:], found[0, -5:])
 
 
+def test_generate_takes_a_tensor_of_ids_as_its_first_argument(model, inputs):
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    found = model.generate(ids, attention_mask=mask, max_new_tokens=5)
+    assert torch.equal(found, model.generate(**inputs, max_new_tokens=5))
+    assert torch.equal(model.generate(ids[:1], max_new_tokens=3)[:, :-3], ids[:1])
+    with pytest.raises(gf.InputError, match="one of prompt, input_ids"):
+        model.generate(ids, input_ids=ids)
+
+
+def test_the_special_token_ids_of_a_tokenizer(model):
+    tokenizer = model.tokenizer
+    assert tokenizer.bos_token_id == tokenizer.eos_token_id == tokenizer.id("<s>")
+    assert tokenizer.pad_token_id is None and tokenizer.mask_token_id is None
+
+
+def test_a_decoder_has_no_encoder_to_run(model, inputs):
+    with pytest.raises(gf.UnsupportedError, match="has no encoder"):
+        model.encode(inputs["input_ids"])
+
+
 def test_an_encoder_decoder_reads_input_ids_with_its_encoder():
     model = gf.load("zoo:translator")
     inputs = model.tokenizer("je suis étudiant", return_tensors="pt")
