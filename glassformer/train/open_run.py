@@ -89,7 +89,7 @@ def open_run(
                 yield run
             except GlassformerError:
                 if fresh and not run.is_begun and not run.metrics_file.exists():
-                    _withdraw(run, made)
+                    _remove_failed_start(run, made)
                 raise
             finally:
                 manifest.close()
@@ -107,7 +107,7 @@ def open_run(
         raise LoadError(f"{where} cannot be written ({error.strerror or error}); {then}") from None
 
 
-def _withdraw(run: Run, made: Sequence[Path]) -> None:
+def _remove_failed_start(run: Run, made: Sequence[Path]) -> None:
     """Removes what a run has written that failed before its first step, and its new folders."""
     run.manifest.clear()
     run.manifest.close()

@@ -16,8 +16,8 @@ from glassformer.word_vectors.corpus import Corpus, Ids, Watch
 from glassformer.word_vectors.kernel import Pairs, kernel, padded
 from glassformer.word_vectors.space import Vectors
 from glassformer.word_vectors.steps import GloVeSide, regression
+from glassformer.word_vectors.thread_pool import process_chunks
 from glassformer.word_vectors.word2vec import check
-from glassformer.word_vectors.work import work
 
 COUNTED = 1_000_000  # words whose pairs are sorted at once
 CHUNK = 100_000  # pairs per chunk of work
@@ -125,7 +125,7 @@ def learn_glove(
         order = rng.permutation(total)
         do = fit.compiled(order, fast.regress) if fast else fit.plain(order, batch or BATCH)
         before = partial(lambda start, size: watch(start + size), epoch * total)
-        work(pieces, do, settings.num_workers if fast else 1, before)
+        process_chunks(pieces, do, settings.num_workers if fast else 1, before)
     table = fit.sides[0].table + fit.sides[1].table
     return Vectors(words, table[:, : settings.vector_size].numpy())
 
