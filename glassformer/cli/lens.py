@@ -125,7 +125,9 @@ def folder_of(model: Model, name: str) -> Path:
     source = model.source
     ours = source is not None and any(map(source.resolve().is_relative_to, zoo.model_roots()))
     if source is None or ours or name.startswith("real:"):
-        raise ConfigError(f"{name} is not your own folder; name a folder for the lens with --out.")
+        raise ConfigError(
+            f"{name} is not in a folder of yours; name a folder for the lens with --out."
+        )
     return lens_folder(source)
 
 

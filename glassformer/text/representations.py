@@ -17,7 +17,7 @@ def one_hot(ids: Tensor | list[int], size: int) -> Tensor:
 
     Args:
         ids: The ids, with any number of axes.
-        size: The number of ids that there are.
+        size: The number of different ids.
 
     Returns:
         The vectors, [..., size].

@@ -105,8 +105,9 @@ def _missing_columns(source: str, missing: Sequence[str], there: Sequence[str]) 
         if form_of(Path(source)) == "jsonl":
             hint = " (a row is one JSON object in a line, or in an array of them)"
     return DataError(
-        f"{source} has the columns {', '.join(there) or 'none'}{hint}; say which "
-        f"{'has' if len(missing) == 1 else 'have'} the {' and the '.join(missing)}: {options}.",
+        f"{source} has the columns {', '.join(there) or 'none'}{hint}; name "
+        f"the {'column' if len(missing) == 1 else 'columns'} of the {' and the '.join(missing)}: "
+        f"{options}.",
         path=source,
     )
 

@@ -125,7 +125,7 @@ def _columns(given: TaskFiles, training: TrainingData, options: TaskOptions) -> 
     if options.columns:
         raise ConfigError(
             f"{given.first} is read as {given.settings['format']}, which has no columns to name; "
-            "leave --text, --label and --column out, or say another --format."
+            "leave --text, --label and --column out, or give another --format."
         )
     return {role: role for role in (*training.columns, *training.optional)}
 

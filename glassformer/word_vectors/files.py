@@ -57,9 +57,9 @@ def check_target(path: Path) -> None:
     if path.is_dir():
         raise LoadError(f"{path} is a folder; name a file.")
     if path.exists() and not path.is_file():
-        raise LoadError(f"{path} is no regular file, which could be replaced; name another.")
+        raise LoadError(f"{path} is not a regular file, so it is not replaced; name another file.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise LoadError(f"{path} cannot be written: is {path.parent} a folder of yours?")
+        raise LoadError(f"{path} cannot be written; name a file in a folder that you can write to.")
 
 
 def read_vectors(path: str | Path) -> Vectors:

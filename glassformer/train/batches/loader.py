@@ -232,7 +232,7 @@ def make_rows(
     if length is None:
         raise ConfigError(
             f'data.batching = "{batching}" needs a length of rows, and this model has no limit of '
-            "its own; say data.sequence_length."
+            "its own; set data.sequence_length."
         )
     beyond = objective.beyond
     if batching == "pack":
