@@ -113,6 +113,14 @@ WRONG = {
     "go from 90000 to 90000, and the table has 8192 rows": {"input_ids": 90000 * IDS},
     r"mask is \[2, 4\], and the tokens are \[2, 5\]": {"input_ids": IDS, "attention_mask": SHORT},
     r"mask is \[1, 5\], and": {"input_ids": IDS, "attention_mask": IDS[0]},
+    r"a tensor of \[batch, position\], not \[2, 1, 5, 5\]": {
+        "input_ids": IDS,
+        "attention_mask": torch.ones(2, 1, 5, 5),
+    },
+    r"a tensor of \[batch, position\], not list": {
+        "input_ids": IDS,
+        "attention_mask": [[1] * 5] * 2,
+    },
     r"position_ids are \[2, 4\]": {"input_ids": IDS, "position_ids": SHORT},
     "labels must be a tensor, not list": {"input_ids": IDS, "labels": [[1]]},
     "not among the 8192 classes": {"input_ids": IDS, "labels": 90000 * IDS},

@@ -110,7 +110,12 @@ def default_decoder_input(
 
 def as_mask(mask: Tensor | None) -> Tensor | None:
     """Converts an attention mask of numbers to one of booleans."""
-    return None if mask is None else mask.bool()
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor) or mask.ndim > 3:
+        kind = list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
+        raise InputError(f"An attention mask must be a tensor of [batch, position], not {kind}.")
+    return mask.bool()
 
 
 def rows(x: Tensor | None) -> Tensor | None:

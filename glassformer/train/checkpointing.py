@@ -158,9 +158,9 @@ class Checkpointer:
             )
         if loop.state.tokens_per_epoch != loop.data.tokens_per_epoch:
             raise DataError(
-                f"The data had {loop.state.tokens_per_epoch:,} tokens when {run.folder} was started "
-                f"and has {loop.data.tokens_per_epoch:,} now; put it back, or --restart starts "
-                "again."
+                f"The data had {loop.state.tokens_per_epoch:,} tokens when {run.folder} was "
+                f"started and has {loop.data.tokens_per_epoch:,} now; put it back, or --restart "
+                "starts again."
             )
         if loop.state.random_choices != RANDOM_CHOICES and loop.module.objective.makes_choices:
             raise DataError(
