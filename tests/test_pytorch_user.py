@@ -104,6 +104,12 @@ def test_an_unknown_argument_is_named(model, inputs):
         model()
 
 
+def test_an_image_model_names_its_own_input():
+    model = gf.create("vit-base-patch16-224", **VIT)
+    with pytest.raises(gf.InputError, match="reads pixel_values, not input_ids"):
+        model(torch.zeros(1, 3, 8, 8))
+
+
 IDS, SHORT = torch.ones(2, 5, dtype=torch.long), torch.ones(2, 4, dtype=torch.long)
 WRONG = {
     "input_ids must be a tensor, not list": {"input_ids": [[1, 2]]},
