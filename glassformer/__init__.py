@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from glassformer.adapters import LoRA
     from glassformer.core import ActivationCapture, Cache
     from glassformer.core.model_output import ModelOutput
+    from glassformer.creation import create
     from glassformer.errors import (
         ConfigError,
         DataError,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from glassformer.evaluate.evaluate import evaluate
     from glassformer.generate.config import GenerationConfig
     from glassformer.inside.compare import compare
-    from glassformer.loading import create, load, open_index
+    from glassformer.loading import load, open_index
     from glassformer.model import Model
     from glassformer.spec import ModelSpec
     from glassformer.text import Tokenizer
@@ -44,7 +45,7 @@ MODULES = {  # where the names of the public API are defined
     "Tokenizer": "text",
     "UnsupportedError": "errors",
     "compare": "inside.compare",
-    "create": "loading",
+    "create": "creation",
     "load": "loading",
     "open_index": "loading",
 }

@@ -1,4 +1,4 @@
-"""Loads models from folders, files and names, and creates new ones from presets and specs."""
+"""Loads models and search indexes from folders, files and names."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 from glassformer.adapters import active
 from glassformer.adapters.base_model import AdapterBase, AdapterDescription, read_description
 from glassformer.adapters.guess import guessed
+from glassformer.creation import extended
 from glassformer.errors import ConfigError, DeviceError, LoadError, UnsupportedError
 from glassformer.families import (
     find_family,
@@ -20,11 +21,8 @@ from glassformer.families import (
     model_type_of,
     native,
     presets,
-    read,
     spec_from_config,
 )
-from glassformer.families._shared.sizes import preset_config, used_keys
-from glassformer.families._shared.unread_keys import misspelled
 from glassformer.find_model import (
     absolute,
     describe_adapter,
@@ -36,13 +34,11 @@ from glassformer.find_model import (
 )
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
-from glassformer.spec.variants import Variant, split_variant
 from glassformer.storage.folders import stable_folder
 from glassformer.storage.parsing import read_json
 from glassformer.tasks.index_header import check_settings
 from glassformer.tasks.search.index import IndexRows
 from glassformer.tasks.search.search import Index
-from glassformer.text import Tokenizer
 from glassformer.text.speech import generation_of
 from glassformer.weights.architecture import find_type, named_class, type_by_config
 from glassformer.weights.dtypes import as_dtype
@@ -53,15 +49,11 @@ from glassformer.weights.folder_kind import (
 )
 from glassformer.weights.hub_cache import find_in_cache
 from glassformer.weights.hub_download import may_download
-from glassformer.weights.initialize import initial_value
 from glassformer.weights.load import (
     LoadOptions,
-    assign_tensor,
     load_transformer,
     read_config,
-    tie_weights,
 )
-from glassformer.weights.mapping import build_transformer, tied_names
 from glassformer.weights.tensor_files import (
     TensorFiles,
     folder_beside,
@@ -249,80 +241,12 @@ def merged(model: Model) -> Model:
     return model
 
 
-def extended(model: Model, described: ModelSpec, seed: int = 0) -> Model:
-    """Copies a model's weights into a model with additional heads, which are newly initialized.
-
-    No published class has such heads, so the model is saved with its spec instead of a family's
-    config.
-    """
-    made = create(described, seed, tokenizer=model.tokenizer)
-    weights = model.state_dict()
-    made.load_state_dict(weights, strict=False)
-    more = [name for name, *_ in tied_names(made) if name not in weights]
-    made.load_report.made = [*model.load_report.made, *more]
-    made.source, made.base = model.source, model.base
-    return made
-
-
 def _with_more_heads(model: Model, description: AdapterDescription) -> Model:
     """Adds the heads that the base had when the adapter was trained."""
     assert description.config is not None and description.architecture is not None
     if description.config.get("model_type") not in native.MODEL_TYPES:
         return model
     return extended(model, spec_from_config(description.config, description.architecture))
-
-
-@torch.inference_mode(False)  # inference tensors cannot be trained or watched for changes
-def create(
-    what: ModelSpec | str,
-    seed: int = 0,
-    *,
-    tokenizer: Tokenizer | None = None,
-    **settings: Any,
-) -> Model:
-    """Creates a newly initialized model. The same seed gives the same weights.
-
-    Args:
-        what: The name of a preset, or a `ModelSpec`.
-        seed: Seed of the initial weights.
-        tokenizer: The model's tokenizer.
-        **settings: Changes to a preset: the sizes of recipes (`num_layers`, `num_heads`,
-            `hidden_size`, `intermediate_size`, `context_length`, `dropout`), the options of
-            `spec.variants.Variant` (`attention`, `norm`, `norm_placement`, `positions`, `window`,
-            `dilation`, `block_sparse`), or keys of its config.json.
-
-    Returns:
-        The model.
-
-    >>> gf.create("gpt2", seed=1, num_layers=4, vocab_size=1000)
-    >>> gf.create("gpt2", attention="additive", norm_placement="post")
-    """
-    variant = Variant()
-    if isinstance(what, ModelSpec):
-        if settings:
-            raise ConfigError("Settings are only for presets; change the ModelSpec itself.")
-        config = native.config_of(what)
-    else:
-        preset = find_preset(what)
-        variant, settings = split_variant(settings, used_keys(preset))
-        config = preset_config(preset, settings)
-    architecture = named_class(config)
-    assert architecture is not None
-    parsed = read(config, architecture)
-    if parsed.unread:
-        near = misspelled(parsed.unread, parsed.used)
-        said = (f"{k} (did you mean {near[k]!r}?)" if k in near else k for k in parsed.unread)
-        raise ConfigError(f"{find_family(config).NAME} has no setting {', '.join(said)}.")
-    described = parsed.spec
-    if variant.names:  # no published class has it, so the model is saved with its spec
-        described = variant.apply(described)
-        config = native.config_of(described)
-        architecture = config["architectures"][0]
-    model = build_transformer(described)
-    for name, *_ in tied_names(model):
-        assign_tensor(model, name, initial_value(model, name, seed))
-    tie_weights(model)
-    return Model(model, config, architecture, tokenizer=tokenizer)
 
 
 def describe(

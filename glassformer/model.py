@@ -20,6 +20,7 @@ from glassformer.errors import LoadError
 from glassformer.generate import Generator
 from glassformer.generate.prefix import PrefixCache
 from glassformer.inside.capture.look import look
+from glassformer.inside.capture.model_inputs import Text
 from glassformer.inside.capture.view import View
 from glassformer.inside.intervene.edit import Edit
 from glassformer.inside.intervene.editing import edit
@@ -122,7 +123,17 @@ class Model(TextGeneration, TextTasks):
 
         Args:
             name_or_path: As `source` in `glassformer.load`.
+            device: Device of the weights.
+            dtype: The dtype of the weights; None keeps that of the file.
+            architecture: The published class; None is that of config.json.
+            init_missing: Beginnings of the names of tensors that are newly initialized.
+            ignore_unexpected: Beginnings of the names of tensors that are not loaded.
+            labels: The labels of a new classification head.
+            seed: Seed of newly initialized tensors.
+            quantize: "int8" or "int4" weights of the linear layers.
+            adapter: The folder of an adapter.
             revision: A branch, tag or commit of a model on the hub, as in "org/name@revision".
+            download: Whether a model that is named as on the hub is downloaded from there.
 
         Returns:
             The model.
@@ -340,27 +351,36 @@ class Model(TextGeneration, TextTasks):
 
     # --- inspection ------------------------------------------------------------------------------
 
-    def look(self, text: Any, target: Any = None, at: str | Iterable[str] = (), **how: Any) -> View:
+    def look(
+        self,
+        text: Text,
+        target: Text | None = None,
+        at: str | Iterable[str] = (),
+        *,
+        head: str | None = None,
+        edits: Iterable[Edit | Mapping[str, Any]] = (),
+    ) -> View:
         """Gives access to the activations of a forward pass over a text.
 
         Args:
             text: The input text; for an encoder-decoder, the encoder's input.
             target: For an encoder-decoder, the decoder's text.
             at: Names of tensors to capture immediately; see `inside.look`.
-            **how: Further arguments of `inside.look`.
+            head: The head whose outputs are used if the model has several.
+            edits: Edits that apply to this view only.
 
         Returns:
             A view of the forward pass.
 
         >>> model.look("To be, or not to be").attention[3, 1].numpy()
         """
-        return look(self, text, target, at, **how)
+        return look(self, text, target, at, head=head, edits=edits)
 
     def edit(self, *edits: Edit | Mapping[str, Any]) -> AbstractContextManager[Any]:
         """Returns a context manager that changes activations while it is active; see `inside.Edit`.
 
         Args:
-            edits: Edits, or dicts that describe them.
+            *edits: Edits, or dicts that describe them.
 
         >>> with model.edit(inside.ablate_heads(3, [1, 2])): model.generate("To be, or")
         """

@@ -171,17 +171,18 @@ class ModelAdapters:
         adapters.remove(self._model, name)
         return self._model.invalidate()
 
-    def merge(self, name: str = "default", *, forget: bool = False) -> Model:
+    def merge(self, name: str | None = None, *, forget: bool = False) -> Model:
         """Merges a low-rank adapter into the weights, which removes its cost at inference.
 
         Args:
-            name: The adapter.
+            name: The adapter; by default the active one.
             forget: Discards the original weights, so that `unmerge` is no longer possible.
 
         Returns:
             The model.
         """
         model = self._model
+        name = name or self.active or "default"
         held = adapters.adapters_of(model).get(name)
         adapters.merge(model, name, forget=forget)
         if forget and held is not None:
@@ -190,14 +191,16 @@ class ModelAdapters:
             model.base = None  # no folder contains the merged weights
         return model.invalidate()
 
-    def unmerge(self, name: str = "default") -> Model:
+    def unmerge(self, name: str | None = None) -> Model:
         """Restores the exact weights from before `merge`.
 
         Args:
-            name: The adapter.
+            name: The adapter; by default the merged one.
 
         Returns:
             The model.
         """
-        adapters.unmerge(self._model, name)
+        known = adapters.adapters_of(self._model).items()
+        merged = (one for one, adapter in known if adapter.merged is not None)
+        adapters.unmerge(self._model, name or next(merged, "default"))
         return self._model.invalidate()

@@ -11,7 +11,7 @@ from glassformer.core import Transformer
 from glassformer.errors import InputError
 from glassformer.generate import GenerationChunk, GenerationOutput, Score
 from glassformer.generate.options import GenerationOptions
-from glassformer.generate.prompt import Prompt
+from glassformer.generate.prompt import Prompt, is_rows_of_ids
 from glassformer.generate.token_ids import generate_ids
 from glassformer.tasks.model_protocol import TaskModel
 
@@ -42,9 +42,11 @@ class TextGeneration(TaskModel):
         self,
         prompt: Tensor,
         *,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
         assistant_model: Transformer | None = None,
         **options: Unpack[GenerationOptions],
-    ) -> GenerationOutput | list[GenerationOutput]: ...
+    ) -> GenerationOutput | list[GenerationOutput] | Tensor: ...
 
     @overload
     def generate(
@@ -74,6 +76,7 @@ class TextGeneration(TaskModel):
             prompt: A text, a list of token ids, or a list of either. None starts from the start
                 token. For an encoder-decoder the prompt is the encoder's input; for a model that
                 reads audio it is a spectrogram: `model.generate(model.processor("hello.wav"))`.
+                A tensor of token ids of [row, position] is the same as `input_ids`.
             input_ids: Token ids of [row, position] instead of a prompt, as a tokenizer returns
                 them: `model.generate(**tokenizer("To be", return_tensors="pt"))`.
             attention_mask: Nonzero at real tokens of `input_ids`.
@@ -89,6 +92,8 @@ class TextGeneration(TaskModel):
 
         >>> model.generate("To be, or", max_new_tokens=20, do_sample=True, top_k=40).text
         """
+        if input_ids is None and is_rows_of_ids(prompt):
+            prompt, input_ids = None, prompt
         given = [x for x in (prompt, input_ids, input_features) if x is not None]
         if len(given) > 1:
             raise InputError("Give one of prompt, input_ids and input_features.")

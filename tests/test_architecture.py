@@ -35,6 +35,7 @@ ORDER = (  # a package imports only from itself and from packages before it
     "inside",
     "model",
     "find_model",
+    "creation",
     "loading",
     "word_vectors",
     "train",

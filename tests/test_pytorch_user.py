@@ -104,6 +104,12 @@ def test_an_unknown_argument_is_named(model, inputs):
         model()
 
 
+def test_an_image_model_names_its_own_input():
+    model = gf.create("vit-base-patch16-224", **VIT)
+    with pytest.raises(gf.InputError, match="reads pixel_values, not input_ids"):
+        model(torch.zeros(1, 3, 8, 8))
+
+
 IDS, SHORT = torch.ones(2, 5, dtype=torch.long), torch.ones(2, 4, dtype=torch.long)
 WRONG = {
     "input_ids must be a tensor, not list": {"input_ids": [[1, 2]]},
@@ -113,6 +119,14 @@ WRONG = {
     "go from 90000 to 90000, and the table has 8192 rows": {"input_ids": 90000 * IDS},
     r"mask is \[2, 4\], and the tokens are \[2, 5\]": {"input_ids": IDS, "attention_mask": SHORT},
     r"mask is \[1, 5\], and": {"input_ids": IDS, "attention_mask": IDS[0]},
+    r"a tensor of \[batch, position\], not \[2, 1, 5, 5\]": {
+        "input_ids": IDS,
+        "attention_mask": torch.ones(2, 1, 5, 5),
+    },
+    r"a tensor of \[batch, position\], not list": {
+        "input_ids": IDS,
+        "attention_mask": [[1] * 5] * 2,
+    },
     r"position_ids are \[2, 4\]": {"input_ids": IDS, "position_ids": SHORT},
     "labels must be a tensor, not list": {"input_ids": IDS, "labels": [[1]]},
     "not among the 8192 classes": {"input_ids": IDS, "labels": 90000 * IDS},
@@ -164,6 +178,26 @@ def test_generate_takes_what_the_tokenizer_returns(model, inputs):
     several = model.tokenizer(TEXTS, padding=True, padding_side="left", return_tensors="pt")
     batch = model.generate(**several, max_new_tokens=5)
     assert torch.equal(batch[0, -5:], found[0, -5:])
+
+
+def test_generate_takes_a_tensor_of_ids_as_its_first_argument(model, inputs):
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    found = model.generate(ids, attention_mask=mask, max_new_tokens=5)
+    assert torch.equal(found, model.generate(**inputs, max_new_tokens=5))
+    assert torch.equal(model.generate(ids[:1], max_new_tokens=3)[:, :-3], ids[:1])
+    with pytest.raises(gf.InputError, match="one of prompt, input_ids"):
+        model.generate(ids, input_ids=ids)
+
+
+def test_the_special_token_ids_of_a_tokenizer(model):
+    tokenizer = model.tokenizer
+    assert tokenizer.bos_token_id == tokenizer.eos_token_id == tokenizer.id("<s>")
+    assert tokenizer.pad_token_id is None and tokenizer.mask_token_id is None
+
+
+def test_a_decoder_has_no_encoder_to_run(model, inputs):
+    with pytest.raises(gf.UnsupportedError, match="has no encoder"):
+        model.encode(inputs["input_ids"])
 
 
 def test_an_encoder_decoder_reads_input_ids_with_its_encoder():

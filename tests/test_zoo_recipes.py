@@ -20,7 +20,7 @@ from glassformer.page.model_sources import find_sources
 from glassformer.text import train as train_tokenizer
 from glassformer.train.recipe import differences, read_recipe
 from glassformer.train.trainer import dry_run
-from glassformer.zoo import card_of, checksum, folder_of, homes, names, read
+from glassformer.zoo import card_of, checksum, folder_of, model_roots, names, read
 
 ROOT = Path(__file__).parent.parent
 PATHS = sorted((ROOT / "recipes" / "zoo").glob("*.toml"))
@@ -379,5 +379,5 @@ def test_checksums_are_those_of_the_weights():
 
 
 def test_the_distributions_are_small():
-    for home, limit in zip(homes(), LIMITS, strict=True):
+    for home, limit in zip(model_roots(), LIMITS, strict=True):
         assert sum(path.stat().st_size for path in home.rglob("*") if path.is_file()) <= limit

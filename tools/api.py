@@ -2,8 +2,8 @@
 
     python tools/api.py
 
-`tests/docs/test_reference.py` checks that the page is up to date and that the docstrings are
-complete.
+`tests/docs/test_reference.py` checks that the page is up to date and that the docstrings describe
+every argument and the return value.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def methods(kind: type, prefix: str) -> Iterator[Entry]:
             continue
         for name, thing in vars(base).items():
             found = unwrapped(thing)
-            if name.startswith("_") or name in seen or found is None:
+            if name.startswith("_") or name in seen or found is None or not found.__doc__:
                 continue
             seen.add(name)
             yield Entry(f"{prefix}.{name}", found)

@@ -110,7 +110,11 @@ def owner(model: Transformer, name: str) -> tuple[nn.Module, str]:
 
 
 def adapters_of(model: Transformer) -> dict[str, Adapter]:
-    """Returns the adapters of a model by name."""
+    """Returns the adapters of a model by name.
+
+    Args:
+        model: The model.
+    """
     found: dict[str, Adapter] = model.__dict__.setdefault("_adapters", {})
     return found
 
@@ -141,7 +145,12 @@ def switch(model: Transformer, name: str | None) -> None:
 
 
 def remove(model: Transformer, name: str) -> None:
-    """Removes an adapter and turns all others off; the whole model becomes trainable again."""
+    """Removes an adapter and turns all others off; the whole model becomes trainable again.
+
+    Args:
+        model: The model.
+        name: The adapter.
+    """
     switch(model, name)
     adapter = adapters_of(model)[name]
     switch(model, None)
@@ -155,13 +164,24 @@ def remove(model: Transformer, name: str) -> None:
 
 
 def active(model: Transformer) -> Adapter | None:
-    """Returns the adapter that is on, or None."""
+    """Returns the adapter that is on, or None.
+
+    Args:
+        model: The model.
+    """
     return next((adapter for adapter in adapters_of(model).values() if adapter.on), None)
 
 
 @contextmanager
 def switched_off(model: Transformer) -> Iterator[None]:
-    """Context manager that turns the active adapter off and on again at the end."""
+    """Turns the active adapter off, and on again at the end.
+
+    Args:
+        model: The model.
+
+    Returns:
+        A context manager.
+    """
     one = active(model)
     if one is not None:
         one.turn_off(model)

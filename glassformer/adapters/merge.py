@@ -58,7 +58,12 @@ def merge(model: Transformer, name: str, *, forget: bool = False) -> None:
 
 @torch.no_grad()
 def unmerge(model: Transformer, name: str) -> None:
-    """Restores the exact weights from before `merge` and turns the adapter on."""
+    """Restores the exact weights from before `merge` and turns the adapter on.
+
+    Args:
+        model: The model.
+        name: The adapter.
+    """
     adapter = adapters_of(model).get(name)
     if adapter is None or adapter.merged is None:
         raise ConfigError(f"The adapter {name!r} is not merged into the weights.")

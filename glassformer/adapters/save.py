@@ -102,7 +102,7 @@ def _described(model: PretrainedTransformer, adapter: Adapter) -> dict[str, Any]
             "rank_pattern": {f"{n}.lora_E": _mask(adapter, n).tolist() for n in adapter.places},
         }
     if isinstance(settings, BitFit):
-        still = _still(model)
+        still = _zero_update_module(model)
         return common | {
             "peft_type": "LORA", "r": 1, "lora_alpha": 1, "bias": "all",
             "target_modules": [still.published], "fan_in_fan_out": still.transposed,
@@ -155,7 +155,7 @@ def _written(model: PretrainedTransformer, adapter: Adapter) -> dict[str, Tensor
         tensors |= {f"{FRONT}{name}.{key}": tensor for key, tensor in named.items()}
     adapted = set(adapter.places)
     if isinstance(adapter.settings, BitFit):  # peft stores biases with ranks only: add a zero one
-        still = _still(model)
+        still = _zero_update_module(model)
         adapted = {still.published}
         rows = len(still.order)
         width = still.linear.in_features
@@ -222,7 +222,7 @@ def _whole_modules(model: PretrainedTransformer, adapter: Adapter) -> list[str]:
     return sorted(m for m in modules if not any(m.startswith(f"{outer}.") for outer in modules))
 
 
-def _still(model: PretrainedTransformer) -> TargetModule:
+def _zero_update_module(model: PretrainedTransformer) -> TargetModule:
     """Returns a layer for the zero update that peft needs to store biases."""
     return choose(find_target_modules(model), None)[0]
 

@@ -216,6 +216,9 @@ def make(type: str, options: Mapping[str, Any], max_steps: int | None = None) ->
         options: The fields of the settings.
         max_steps: The number of steps of the run, for adapters with a schedule.
 
+    Returns:
+        The settings.
+
     >>> make("lora", {"rank": 4, "target_modules": ["q_proj", "v_proj"]})
     """
     if type not in KINDS:

@@ -31,7 +31,7 @@ class ConvolutionalLayer(nn.Module):
         if aligned is not None:
             text, length = aligned.move(x), aligned.length
             text = text.masked_fill(aligned.padding()[..., None], 0.0)
-        text = self.surrounded(text, length, ctx)
+        text = self.pad_both_sides(text, length, ctx)
         near = self.over_tokens(text.transpose(1, 2)).transpose(1, 2)
         if aligned is not None:
             near = aligned.back(near)
@@ -43,7 +43,7 @@ class ConvolutionalLayer(nn.Module):
         near = F.dropout(near, self.spec.dropout, self.training)
         return ctx.hook_point("resid_post", (x + near) * self.spec.scale)
 
-    def surrounded(self, text: Tensor, length: Tensor | None, ctx: PassContext) -> Tensor:
+    def pad_both_sides(self, text: Tensor, length: Tensor | None, ctx: PassContext) -> Tensor:
         """Pads a text with zeros on both sides, or prepends the tokens that the cache holds."""
         if ctx.cache is None:
             before = self.reach if self.spec.causal else self.reach // 2

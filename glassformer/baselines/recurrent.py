@@ -38,7 +38,7 @@ class DirectionalLSTM(nn.Module):
         return zeros, zeros
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        return self._walk(x, state, self.weight_in)
+        return self._run_layer(x, state, self.weight_in)
 
     def until_last_token(
         self, aligned: LeftAlignment, x: Tensor, state: State
@@ -55,12 +55,12 @@ class DirectionalLSTM(nn.Module):
             return out, (torch.where(moved, new[0], state[0]), torch.where(moved, new[1], state[1]))
         shut = x.new_tensor((-SHUT, SHUT, 0.0, 0.0)).repeat_interleave(state[1].shape[1])
         x = torch.cat((x, aligned.padding()[..., None].to(x.dtype)), -1)
-        out, (_, cell) = self._walk(x, state, torch.cat((self.weight_in, shut[:, None]), 1))
+        out, (_, cell) = self._run_layer(x, state, torch.cat((self.weight_in, shut[:, None]), 1))
         hidden = torch.cat((state[0][:, None], out), 1)  # states after 0, 1, 2, ... tokens
         at = aligned.length[:, None, None].expand(-1, 1, out.shape[-1])
         return out, (hidden.gather(1, at)[:, 0], cell)
 
-    def _walk(self, x: Tensor, state: State, weight_in: Tensor) -> tuple[Tensor, State]:
+    def _run_layer(self, x: Tensor, state: State, weight_in: Tensor) -> tuple[Tensor, State]:
         weight_state = F.dropout(self.weight_state, self.weight_dropout, self.training)
         weights = [weight_in, weight_state, self.bias_in, self.bias_state]
         if self.bptt is None:
@@ -93,7 +93,7 @@ class RecurrentLayer(nn.Module):
         )
         if self.spec.bidirectional:
             out = torch.cat((out, run_direction(self.back, x, ctx, reverse=True)), -1)
-        out = locked_dropout(ctx.hook_point("walk_out", out), self.spec.dropout, self.training)
+        out = locked_dropout(ctx.hook_point("recurrent_out", out), self.spec.dropout, self.training)
         return ctx.hook_point("resid_post", out)
 
     def continue_from_cache(self, x: Tensor, ctx: PassContext) -> Tensor:

@@ -22,7 +22,7 @@ HINT = (
 )
 
 
-def talk(
+def run_chat(
     generator: Generator, given: dict[str, Any], answer: Callable[[str, dict[str, Any]], str]
 ) -> None:
     """Reads prompts until the end of the input.

@@ -46,12 +46,12 @@ def fetch(
         known = ", ".join(real.REAL)
         raise ConfigError(f"Name the models to fetch ({known}), or use --all.")
     wanted = list(real.REAL) if every else [real.published(name)[0] for name in names or ()]
-    failed = [name for name in dict.fromkeys(wanted) if not brought(name)]
+    failed = [name for name in dict.fromkeys(wanted) if not try_fetch(name)]
     if failed:
         raise typer.Exit(1)
 
 
-def brought(name: str) -> bool:
+def try_fetch(name: str) -> bool:
     """Fetches a model and returns whether it is present; prints errors instead of raising them."""
     from glassformer.zoo.fetch import fetch as bring
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.chat_loop import talk
+from glassformer.cli.chat_loop import run_chat
 from glassformer.cli.model_options import ModelOptions
 from glassformer.cli.option_groups import grouped
 from glassformer.cli.output_paths import OutputPath
@@ -212,7 +212,7 @@ def generate(
         run_batch(jobs, generator, draft)
         return
     if dialog:
-        talk(generator, given, lambda line, turned: answer(generator, line, turned, draft))
+        run_chat(generator, given, lambda line, turned: answer(generator, line, turned, draft))
         return
     try:
         if as_json:

@@ -120,13 +120,15 @@ def folder_of(model: Model, name: str) -> Path:
     Raises an error for models of Glassformer or another package.
     """
     from glassformer import zoo
-    from glassformer.inside.lens.tuned_lens import home
+    from glassformer.inside.lens.tuned_lens import lens_folder
 
     source = model.source
-    ours = source is not None and any(map(source.resolve().is_relative_to, zoo.homes()))
+    ours = source is not None and any(map(source.resolve().is_relative_to, zoo.model_roots()))
     if source is None or ours or name.startswith("real:"):
-        raise ConfigError(f"{name} is not your own folder; name a folder for the lens with --out.")
-    return home(source)
+        raise ConfigError(
+            f"{name} is not in a folder of yours; name a folder for the lens with --out."
+        )
+    return lens_folder(source)
 
 
 @contextmanager

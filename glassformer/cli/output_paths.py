@@ -41,7 +41,7 @@ class OutputPath:
     default: Callable[[Given], Path | None] = lambda given: None
 
 
-def guarded(verb: Callable[..., None]) -> Callable[..., None]:
+def with_output_checks(verb: Callable[..., None]) -> Callable[..., None]:
     """Adds the checks of outputs to a command, and --overwrite if it writes new files."""
     hints = get_type_hints(verb, include_extras=True)
     targets = {name: target for name, hint in hints.items() for target in targets_in(hint)}

@@ -51,7 +51,7 @@ def runs(
     console = output_console()
     console.print(overview(found, names))
     if other:
-        console.print("\nWhat their recipes do differently:\n", style="bold")
+        console.print("\nSettings that differ between the recipes:\n", style="bold")
         console.print(keys(other, names))
 
 

@@ -51,12 +51,12 @@ def show(fitted: Scaling, console: Console) -> None:
         console.print(f"No {name}: {why}.", soft_wrap=True, markup=False, highlight=False)
     console.print(
         "N: parameters of the layers, without embeddings and heads; D: tokens read; C = 6 N D. "
-        "In brackets: what 95% of resamplings lead to.",
+        "In brackets: 95% intervals, by resampling.",
         style="dim",
         highlight=False,
     )
     if fitted.best():
-        console.print("\nHow compute is spent best, by L(N, D):\n", style="bold")
+        console.print("\nThe best split of compute, by L(N, D):\n", style="bold")
         console.print(best(fitted))
 
 

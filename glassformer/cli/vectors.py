@@ -16,7 +16,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from glassformer.cli.help_layout import Verb, Verbs
-from glassformer.cli.output_paths import OutputPath, guarded
+from glassformer.cli.output_paths import OutputPath, with_output_checks
 from glassformer.cli.printing import output_console, progress_bar
 from glassformer.cli.verbs import verb
 from glassformer.errors import ConfigError
@@ -52,7 +52,7 @@ vectors = verb("vectors", group="Train and evaluate")(
 
 
 def subcommand(command: Callable[..., None]) -> Callable[..., None]:
-    return vectors.command(cls=Verb)(guarded(command))
+    return vectors.command(cls=Verb)(with_output_checks(command))
 
 
 File = Annotated[

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import typer
 
 from glassformer.cli.help_layout import Row, Verb, Verbs, first_sentence
-from glassformer.cli.output_paths import guarded
+from glassformer.cli.output_paths import with_output_checks
 from glassformer.cli.printing import print_note
 
 GROUPS = (
@@ -113,7 +113,7 @@ def build_command(name: str, declared: DeclaredVerb) -> Any:
     if isinstance(command, typer.Typer):
         app.add_typer(command, name=name, rich_help_panel=declared.group)
     else:
-        app.command(name, cls=Verb, rich_help_panel=declared.group)(guarded(command))
+        app.command(name, cls=Verb, rich_help_panel=declared.group)(with_output_checks(command))
     return typer.main.get_group(app).commands[name]
 
 

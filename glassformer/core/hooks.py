@@ -20,9 +20,9 @@ execution order:
 | blocks.i.cross.*            | as q, k, v to attn_out above | the same for cross-attention        |
 | final                       | [batch, position, width]     | the last hidden state               |
 
-A layer without attention has resid_pre and resid_post; a recurrent layer also has walk_out, which
-is resid_post before dropout; a memory hop, whose keys are sentences, also has the hook points of
-attention up to attn_out.
+A layer without attention has resid_pre and resid_post; a recurrent layer also has recurrent_out,
+which is resid_post before dropout; a memory hop, whose keys are sentences, also has the hook points
+of attention up to attn_out.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def check_inputs(
     """Raises an error for token ids of another form, and for inputs that the model would ignore."""
     given = {"input_ids": input_ids, "decoder_input_ids": decoder_input_ids}
     for name, ids in given.items():
-        if ids is not None:
+        if ids is not None and name in (input_name(spec), "decoder_input_ids"):
             _check_ids(name, ids)
     if decoder_input_ids is not None and not spec.is_encoder_decoder:
         raise InputError("This model has no decoder beside its encoder: drop decoder_input_ids.")
@@ -110,7 +110,12 @@ def default_decoder_input(
 
 def as_mask(mask: Tensor | None) -> Tensor | None:
     """Converts an attention mask of numbers to one of booleans."""
-    return None if mask is None else mask.bool()
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor) or mask.ndim > 3:
+        kind = list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
+        raise InputError(f"An attention mask must be a tensor of [batch, position], not {kind}.")
+    return mask.bool()
 
 
 def rows(x: Tensor | None) -> Tensor | None:

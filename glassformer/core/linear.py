@@ -117,6 +117,6 @@ class EmbeddingTable(nn.Module):
         except IndexError:  # raised on a CPU; a check of its own would read all ids
             least, most = int(ids.min()), int(ids.max())
             raise InputError(
-                f"The ids go from {least} to {most}, and the table has {len(self.weight)} rows, "
-                "from id 0 on."
+                f"The ids go from {least} to {most}, and the table has {len(self.weight)} rows "
+                f"(ids 0 to {len(self.weight) - 1}); encode texts with the model's own tokenizer."
             ) from None

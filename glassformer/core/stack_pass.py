@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.cache import Cache
+from glassformer.core.input_rules import check_masked_patches
 from glassformer.core.pass_context import (
     PassContext,
     count_positions,
@@ -69,6 +70,7 @@ def _prepare(
     **options: Any,
 ) -> StackPass:
     """Computes positions and extends the masks by the cached slots."""
+    check_masked_patches(stack.spec, options.get("bool_masked_pos"))
     device, batch, new = tokens.device, len(tokens), stack.embed.length(tokens)
     _check_shapes(tokens, mask, positions, new)
     past = 0 if cache is None else cache.length
@@ -91,9 +93,8 @@ def _prepare(
             f"cu_seqlens ends at {int(cu_seqlens[-1])}, and the batch has {tokens.numel()} tokens."
         )
     if tree_mask is None:
-        in_rows = (
-            cu_seqlens is None or cu_seqlens.is_cuda
-        )  # otherwise texts share one row, and each must fit
+        # otherwise texts share one row, and each must fit
+        in_rows = cu_seqlens is None or cu_seqlens.is_cuda
         length = past + new if in_rows else int(cu_seqlens.diff().max())
         if table is not None and length > table.length:
             raise InputError(

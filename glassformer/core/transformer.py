@@ -14,7 +14,6 @@ from glassformer.core.hooks import ActivationCapture, Tap, chain
 from glassformer.core.input_rules import (
     as_mask,
     check_inputs,
-    check_masked_patches,
     default_decoder_input,
     find_global_tokens,
     find_question,
@@ -68,7 +67,7 @@ class Transformer(nn.Module):
         tap: Tap | None = None,
         **options: Unpack[PassOptions],
     ) -> ModelOutput:
-        """Runs the network.
+        """Returns the output of the network.
 
         An encoder-decoder reads `input_ids` with its encoder and `decoder_input_ids` with its
         decoder. Any other model reads `input_ids` with its only stack.
@@ -148,7 +147,6 @@ class Transformer(nn.Module):
         question = find_question(self.spec, text, text_mask)
         if question is not None and token_type_ids is None:
             token_type_ids = (~question).long()
-        check_masked_patches(stack.spec, options.get("bool_masked_pos"))
         heads = wanted_heads(self.spec, options)
         inner = any(head.num_weighted_layers or head.depth is not None for head in heads)
         states: list[Tensor] | None = [] if inner or output_hidden_states else None
@@ -209,14 +207,15 @@ class Transformer(nn.Module):
     def encode(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any
     ) -> Tensor:
-        """Runs the encoder alone, and returns the hidden states that cross-attention reads.
+        """Returns the encoder's hidden states, [batch, position, width], for cross-attention.
 
         Args:
             input_ids: Token ids of [batch, position].
             attention_mask: True at real tokens.
-            **options: Further arguments of `forward`.
+            **options: Further arguments of `core.stack_pass.prepare_pass`.
         """
-        assert self.encoder is not None
+        if self.encoder is None:
+            raise UnsupportedError("This model has no encoder; call `decode`.")
         prepared = prepare_pass("encoder", self.encoder, input_ids, attention_mask, **options)
         return prepared.finish(self.encoder(*prepared.inputs))
 
@@ -230,7 +229,7 @@ class Transformer(nn.Module):
         cache: Cache | None = None,
         **options: Any,
     ) -> ModelOutput:
-        """Runs the decoder of an encoder-decoder, or the only stack, and returns its output.
+        """Returns the output of the decoder of an encoder-decoder, or of the only stack.
 
         Args:
             input_ids: Token ids of [batch, position].
@@ -283,7 +282,7 @@ class Transformer(nn.Module):
         return Cache() if memory is None else Cache(memory.limit, memory.reuse_length)
 
     def pack(self) -> Self:
-        """Packs the linear layers for faster inference on a CPU, for twice their memory.
+        """Returns the model with packed linear layers: faster on a CPU, for twice their memory.
 
         Projections of position tables are also kept. Training and saving use the plain weights.
         """

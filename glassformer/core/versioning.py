@@ -27,11 +27,11 @@ class ModelVersion:
     """State of a model, to detect when it has changed."""
 
     def __init__(self, model: nn.Module) -> None:
-        tensors, self.settings = _walk(model)
+        tensors, self.settings = _walk_tensors(model)
         self.tensors = TensorVersion(*tensors)
 
     def matches(self, model: nn.Module) -> bool:
-        tensors, settings = _walk(model)
+        tensors, settings = _walk_tensors(model)
         return (
             self.settings == settings
             and len(tensors) == len(self.tensors.versions)
@@ -43,7 +43,7 @@ class ModelVersion:
 
         The first generation moves weights to where its kernels read them best.
         """
-        tensors, settings = _walk(model)
+        tensors, settings = _walk_tensors(model)
         versions = self.tensors.versions
         return (
             self.settings == settings
@@ -56,7 +56,7 @@ class ModelVersion:
         )
 
 
-def _walk(model: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
+def _walk_tensors(model: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
     """Returns the model's tensors, and for each module its settings and hooks.
 
     A setting may be an adapter's scale; the ids of hooks are never reused. This runs on every call,

@@ -41,7 +41,7 @@ def _wrong_header(row: Sequence[str], settings: DataSettings, delimiter: str) ->
         other = next((mark for mark in DELIMITERS if mark != delimiter and mark in row[0]), None)
         if other is not None:
             return (
-                f'the header is one column, {row[0]!r}; say data.delimiter = "{DELIMITERS[other]}".'
+                f'the header is one column, {row[0]!r}; set data.delimiter = "{DELIMITERS[other]}".'
             )
     twice = [name for number, name in enumerate(row) if name in row[:number]]
     if twice:

@@ -256,8 +256,9 @@ def read_parallel(
         return
     if len(files) != 2 or len(files[0]) != len(files[1]):
         raise ConfigError(
-            'Parallel files are one of each language (train = ["train.de", "train.en"]), or one '
-            f"of both with tabs; here are {' and '.join(str(len(paths)) for paths in files)} files."
+            'Parallel texts are one file per language (train = ["train.de", "train.en"]), or one '
+            "file with tabs between the languages, and not "
+            f"{' and '.join(str(len(paths)) for paths in files)} files."
         )
     for one, other in zip(*files, strict=True):
         yield from _side_by_side(file_reader, one, other, settings.encoding)

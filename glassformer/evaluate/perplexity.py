@@ -53,14 +53,14 @@ class PerplexityEvaluator(Evaluator[str, Score]):
         """
         sums = []
         for text, score in zip(inputs, answers, strict=True):
-            each = self.foreseen(text) / len(score.logprobs)
+            each = self.predicted_bytes(text) / len(score.logprobs)
             for start in range(0, len(score.logprobs), BLOCK):
                 block = score.logprobs[start : start + BLOCK]
                 sums.append((sum(block), len(block), each * len(block)))
         named = {"perplexity": perplexities, "bits_per_byte": bits_per_byte}
         return bootstrap_sums(sums, named, draws)
 
-    def foreseen(self, text: str) -> int:
+    def predicted_bytes(self, text: str) -> int:
         """Returns the bytes of a text without those of its first token.
 
         The first token has no bytes if it only marks the beginning.

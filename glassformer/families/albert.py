@@ -79,7 +79,7 @@ PRESETS = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    config = config.assuming(DEFAULTS)
+    config = config.with_defaults(DEFAULTS)
     config.only("is_decoder", False)
     config.only("add_cross_attention", False)
     stack = shared(config)

@@ -65,7 +65,7 @@ DROPOUTS = {  # for the language model and the classifier
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("AwdLstm")
-    config = config.assuming(DROPOUTS.get(kind, DROPOUTS["ForCausalLM"]))
+    config = config.with_defaults(DROPOUTS.get(kind, DROPOUTS["ForCausalLM"]))
     config.only("bidir", False)
     width, inner = config.integer("emb_sz", 400), config.integer("n_hid", 1152)
     layers = config.layers("n_layers", 3)

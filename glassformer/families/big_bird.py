@@ -67,7 +67,7 @@ PRESETS = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    config = config.assuming(DEFAULTS)
+    config = config.with_defaults(DEFAULTS)
     stack = body(config)
     act = common.activation(config, "hidden_act", "gelu_new")
     pooled, norm = heads.pooler(stack.width), stack.attention_blocks[0].norm

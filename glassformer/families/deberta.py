@@ -46,7 +46,9 @@ PRESETS = {
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config.only("talking_head", False)
-    config = config.assuming({"vocab_size": 50265, "layer_norm_eps": 1e-7, "type_vocab_size": 0})
+    config = config.with_defaults(
+        {"vocab_size": 50265, "layer_norm_eps": 1e-7, "type_vocab_size": 0}
+    )
     stack = deberta_v2.body(config)
     block = stack.attention_blocks[0]
     block = replace(block, attention=replace(block.attention, key_bias=False))

@@ -114,7 +114,7 @@ PRESETS = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    config = config.assuming(DEFAULTS)
+    config = config.with_defaults(DEFAULTS)
     return with_head(config, architecture.removeprefix("DebertaV2"), body(config))
 
 

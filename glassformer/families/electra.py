@@ -77,7 +77,7 @@ PRESETS = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    config = config.assuming(DEFAULTS)
+    config = config.with_defaults(DEFAULTS)
     config.only("summary_proj_to_labels", False)
     stack = bert.body(
         config, spec.PositionTableSpec(length=config.integer("max_position_embeddings", 512))

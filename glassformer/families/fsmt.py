@@ -44,7 +44,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     source = config.integer("src_vocab_size", 42024)
     target = config.integer("tgt_vocab_size", 42024)
     chosen = (heads.language_model(target),)
-    config = config.assuming({"activation_function": "relu", "scale_embedding": True})
+    config = config.with_defaults({"activation_function": "relu", "scale_embedding": True})
     tied = config.flag("tie_word_embeddings", False)
     return spec.ModelSpec(
         encoder=fairseq_like.stack(config, "encoder", source, positions, norm=None),

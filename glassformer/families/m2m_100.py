@@ -53,7 +53,7 @@ PRESETS = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    config = config.assuming(DEFAULTS)
+    config = config.with_defaults(DEFAULTS)
     vocabulary = config.integer("vocab_size", 128112)
     pad = config.integer("pad_token_id", 1, least=0)
     positions = spec.PositionTableSpec(

@@ -56,7 +56,7 @@ PRESETS = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    config = config.assuming(DEFAULTS)
+    config = config.with_defaults(DEFAULTS)
     return t5.assemble(config, architecture.removeprefix("MT5"), scaled=False)
 
 

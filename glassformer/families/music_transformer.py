@@ -67,7 +67,7 @@ DEFAULTS = {  # 388 events and three special tokens
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    config = config.assuming(DEFAULTS)
+    config = config.with_defaults(DEFAULTS)
     model = tensor2tensor.decoder(config, architecture.removeprefix("MusicTransformer"))
     position = spec.ShawSpec(
         max_distance=config.integer("max_relative_positions", 1024) - 1,

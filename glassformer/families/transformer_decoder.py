@@ -92,7 +92,7 @@ DEFAULTS = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    config = config.assuming(DEFAULTS)
+    config = config.with_defaults(DEFAULTS)
     model = tensor2tensor.decoder(config, architecture.removeprefix("TransformerDecoder"))
     block = config.integer("local_block_length", 256)
     factor = config.integer("compression_factor", 3)

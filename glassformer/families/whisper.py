@@ -117,7 +117,7 @@ DEFAULTS = {**size(384, 4, 6), "dropout": 0.0}
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    config = config.assuming(DEFAULTS)
+    config = config.with_defaults(DEFAULTS)
     kind = architecture.removeprefix("Whisper")
     vocabulary = config.integer("vocab_size", 51865)
     positions = spec.PositionTableSpec(length=config.integer("max_target_positions", 448))

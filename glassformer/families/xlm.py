@@ -91,7 +91,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     count, dropout = len(common.labels(config)), config.dropout("dropout", 0.1)
     config.only("summary_proj_to_labels", True)
     # a candidate's score is a weighted sum of its label scores
-    choose = electra.choose(config.assuming(SUMMARY), count)
+    choose = electra.choose(config.with_defaults(SUMMARY), count)
     assert choose.transform is not None
     classify = spec.HeadSpec(
         name="classify",

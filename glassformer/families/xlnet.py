@@ -78,7 +78,7 @@ PRESETS = {
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     stack = body(config)
     count = len(common.labels(config))
-    config = config.assuming(SUMMARY)
+    config = config.with_defaults(SUMMARY)
     config.only("summary_proj_to_labels", False)
     choose = electra.choose(config, stack.width)
     classify = spec.HeadSpec(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeGuard
 
 from torch import Tensor
 
@@ -23,6 +23,11 @@ def is_list_of_prompts(prompt: Any, axes: int) -> bool:
     if not isinstance(prompt, Sequence) or isinstance(prompt, str):
         return False
     return bool(prompt) and not isinstance(prompt[0], Integral)
+
+
+def is_rows_of_ids(prompt: Any) -> TypeGuard[Tensor]:
+    """Returns whether this is a tensor of token ids of [row, position], as a tokenizer returns."""
+    return isinstance(prompt, Tensor) and prompt.ndim == 2 and not prompt.is_floating_point()
 
 
 def as_ids(prompt: Any) -> list[int]:

@@ -59,7 +59,7 @@ def report(
     pairs = [(list(p), list(g)) for p, g in zip(predicted, gold, strict=True)]
     for number, (p, g) in enumerate(pairs):
         if len(p) != len(g):
-            raise InputError(f"Text {number} has {len(p)} predicted tags and {len(g)} right ones.")
+            raise InputError(f"Text {number} has {len(p)} predicted tags and {len(g)} gold tags.")
     names = {tag for pair in pairs for tag in chain(*pair)}
     return NerReport(
         entities=_of_entities(pairs, scheme) if names_entities(names) else None,

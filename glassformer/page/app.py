@@ -135,7 +135,8 @@ async def body_of(request: Request) -> Mapping[str, Any]:
     kind = request.headers.get("Content-Type", "text/plain").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise HTTPException(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A question is application/json, not {kind:.40}."
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            f"A request must be application/json, not {kind:.40}.",
         )
     if "Content-Length" not in request.headers and "Transfer-Encoding" not in request.headers:
         raise HTTPException(HTTPStatus.LENGTH_REQUIRED, "A question must say how long it is.")
@@ -148,10 +149,10 @@ def parsed(text: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         raise HTTPException(HTTPStatus.BAD_REQUEST, "The question is not JSON.") from None
     if not isinstance(given, dict):
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "A question is a JSON object.")
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "A request must be a JSON object.")
     if not is_flat(given, MAX_DEPTH):
         raise HTTPException(
-            HTTPStatus.BAD_REQUEST, f"A question is nested at most {MAX_DEPTH} times."
+            HTTPStatus.BAD_REQUEST, f"A request may be nested at most {MAX_DEPTH} times."
         )
     return given
 

@@ -253,10 +253,10 @@ def describe_position(
         kind = "learned" if position.layout == "learned" else "sinusoid"
     else:
         kind = position.name
-    return {"kind": kind, **_wire(position)}
+    return {"kind": kind, **_page_fields(position)}
 
 
-def _wire(part: PositionSpec | PositionTableSpec) -> dict[str, Any]:
+def _page_fields(part: PositionSpec | PositionTableSpec) -> dict[str, Any]:
     """Returns the fields of a spec under the names that the page knows, those of config.json."""
     names = names_in_file(type(part))
     return {names[field]: value for field, value in asdict(part).items()}

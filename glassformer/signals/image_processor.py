@@ -53,13 +53,13 @@ class ImageProcessor:
         kind = values.get("image_processor_type", values.get("feature_extractor_type", KINDS[0]))
         if kind not in KINDS:
             raise UnsupportedError(
-                f"{path} is for a {kind}; images are read here by a {KINDS[0]}.",
+                f"{path} is for a {kind}; only {KINDS[0]} is supported.",
                 field="image_processor_type",
             )
         for key in ("do_center_crop", "do_pad"):
             if values.get(key):
                 raise UnsupportedError(
-                    f"{path} sets {key}, which is not done here; crop before.", field=key
+                    f"{path} sets {key}, which is not supported; crop the images before.", field=key
                 )
         resample = values.get("resample", cls.resample)
         if resample not in range(6):

@@ -13,7 +13,15 @@ from glassformer.errors import InputError
 
 
 def one_hot(ids: Tensor | list[int], size: int) -> Tensor:
-    """Returns float vectors of length `size` with a 1 at each id: [...] -> [..., size]."""
+    """Returns float vectors with a 1 at each id.
+
+    Args:
+        ids: The ids, with any number of axes.
+        size: The number of different ids.
+
+    Returns:
+        The vectors, [..., size].
+    """
     ids = torch.as_tensor(ids, dtype=torch.long)
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
         raise InputError(

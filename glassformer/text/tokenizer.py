@@ -149,7 +149,8 @@ class Tokenizer(TokenizerLanguages):
             seconds = [text_pair] if isinstance(text_pair, str) else list(text_pair)
             if len(seconds) != len(firsts):
                 raise InputError(
-                    f"There are {len(firsts)} texts and {len(seconds)} in text_pair; pass as many."
+                    f"There are {len(firsts)} texts and {len(seconds)} in text_pair; pass one for "
+                    "each."
                 )
             texts = [(str(one), two) for one, two in zip(firsts, seconds, strict=True)]
         check_lengths(padding, truncation, max_length)

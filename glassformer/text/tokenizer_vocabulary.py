@@ -13,7 +13,7 @@ from glassformer.text.loading.tokenizer_config import TokenizerConfig
 
 
 class TokenizerVocabulary:
-    """The part of `Tokenizer` that tells about its tokens and settings."""
+    """The tokens and the settings of a `Tokenizer`."""
 
     def __init__(
         self,
@@ -47,6 +47,41 @@ class TokenizerVocabulary:
         """
         ids = {r: self._backend.vocabulary.token_to_id(t) for r, t in self._settings.roles.items()}
         return {role: id for role, id in ids.items() if id is not None}
+
+    @property
+    def bos_token_id(self) -> int | None:
+        """The id of the token at the start of a text; None if there is none."""
+        return self.special.get("bos")
+
+    @property
+    def eos_token_id(self) -> int | None:
+        """The id of the token at the end of a text; None if there is none."""
+        return self.special.get("eos")
+
+    @property
+    def unk_token_id(self) -> int | None:
+        """The id of the token for what the vocabulary does not know; None if there is none."""
+        return self.special.get("unk")
+
+    @property
+    def sep_token_id(self) -> int | None:
+        """The id of the token between two texts; None if there is none."""
+        return self.special.get("sep")
+
+    @property
+    def pad_token_id(self) -> int | None:
+        """The id of the token that pads the rows of a batch; None if there is none."""
+        return self.special.get("pad")
+
+    @property
+    def cls_token_id(self) -> int | None:
+        """The id of the token whose vector stands for the text; None if there is none."""
+        return self.special.get("cls")
+
+    @property
+    def mask_token_id(self) -> int | None:
+        """The id of the token in the place of a masked one; None if there is none."""
+        return self.special.get("mask")
 
     @property
     def max_length(self) -> int | None:

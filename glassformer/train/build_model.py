@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from glassformer import adapters
+from glassformer.creation import create
 from glassformer.errors import ConfigError
 from glassformer.families import find_family, find_preset, reader_of
 from glassformer.families._shared.sizes import SIZES, config_keys
-from glassformer.loading import create, load, merged
+from glassformer.loading import load, merged
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
 from glassformer.spec.variants import NAMES as VARIANT

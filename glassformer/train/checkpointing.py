@@ -158,13 +158,13 @@ class Checkpointer:
             )
         if loop.state.tokens_per_epoch != loop.data.tokens_per_epoch:
             raise DataError(
-                f"The data had {loop.state.tokens_per_epoch:,} tokens when {run.folder} was begun "
-                f"and has {loop.data.tokens_per_epoch:,} now; put it back, or --restart begins "
-                "again."
+                f"The data had {loop.state.tokens_per_epoch:,} tokens when {run.folder} was "
+                f"started and has {loop.data.tokens_per_epoch:,} now; put it back, or --restart "
+                "starts again."
             )
         if loop.state.random_choices != RANDOM_CHOICES and loop.module.objective.makes_choices:
             raise DataError(
-                f"{run.folder} was begun by an older version, which masked texts in another way; "
+                f"{run.folder} was started by an older version, which masked texts in another way; "
                 "resume with that version, or --restart starts again."
             )
         loop.state.random_choices = RANDOM_CHOICES

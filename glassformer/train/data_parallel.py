@@ -142,7 +142,7 @@ def gather_full_state(root: nn.Module, shard_plan: ShardPlan, main: bool) -> Ite
                     full[id(weight)] = nn.Parameter(tensor.cpu() if main else tensor[:0])
                 kept.append((module, leaf, weight))
     try:
-        with shard_plan.undone(root):
+        with shard_plan.unsharded_layers(root):
             for module, leaf, weight in kept:
                 module._parameters[leaf] = full[id(weight)]
             yield

@@ -160,13 +160,13 @@ def nearly_equal(labels: Mapping[str, int]) -> list[list[str]]:
     """Returns groups of labels that differ in space, case, Unicode form or notation of a number."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for label in labels:
-        groups[_bare(label)].append(label)
+        groups[_normalized(label)].append(label)
     return [
         sorted(group, key=lambda label: -labels[label]) for group in groups.values() if group[1:]
     ]
 
 
-def _bare(label: str) -> str:
+def _normalized(label: str) -> str:
     plain = unicodedata.normalize("NFKC", label).casefold()
     plain = "".join(c for c in plain if not c.isspace() and unicodedata.category(c) != "Cf")
     try:

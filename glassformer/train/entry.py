@@ -171,7 +171,9 @@ def _as_files(data: Any, out: Path, name: str, restart: bool) -> Iterator[list[s
 def _check_rows(path: Path, content: bytes, out: Path, restart: bool) -> None:
     """Raises an error if the file of the rows has other ones, and must not be replaced."""
     if path.is_symlink() or not path.is_file():
-        raise ConfigError(f"{path} is no regular file, and the rows go there; name another out.")
+        raise ConfigError(
+            f"{path} is not a regular file, and the rows would be written there; name another out."
+        )
     if path.read_bytes() == content:
         return
     if not restart:

@@ -93,7 +93,7 @@ class RunInputs:
         lost = os.path.normpath(self.folder / name) if source is None else f"{source}/{name}"
         path = self.files.get(setting, {}).get(name, lost)
         return (
-            f"{path} ({setting}) {what} the run in {self.folder} was begun; put it {remedy}, or "
+            f"{path} ({setting}) {what} the run in {self.folder} was started; put it {remedy}, or "
             "--restart starts again."
         )
 

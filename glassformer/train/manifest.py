@@ -261,7 +261,7 @@ class Manifest:
                 "there, or let run.out be a link."
             )
         if path.exists() and not (path.is_file() or path.is_dir()):
-            raise LoadError(f"{path} is no regular file; move it to another place.")
+            raise LoadError(f"{path} is not a regular file; move it to another place.")
         return path
 
     def _link_above(self, path: Path) -> Path | None:

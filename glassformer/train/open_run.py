@@ -92,7 +92,7 @@ def open_run(
                 yield run
             except GlassformerError:
                 if fresh and not run.is_begun and not run.metrics_file.exists():
-                    _withdraw(run, made, had_lock)
+                    _remove_failed_start(run, made, had_lock)
                 raise
             finally:
                 manifest.close()
@@ -110,7 +110,7 @@ def open_run(
         raise LoadError(f"{where} cannot be written ({error.strerror or error}); {then}") from None
 
 
-def _withdraw(run: Run, made: Sequence[Path], had_lock: bool) -> None:
+def _remove_failed_start(run: Run, made: Sequence[Path], had_lock: bool) -> None:
     """Removes what a run has written that failed before its first step, and its new folders."""
     run.manifest.clear()
     run.manifest.close()

@@ -84,5 +84,7 @@ def override(tables: dict[str, Any], word: str) -> None:
         if not isinstance(place, dict | list):
             raise ConfigError(f"{path}: {name!r} is a value and has no settings of its own.")
     if isinstance(place, list):
-        raise ConfigError(f"{path}: say which of the {len(place)} tables, counted from 0.")
+        raise ConfigError(
+            f"{path}: name one of the {len(place)} tables by its number, counted from 0."
+        )
     place[names[-1]] = value_of(text.strip())

@@ -62,14 +62,14 @@ def fit(x: Array, loss: Array, *, seed: int = 0) -> LawFit:
     log_x, log_loss = np.log(x), np.log(loss)
     middle = log_x.mean(0)  # there, the scales are known best and separate from the exponents
     centered = log_x - middle
-    found = _settle(_starts(centered, log_loss), centered, log_loss, DELTA)
+    found = _levenberg_marquardt(_starts(centered, log_loss), centered, log_loss, DELTA)
     best = found[np.argmin(_cost(found, centered, log_loss, DELTA))]
     noise = 1.4826 * np.median(np.abs(log_loss - _predicted(best[None], centered)[0]))
     delta = max(DELTA, EFFICIENT * noise)
-    best = _settle(best[None], centered, log_loss, delta)[0]
+    best = _levenberg_marquardt(best[None], centered, log_loss, delta)[0]
     residual = log_loss - _predicted(best[None], centered)[0]
     resampled = _resampled(best, centered, residual, np.random.default_rng(seed))
-    drawn = _settle(np.repeat(best[None], DRAWN, 0), centered, resampled, delta)
+    drawn = _levenberg_marquardt(np.repeat(best[None], DRAWN, 0), centered, resampled, delta)
     many = _natural(drawn, middle)
     edges = np.percentile(many, [(100 - SHARE) / 2, (100 + SHARE) / 2], axis=0)
     return LawFit(
@@ -106,7 +106,7 @@ def _resampled(best: Array, log_x: Array, residual: Array, draw: np.random.Gener
     return _predicted(best[None], log_x) + wide[draw.integers(runs, size=(DRAWN, runs))]
 
 
-def _settle(at: Array, log_x: Array, log_loss: Array, delta: float) -> Array:
+def _levenberg_marquardt(at: Array, log_x: Array, log_loss: Array, delta: float) -> Array:
     """Runs Levenberg-Marquardt for every row of `at` [fit, parameter].
 
     The losses are [fit, run], or [run] for all fits. The Huber loss is a least-squares loss in

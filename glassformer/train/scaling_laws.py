@@ -170,7 +170,7 @@ def _points(summaries: Sequence[RunSummary], names: Sequence[str]) -> tuple[list
 def _trend(points: Sequence[Point], of: str) -> Trend:
     kept = frontier(points, of)
     if len(kept) < FEWEST:
-        why = f"more of it made {len(kept)} of {len(points)} runs better, and {FEWEST} are needed"
+        why = f"{len(kept)} of {len(points)} runs improved with more of it, and {FEWEST} are needed"
         return Trend(of=of, points=kept, why=why)
     x = np.array([[getattr(point, of)] for point in kept])
     return Trend(of=of, points=kept, fit=fit(x, _losses(kept)))

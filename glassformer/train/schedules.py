@@ -72,18 +72,18 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 def constant(settings: ScheduleSettings, step: int) -> float:
     """Constant after a linear warmup."""
-    return _risen(settings, step)
+    return _warmup_factor(settings, step)
 
 
 def linear(settings: ScheduleSettings, step: int) -> float:
     """Linear decay to `min_lr_ratio` after a linear warmup."""
-    return _risen(settings, step) * _above_floor(settings, 1 - _progress(settings, step))
+    return _warmup_factor(settings, step) * _above_floor(settings, 1 - _progress(settings, step))
 
 
 def cosine(settings: ScheduleSettings, step: int) -> float:
     """Half a cosine period (Loshchilov and Hutter, 2016), with nanoGPT's warmup."""
     half = (1 + math.cos(math.pi * _progress(settings, step))) / 2
-    return _risen(settings, step) * _above_floor(settings, half)
+    return _warmup_factor(settings, step) * _above_floor(settings, half)
 
 
 def inverse_square_root(settings: ScheduleSettings, step: int) -> float:
@@ -101,7 +101,7 @@ def inverse_square_root(settings: ScheduleSettings, step: int) -> float:
 def relative_step(settings: ScheduleSettings, step: int) -> float:
     """min(rate, n^-0.5): the schedule of Adafactor, and of T5 with a rate of 0.01."""
     falling = min(1.0, 1 / (math.sqrt(step + 1) * settings.learning_rate))
-    return _risen(settings, step) * max(settings.min_lr_ratio, falling)
+    return _warmup_factor(settings, step) * max(settings.min_lr_ratio, falling)
 
 
 def slanted_triangular(settings: ScheduleSettings, step: int) -> float:
@@ -131,7 +131,7 @@ def _slanted(settings: ScheduleSettings, share: float) -> float:
     return (1 + share * (settings.ratio - 1)) / settings.ratio
 
 
-def _risen(settings: ScheduleSettings, step: int) -> float:
+def _warmup_factor(settings: ScheduleSettings, step: int) -> float:
     return min(1.0, (step + 1) / (settings.num_warmup_steps + 1))
 
 

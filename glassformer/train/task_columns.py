@@ -55,7 +55,7 @@ def choose_columns(
         found |= _by_elimination(missing, possible, records)
         missing = []
     if missing:
-        raise _ask(source, missing, there)
+        raise _missing_columns(source, missing, there)
     return found
 
 
@@ -75,12 +75,12 @@ def _by_elimination(
 ) -> dict[str, str]:
     """Assigns as many columns as there are; a text is longer than its label."""
     if set(roles) == {"text", "label"}:
-        label, text = sorted(columns, key=lambda name: _variety(name, records))
+        label, text = sorted(columns, key=lambda name: _distinct_and_length(name, records))
         return {"text": text, "label": label}
     return dict(zip(roles, columns, strict=True))
 
 
-def _variety(column: str, records: Sequence[Record]) -> tuple[int, float]:
+def _distinct_and_length(column: str, records: Sequence[Record]) -> tuple[int, float]:
     values = [str(record.get(column, "")) for record in records]
     return len(set(values)), sum(map(len, values)) / max(len(values), 1)
 
@@ -94,7 +94,7 @@ def _identifies(column: str, records: Sequence[Record]) -> bool:
     return numbers and len(values) > 2 and len(set(map(str, values))) == len(values)
 
 
-def _ask(source: str, missing: Sequence[str], there: Sequence[str]) -> DataError:
+def _missing_columns(source: str, missing: Sequence[str], there: Sequence[str]) -> DataError:
     options = " ".join(
         f"--{role} NAME" if role in ("text", "label") else f"--column {role}=NAME"
         for role in missing
@@ -105,8 +105,9 @@ def _ask(source: str, missing: Sequence[str], there: Sequence[str]) -> DataError
         if form_of(Path(source)) == "jsonl":
             hint = " (a row is one JSON object in a line, or in an array of them)"
     return DataError(
-        f"{source} has the columns {', '.join(there) or 'none'}{hint}; say which "
-        f"{'has' if len(missing) == 1 else 'have'} the {' and the '.join(missing)}: {options}.",
+        f"{source} has the columns {', '.join(there) or 'none'}{hint}; name "
+        f"the {'column' if len(missing) == 1 else 'columns'} of the {' and the '.join(missing)}: "
+        f"{options}.",
         path=source,
     )
 

@@ -81,7 +81,7 @@ def read_files(
         error = next(iter(records), None)
         why = f" ({error})" if isinstance(error, RecordError) else ""
         raise DataError(
-            f"{paths[0]} holds no row that can be read as {settings['format']}{why}; say another "
+            f"{paths[0]} holds no row that can be read as {settings['format']}{why}; give another "
             f"--format, --delimiter or --encoding{wanted(verb)}.",
             path=paths[0],
         )

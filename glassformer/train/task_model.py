@@ -77,7 +77,7 @@ class BaseModel:
         if kind == "pooler" or (own is not None and self._has(own, labels)):
             return {"base": self.name}, f"{self.name} ({self.architecture}) keeps its head."
         if kind == "lm":
-            raise self._unfit(verb, kind)
+            raise self._no_head(verb, kind)
         config, _, spec = self._described
         if config["model_type"] in native.MODEL_TYPES:
             heads = ", ".join(head.name for head in spec.heads)
@@ -130,9 +130,9 @@ class BaseModel:
             same = bool(spec.encoder) == bool(self.spec.encoder)
             if same and len(heads) == 1 and heads[0].name == kind and heads[0].beam is None:
                 return name
-        raise self._unfit(verb, kind)
+        raise self._no_head(verb, kind)
 
-    def _unfit(self, verb: str, kind: str) -> UnsupportedError:
+    def _no_head(self, verb: str, kind: str) -> UnsupportedError:
         return UnsupportedError(
             f"{verb} needs {HEADS[kind]}, and none can be put on {self.name} "
             f"({self.architecture}); start from {SUGGESTED.get(verb, 'zoo:encoder')}."

@@ -114,7 +114,7 @@ def _classification(
         if all(re.fullmatch(r"-?\d+,\d+", label) for label in labels):
             raise DataError(
                 f"{name[0].upper() + name[1:]} has numbers with decimal commas, such as "
-                f"{labels[0]}; write them with points, or say --labels one if they are classes."
+                f"{labels[0]}; write them with points, or give --labels one if they are classes."
             )
         raise DataError(
             f"{name[0].upper() + name[1:]} has {len(labels):,} different labels in "

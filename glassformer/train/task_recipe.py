@@ -161,13 +161,13 @@ def _columns(
     if options.columns:
         raise ConfigError(
             f"{given.first} is read as {form}, which has no columns to name; "
-            "leave --text, --label and --column out, or say another --format."
+            "leave --text, --label and --column out, or give another --format."
         )
     there = columns_of(given.records[:1])
     if any(role not in there for role in training.columns):
         raise DataError(
             f"{given.first} is read as {form}, which has {', '.join(there)}, and {verb} learns "
-            f"from {' and '.join(training.columns)}; say another --format{wanted(verb)}.",
+            f"from {' and '.join(training.columns)}; give another --format{wanted(verb)}.",
             path=given.first,
         )
     return {role: role for role in (*training.columns, *training.optional)}

@@ -87,7 +87,7 @@ class ShardPlan:
         tensor.to_local().copy_(own)
 
     @contextmanager
-    def undone(self, root: nn.Module) -> Iterator[None]:
+    def unsharded_layers(self, root: nn.Module) -> Iterator[None]:
         """Restores the unsharded heights of the layers inside the context."""
         degree = 1 if self.mesh is None else self.mesh["tensor"].size()
         layers = {root.get_submodule(name.rpartition(".")[0]) for name in self.orders}

@@ -73,7 +73,7 @@ def name_of(snapshot: Path) -> str | None:
     return f"{repository.name.removeprefix('models--').replace('--', '/')}@{snapshot.name}"
 
 
-def lacking(folder: Path) -> str:
+def download_hint(folder: Path) -> str:
     """Returns the end of a message on a file that a folder lacks: how to get it, from the hub."""
     name = name_of(folder)
     return "" if name is None else f" --download (download=True) gets what {name} lacks here."

@@ -22,7 +22,7 @@ from glassformer.storage.parsing import read_json
 from glassformer.weights.architecture import find_class, fitting_class, named_class
 from glassformer.weights.dtypes import DTYPES, is_float8
 from glassformer.weights.formats.consolidated import PARAMS, ConsolidatedFiles
-from glassformer.weights.hub_cache import lacking
+from glassformer.weights.hub_cache import download_hint
 from glassformer.weights.initialize import initial_value
 from glassformer.weights.load_report import LoadReport
 from glassformer.weights.mapping import (
@@ -85,7 +85,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         return ConsolidatedFiles(folder, names).config()
     if path is None:
         raise LoadError(
-            f"{folder} has no config.json, so it is not a model's folder.{lacking(folder)}"
+            f"{folder} has no config.json, so it is not a model's folder.{download_hint(folder)}"
         )
     config: dict[str, Any] = read_json(path)
     return config

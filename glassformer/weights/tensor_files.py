@@ -26,7 +26,7 @@ from glassformer.weights.formats.openai_whisper import OpenAIFile
 from glassformer.weights.formats.pickle import PickleFile
 from glassformer.weights.formats.safetensors import SafetensorsFile
 from glassformer.weights.formats.tensor_file import SingleFile, TensorFile
-from glassformer.weights.hub_cache import lacking
+from glassformer.weights.hub_cache import download_hint
 from glassformer.weights.tensor_names import inside, published_names, whole_weight
 from glassformer.weights.weight_files import is_index, is_original, weights_among
 
@@ -60,7 +60,7 @@ def is_openai(path: Path) -> bool:
 def open_tensors(path: Path) -> TensorFile:
     """Opens one file of tensors, safetensors or a pickle."""
     if not path.is_file():
-        raise LoadError(f"There is no file {path}; get it.{lacking(path.parent)}")
+        raise LoadError(f"There is no file {path}; get it.{download_hint(path.parent)}")
     if path.stat().st_size == 0:
         raise LoadError(f"{path} is empty; get it again.")
     return SafetensorsFile(path) if path.suffix == ".safetensors" else PickleFile(path)
@@ -89,7 +89,7 @@ class TensorFiles:
         try:
             names = weights_among([path.name for path in folder.iterdir()], folder)
         except LoadError as error:
-            raise LoadError(f"{error}{lacking(folder)}") from None
+            raise LoadError(f"{error}{download_hint(folder)}") from None
         self._add_named(folder, names)
 
     def _add_named(self, folder: Path, names: Sequence[str]) -> None:

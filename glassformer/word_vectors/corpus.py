@@ -60,6 +60,9 @@ def read_corpus(
         min_count: Minimum number of occurrences of a word.
         lowercase: Whether to convert the text to lowercase.
         watch: Called with the number of bytes read so far, over both passes.
+
+    Returns:
+        The corpus.
     """
     counter: Counter[str] = Counter()
     for sentence in sentences(files, lowercase, watch):

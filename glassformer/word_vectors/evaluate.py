@@ -112,7 +112,13 @@ def section(known: KnownWords, name: str, questions: list[list[str]]) -> Section
 def similarities(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> Likeness:
     """Evaluates similarities against human judgments.
 
-    `path` is a file of lines "a, tab, b, tab, judgment", such as WordSim-353.
+    Args:
+        vectors: The vectors.
+        path: A file of lines "a, tab, b, tab, judgment", such as WordSim-353.
+        limit: Only this many of the most frequent words are known.
+
+    Returns:
+        The correlations with the judgments, and the number of pairs.
     """
     known = KnownWords(vectors, limit)
     ours, theirs, unknown = [], [], 0

@@ -26,9 +26,14 @@ PROBE = 1 << 20  # bytes inspected to distinguish text from binary
 
 
 def write_vectors(path: str | Path, vectors: Vectors, *, binary: bool | None = None) -> None:
-    """Writes vectors to a file; binary if its name ends in .bin, unless `binary` is given.
+    """Writes vectors to a file in the text or the binary format of word2vec.
 
     Whitespace within a word becomes _, since the formats do not allow it.
+
+    Args:
+        path: The file to write.
+        vectors: The vectors.
+        binary: Whether to write the binary format; None: if the name ends in .bin.
     """
     path = Path(path)
     binary = path.suffix == ".bin" if binary is None else binary
@@ -44,17 +49,28 @@ def write_vectors(path: str | Path, vectors: Vectors, *, binary: bool | None = N
 
 
 def check_target(path: Path) -> None:
-    """Raises an error if the file cannot be written, before hours of training rather than after."""
+    """Raises an error if the file cannot be written, before hours of training rather than after.
+
+    Args:
+        path: The file that will be written.
+    """
     if path.is_dir():
         raise LoadError(f"{path} is a folder; name a file.")
     if path.exists() and not path.is_file():
-        raise LoadError(f"{path} is no regular file, which could be replaced; name another.")
+        raise LoadError(f"{path} is not a regular file, so it is not replaced; name another file.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise LoadError(f"{path} cannot be written: is {path.parent} a folder of yours?")
+        raise LoadError(f"{path} cannot be written; name a file in a folder that you can write to.")
 
 
 def read_vectors(path: str | Path) -> Vectors:
-    """Reads a text or binary file, with or without a first line, also compressed (.gz)."""
+    """Reads a text or binary file, with or without a first line, also compressed (.gz).
+
+    Args:
+        path: The file.
+
+    Returns:
+        The vectors.
+    """
     path = Path(path)
     try:
         with cast(IO[bytes], (gzip.open if path.suffix == ".gz" else open)(path, "rb")) as file:

@@ -16,8 +16,8 @@ from glassformer.word_vectors.corpus import Corpus, Ids, Watch
 from glassformer.word_vectors.kernel import Pairs, kernel, padded
 from glassformer.word_vectors.space import Vectors
 from glassformer.word_vectors.steps import GloVeSide, regression
+from glassformer.word_vectors.thread_pool import process_chunks
 from glassformer.word_vectors.word2vec import check
-from glassformer.word_vectors.work import work
 
 COUNTED = 1_000_000  # words whose pairs are sorted at once
 CHUNK = 100_000  # pairs per chunk of work
@@ -57,7 +57,16 @@ class Counts:
 
 
 def cooccurrences(corpus: Corpus, window: int, watch: Watch = lambda _: None) -> Counts:
-    """Counts co-occurrences within a window; `watch` is called with the number of words done."""
+    """Counts co-occurrences within a window; a pair at distance d counts 1/d.
+
+    Args:
+        corpus: The text.
+        window: The largest distance between two words that are counted.
+        watch: Called with the number of words done.
+
+    Returns:
+        The counts of all pairs of words.
+    """
     words = len(corpus.words)
     keys: Keys = np.empty(0, np.int64)
     values: Values = np.empty(0)
@@ -104,6 +113,9 @@ def learn_glove(
         settings: Training settings.
         watch: Called with the number of pairs done, over all epochs.
         batch: Pairs per step, computed by torch; None uses the compiled kernel if possible.
+
+    Returns:
+        The vectors.
     """
     rng = np.random.default_rng(settings.seed)
     fit = GloVeSteps(counts, two_sides(len(words), settings.vector_size, rng), settings)
@@ -113,7 +125,7 @@ def learn_glove(
         order = rng.permutation(total)
         do = fit.compiled(order, fast.regress) if fast else fit.plain(order, batch or BATCH)
         before = partial(lambda start, size: watch(start + size), epoch * total)
-        work(pieces, do, settings.num_workers if fast else 1, before)
+        process_chunks(pieces, do, settings.num_workers if fast else 1, before)
     table = fit.sides[0].table + fit.sides[1].table
     return Vectors(words, table[:, : settings.vector_size].numpy())
 

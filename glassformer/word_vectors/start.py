@@ -18,6 +18,10 @@ def start_embedding(model: Model, vectors: Vectors) -> int:
     A token matches by its text without surrounding spaces, as it is or else in lowercase. An
     encoder-decoder may have two tables.
 
+    Args:
+        model: The model, which has a tokenizer.
+        vectors: The word vectors.
+
     Returns:
         The number of initialized rows.
     """

@@ -14,8 +14,8 @@ from glassformer.word_vectors.corpus import Corpus, Watch
 from glassformer.word_vectors.kernel import KernelWords, kernel, padded
 from glassformer.word_vectors.space import Vectors
 from glassformer.word_vectors.steps import Tables, full_softmax, negative_sampling
+from glassformer.word_vectors.thread_pool import process_chunks
 from glassformer.word_vectors.windows import Lottery, key_of, windows
-from glassformer.word_vectors.work import work
 
 CHUNK = 10_000  # words per chunk of work; the learning rate decreases from chunk to chunk
 BATCH = 32  # windows per step without the compiled kernel
@@ -63,6 +63,9 @@ def learn_word2vec(
         watch: Called with the number of words done, over all epochs.
         batch: Windows per step, computed by torch; None uses the compiled kernel if possible, one
             window after another.
+
+    Returns:
+        The vectors.
     """
     fast = None if batch or not settings.negative or settings.device != "cpu" else kernel()
     tables = initialize_tables(corpus, settings)
@@ -71,7 +74,7 @@ def learn_word2vec(
     else:
         do = KernelRun(corpus, settings, tables, fast.train).piece
     pieces = [(e, c) for e in range(settings.epochs) for c in corpus.chunks(CHUNK)]
-    work(pieces, do, settings.num_workers if fast else 1, watch)
+    process_chunks(pieces, do, settings.num_workers if fast else 1, watch)
     return Vectors(corpus.words, tables.inputs[:, : settings.vector_size].cpu().numpy())
 
 

@@ -42,7 +42,7 @@ class ZooModel:
     sha256: str = ""  # of model.safetensors
 
 
-def homes() -> list[Path]:
+def model_roots() -> list[Path]:
     """Returns the folders with built-in models: this package's, and that of glassformer-zoo."""
     found = importlib.util.find_spec("glassformer_zoo")
     return [HOME, *map(Path, (found and found.submodule_search_locations) or ())]
@@ -50,13 +50,13 @@ def homes() -> list[Path]:
 
 def folders() -> dict[str, Path]:
     """Returns the folders of the built-in models on this machine, by name."""
-    found = (path.parent for home in homes() for path in home.glob("*/config.json"))
+    found = (path.parent for home in model_roots() for path in home.glob("*/config.json"))
     return {folder.name: folder for folder in sorted(found, key=lambda folder: folder.name)}
 
 
 def is_model(folder: Path) -> bool:
     """Returns whether a folder is that of a built-in model."""
-    return folder.parent in homes()
+    return folder.parent in model_roots()
 
 
 def names() -> list[str]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from glassformer.errors import GlassformerError, LoadError, UnsupportedError
-from glassformer.zoo.published import Package, Published, home, published
+from glassformer.zoo.published import Package, Published, cache_folder, published
 
 Progress = Callable[[int], None]  # called with the number of bytes downloaded
 PAUSE = 0.2  # seconds between progress updates
@@ -47,18 +47,20 @@ def fetch(name: str, progress: Progress = lambda size: None) -> Path:
         The model's folder or file.
     """
     name, found = published(name)
-    folder = home() / name
+    folder = cache_folder() / name
     if (folder / found.path).exists():
         return folder / found.path
     try:
-        home().mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home()) as draft:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache_folder()) as draft:
             assemble(found, Path(draft), progress).rename(folder)
     except GlassformerError:  # a LoadError is an OSError
         raise
     except OSError as error:
         if not (folder / found.path).exists():  # otherwise another process was faster
-            raise LoadError(f"{home()} cannot be written: {error.strerror or error}.") from None
+            raise LoadError(
+                f"{cache_folder()} cannot be written: {error.strerror or error}."
+            ) from None
     return folder / found.path
 
 

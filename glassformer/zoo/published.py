@@ -226,7 +226,7 @@ def read(name: str) -> ZooModel:
     )
 
 
-def home() -> Path:
+def cache_folder() -> Path:
     """Returns the cache folder of fetched models."""
     return native.folder() / "real"
 
@@ -234,7 +234,7 @@ def home() -> Path:
 def where(name: str) -> Path | None:
     """Returns the model's folder or file on this machine, or None if it is not present."""
     name, found = published(name)
-    for folder in (installed(found), home() / name):
+    for folder in (installed(found), cache_folder() / name):
         if folder is not None and (folder / found.path).exists():
             return folder / found.path
     return None

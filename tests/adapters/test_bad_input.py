@@ -180,6 +180,19 @@ def test_orders_of_things(gpt2):
         model.adapters.set_active(None)
 
 
+def test_the_active_adapter_is_merged_whatever_its_name(gpt2):
+    model = gpt2.model().adapters.add(LoRA(), "mine")
+    with torch.no_grad():  # LoRA starts without an effect
+        for weight in model.parameters():
+            if weight.requires_grad:
+                weight.fill_(0.01)
+    weights = {k: v.clone() for k, v in model.state_dict().items() if "adapters" not in k}
+    model.adapters.merge()
+    assert any(not torch.equal(model.state_dict()[k], v) for k, v in weights.items())
+    model.adapters.unmerge()
+    assert all(torch.equal(model.state_dict()[k], v) for k, v in weights.items())
+
+
 def test_texts_that_share_a_row(gpt2):
     for settings in (Prefix(num_virtual_tokens=3), Prompt(num_virtual_tokens=3)):
         model = gpt2.model().adapters.add(settings)

@@ -243,9 +243,9 @@ def test_gradients_stop_where_they_should_beside_padding():
 
 def test_what_a_layer_says_before_dropout_can_be_seen():
     transformer = tiny.transformer(model(spec.RecurrentSpec(width=30, dropout=0.5))).train()
-    seen = ActivationCapture("*.walk_out", "*.resid_post")
+    seen = ActivationCapture("*.recurrent_out", "*.resid_post")
     with torch.no_grad():
         transformer(tiny.tokens(4, 9), tap=seen)
-    before, after = (seen[f"decoder.blocks.0.{name}"] for name in ("walk_out", "resid_post"))
+    before, after = (seen[f"decoder.blocks.0.{name}"] for name in ("recurrent_out", "resid_post"))
     kept = after != 0
     assert not kept.all() and torch.allclose(after[kept], 2 * before[kept], atol=1e-6)

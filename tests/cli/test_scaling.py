@@ -61,7 +61,7 @@ def test_a_table_of_laws(glassformer, grid):
         "A = 406.4 (406.4 to 406.4)",
         "4 of 16",
         "without embeddings and heads",
-        "How compute is spent best",
+        "The best split of compute",
     ):
         assert said in shown, said
 
@@ -86,7 +86,7 @@ def test_runs_that_cannot_count_are_left_out(glassformer, tmp_path):
     assert code == 0
     assert "Note: half is left out: it is unfinished." in shown
     assert "Note: blind is left out: nothing was evaluated, for lack of data.validation." in shown
-    assert "No L(data): more of it made 1 of 4 runs better, and 4 are needed." in shown
+    assert "No L(data): 1 of 4 runs improved with more of it, and 4 are needed." in shown
     assert "No L(N, D): it takes 6 runs of 3 sizes and 3 amounts of data; there are 4 of 4" in shown
     assert "L(N) = a N^-b + c" in shown
 

@@ -110,7 +110,9 @@ def test_a_file_with_the_name_of_the_rows_stays(here, base):
     path.parent.mkdir()
     for make in (lambda: path.write_text("mine"), path.mkdir, lambda: path.symlink_to("my.csv")):
         make()
-        with pytest.raises(gf.ConfigError, match=r"dicts\.rows\.jsonl (holds other|is no regular)"):
+        with pytest.raises(
+            gf.ConfigError, match=r"dicts\.rows\.jsonl (holds other|is not a regular)"
+        ):
             trained(base, ROWS, out="runs/dicts", restart=True)
         assert path.is_symlink() or path.is_dir() or path.read_text() == "mine"
         path.rmdir() if path.is_dir() else path.unlink()

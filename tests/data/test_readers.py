@@ -312,7 +312,7 @@ class TestParallel:
         said = rf"a.de has {len(one.split())} lines and a.en {len(other.split())}"
         with pytest.raises(GlassformerError, match=said):
             read("a.de", "a.en", format="parallel")
-        with pytest.raises(GlassformerError, match="one of each language"):
+        with pytest.raises(GlassformerError, match="one file per language"):
             read("a.de", "a.en", "a.en", format="parallel")
 
     def test_one_file(self, write):

@@ -53,5 +53,5 @@ def test_every_name_that_the_code_calls_is_in_the_table():
     folders = [ROOT / "glassformer" / name for name in ("core", "baselines")]
     code = "".join(path.read_text("utf-8") for folder in folders for path in folder.rglob("*.py"))
     called = set(re.findall(r'ctx\.hook_point\(\s*"([\w.]+)"', code))
-    assert {"q", "final", "walk_out", "cross.attn_out"} <= called
+    assert {"q", "final", "recurrent_out", "cross.attn_out"} <= called
     assert called <= {name.removeprefix("blocks.i.") for name in ROWS}

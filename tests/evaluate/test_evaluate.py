@@ -217,7 +217,7 @@ def test_files_of_plain_text_are_benchmarks_too(tmp_path):
     )
     assert found.records == 3 and found["acc"] == same["acc"]
     path.write_text("one line\n")
-    with pytest.raises(GlassformerError, match="1 lines, which are no records of 6 lines"):
+    with pytest.raises(GlassformerError, match="1 lines, and each record has 6"):
         gf.evaluate(model, path, "hellaswag")
 
 

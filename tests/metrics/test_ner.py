@@ -133,7 +133,7 @@ def test_entity_scores():
 
 
 def test_bad_input():
-    with pytest.raises(GlassformerError, match="Text 1 has 1 predicted tags and 2 right ones"):
+    with pytest.raises(GlassformerError, match="Text 1 has 1 predicted tags and 2 gold tags"):
         report([["O"], ["O"]], [["O"], ["O", "O"]])
     nothing = report([["O"]], [["O"]])
     assert nothing.entities.macro == nothing.tokens.weighted == ClassScores(0.0, 0.0, 0.0, 0)

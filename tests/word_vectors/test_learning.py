@@ -22,8 +22,8 @@ from glassformer.word_vectors import (
     read_corpus,
 )
 from glassformer.word_vectors.kernel import kernel
+from glassformer.word_vectors.thread_pool import process_chunks
 from glassformer.word_vectors.word2vec import BATCH
-from glassformer.word_vectors.work import work
 
 ANIMALS, PLACES = ("cat", "dog", "cow"), ("paris", "rome", "oslo")
 
@@ -119,9 +119,9 @@ def test_two_workers_learn_too(corpus):
 
 def test_work_is_done_once_each_and_watched():
     seen, told = [], []
-    work(range(50), lambda piece: seen.append(piece) or 2, 3, told.append)
+    process_chunks(range(50), lambda piece: seen.append(piece) or 2, 3, told.append)
     assert sorted(seen) == list(range(50)) and told[-1] == 100
-    work(range(50), lambda piece: seen.append(piece) or 1, 1, told.append)
+    process_chunks(range(50), lambda piece: seen.append(piece) or 1, 1, told.append)
     assert seen[50:] == list(range(50))  # one worker keeps the order
 
 
@@ -130,7 +130,7 @@ def test_an_error_in_a_worker_is_an_error():
         raise GlassformerError("no")
 
     with pytest.raises(GlassformerError, match="no"):
-        work(range(3), do, 2, lambda _: None)
+        process_chunks(range(3), do, 2, lambda _: None)
 
 
 def test_ctrl_c_stops_and_leaves_nothing(story, tmp_path):

@@ -42,7 +42,7 @@ def test_a_visitor_is_shown_all_of_them():
 
 
 def test_cards_say_in_which_order_models_are_shown(tmp_path, monkeypatch):
-    monkeypatch.setattr(zoo, "homes", lambda: [tmp_path])
+    monkeypatch.setattr(zoo, "model_roots", lambda: [tmp_path])
     for name, front in {"a": "", "b": "shown: 2\n", "c": "", "d": "shown: 1\n"}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text("{}")
@@ -68,7 +68,7 @@ def test_the_second_distribution_has_the_models_that_are_listed():
 
 
 def test_a_missing_distribution_is_named(monkeypatch, glassformer):
-    monkeypatch.setattr(zoo, "homes", lambda: [zoo.HOME])
+    monkeypatch.setattr(zoo, "model_roots", lambda: [zoo.HOME])
     message = "zoo:reader is in a package that is not installed; pip install glassformer-zoo."
     for name in ("zoo:reader", "reader"):
         with pytest.raises(gf.LoadError, match=message):
@@ -81,7 +81,7 @@ def test_a_missing_distribution_is_named(monkeypatch, glassformer):
 
 def test_versions(tmp_path, monkeypatch):
     assert zoo.folder_of("zoo:letters@0.1") == zoo.folder_of("letters")
-    monkeypatch.setattr(zoo, "homes", lambda: [tmp_path])
+    monkeypatch.setattr(zoo, "model_roots", lambda: [tmp_path])
     (tmp_path / "a").mkdir()
     (tmp_path / "a/config.json").write_text('{"model_type": "gpt2"}')
     front = "parameters: 1\nversion: 0.3\nreplaces: 0.1 0.2\n"

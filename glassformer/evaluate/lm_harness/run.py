@@ -117,7 +117,7 @@ class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
         starts = range(0, len(lines), plain.lines)
         if len(lines) % plain.lines:
             raise DataError(
-                f"{path} has {len(lines)} lines, which are no records of {plain.lines} lines each.",
+                f"{path} has {len(lines)} lines, and each record has {plain.lines}; get it again.",
                 path=path,
             )
         return [

@@ -168,7 +168,7 @@ class ConfigReader:
                 field=key,
             )
 
-    def assuming(self, defaults: Mapping[str, Any]) -> ConfigReader:
+    def with_defaults(self, defaults: Mapping[str, Any]) -> ConfigReader:
         """Returns a reader of the same file with other defaults for absent or null keys."""
         missing = {key: value for key, value in defaults.items() if self.values.get(key) is None}
         other = ConfigReader({**self.values, **missing}, self.family)

@@ -109,7 +109,7 @@ def decoder_heads(
     lm = language_model(vocabulary, bias="learned" if lm_bias else "none")
     count = len(labels(config))
     if kind == "DoubleHeadsModel":
-        return (lm, rivals(config))
+        return (lm, multiple_choice_head(config))
     heads: dict[str, tuple[HeadSpec, ...]] = {
         "Model": (),
         "LMHeadModel": (lm,),
@@ -126,7 +126,7 @@ def decoder_heads(
     return heads[kind]
 
 
-def rivals(config: ConfigReader) -> HeadSpec:
+def multiple_choice_head(config: ConfigReader) -> HeadSpec:
     """The multiple-choice head of the GPT papers, which reads the end of each candidate text."""
     picks: dict[str, Literal["last", "first", "mean"]] = {
         "cls_index": "last",

@@ -87,7 +87,7 @@ class BackwardAttribution:
         if spec.projection_width is not None:
             u, _ = linear_back(stack.project, u)
         if spec.final_norm is not None:
-            u = self.through("norm bias", None, stack.final_norm, x, u)
+            u = self.through_norm("norm bias", None, stack.final_norm, x, u)
         for depth in reversed(range(depths)):
             found = self.layer(depth, u)
             if found is None:
@@ -101,7 +101,7 @@ class BackwardAttribution:
         post = self.rows_of(depth, "resid_post")
         if depth == 0 and spec.convolution is not None:
             near = self.near()
-            u = self.through("norm bias", depth, self.stack.convolution.norm, post + near, u)
+            u = self.through_norm("norm bias", depth, self.stack.convolution.norm, post + near, u)
             self.add("convolution", depth, None, (u * near).sum())
         if isinstance(module, Block):
             u = self.block(depth, module, u)
@@ -120,7 +120,7 @@ class BackwardAttribution:
             table = self.rows_of(depth, "resid_pre") - self.rows_of(depth - 1, "resid_post")
             self.add("position", depth, None, (u * table).sum())
         elif depth > 1 or (depth and spec.convolution is None):
-            self.seam(
+            self.add_edit(
                 u,
                 self.rows_of(depth, "resid_pre"),
                 self.rows_of(depth - 1, "resid_post"),
@@ -132,7 +132,7 @@ class BackwardAttribution:
         pre, mid, post = (self.rows_of(depth, f"resid_{name}") for name in ("pre", "mid", "post"))
         if block.spec.residual != "serial":
             written = self.rows_of(depth, "ffn_out")
-            self.seam(u, post, mid + written, depth)
+            self.add_edit(u, post, mid + written, depth)
             self.feed_forward(depth, block, u)
             return self.attention(depth, block, pre, mid, u)
         before = mid
@@ -189,16 +189,16 @@ class BackwardAttribution:
         Returns:
             The direction of the residual stream, and that of the component's output.
         """
-        self.seam(u, out, self.residual_after(depth, block, part, x, change), depth)
+        self.add_edit(u, out, self.residual_after(depth, block, part, x, change), depth)
         inner = change
         if block.spec.placement == "sandwich":
             inner, _ = norm_of(getattr(block, f"{part}_norm_out"), change)
         if block.spec.placement == "post":
-            u = self.through("norm bias", depth, getattr(block, f"{part}_norm"), x + inner, u)
+            u = self.through_norm("norm bias", depth, getattr(block, f"{part}_norm"), x + inner, u)
         own = u
         if block.spec.placement == "sandwich":
             norm = getattr(block, f"{part}_norm_out")
-            own = self.through("norm bias", depth, norm, change, u)
+            own = self.through_norm("norm bias", depth, norm, change, u)
         return u, own
 
     def heads(self, depth: int, out: torch.nn.Module, scope: str, u: Tensor) -> None:
@@ -216,7 +216,7 @@ class BackwardAttribution:
         rest = (u * self.rows_of(depth, f"{scope}attn_out")).sum() - values.sum()
         self.add(f"{kind} bias", depth, None, rest)
 
-    def through(
+    def through_norm(
         self, kind: str, depth: int | None, norm: torch.nn.Module, x: Tensor, u: Tensor
     ) -> Tensor:
         _, back = norm_of(norm, x)
@@ -224,7 +224,7 @@ class BackwardAttribution:
         self.add(kind, depth, None, constant)
         return u
 
-    def seam(self, u: Tensor, out: Tensor, computed: Tensor, depth: int) -> None:
+    def add_edit(self, u: Tensor, out: Tensor, computed: Tensor, depth: int) -> None:
         """Records what an edit of the residual stream itself added."""
         if self.view.edits:
             self.add("edit", depth, None, (u * (out - computed)).sum())
@@ -244,7 +244,7 @@ class BackwardAttribution:
         If the tables do not reproduce the embedding output, it is recorded as one part.
         """
         embed, first = self.stack.embed, self.rows_of(None, "embed")
-        self.seam(u, self.rows_of(0, "resid_pre"), first, 0)
+        self.add_edit(u, self.rows_of(0, "resid_pre"), first, 0)
         tables = self.tables(embed) if isinstance(embed, Embedding) else {}
         steps: list[Back] = []
         if tables and isinstance(embed, Embedding):

@@ -169,11 +169,11 @@ class CausalBasisSearch:
 
         with torch.no_grad():
             starts = sorted(map(project, self._candidates(before)), key=self.energy)[-CLIMBED:]
-        ends = [self._climbed(start, project) for start in starts]
+        ends = [self._maximize_energy(start, project) for start in starts]
         best = max(ends, key=self.energy)
         return best, self.energy(best)
 
-    def _climbed(self, start: Tensor, project: Callable[[Tensor], Tensor]) -> Tensor:
+    def _maximize_energy(self, start: Tensor, project: Callable[[Tensor], Tensor]) -> Tensor:
         free = start.clone().requires_grad_()
         climb = torch.optim.LBFGS(
             [free], max_iter=STEPS, tolerance_change=1e-7, line_search_fn="strong_wolfe"

@@ -127,7 +127,7 @@ def batches(given: Iterable[CorpusPiece], tokens: int) -> Iterator[list[CorpusPi
         yield batch
 
 
-def together(batch: Sequence[CorpusPiece], pad: int) -> dict[str, Tensor]:
+def collate(batch: Sequence[CorpusPiece], pad: int) -> dict[str, Tensor]:
     """Returns the network inputs for a batch; shorter pieces are padded on the right."""
     if len(batch) == 1:
         return batch[0].inputs
@@ -158,7 +158,7 @@ def captured(
     check_cancelled()
     capture = CaptureUntil(names)
     with suppress(StopForwardError):
-        model(**together(batch, model.spec.tokens.pad or 0), tap=capture, heads=())
+        model(**collate(batch, model.spec.tokens.pad or 0), tap=capture, heads=())
     if capture.left:
         raise ConfigError(f"The forward pass has no tensor {next(iter(capture.left))!r}.")
     sizes = [len(piece.ids[names[0].partition(".")[0]]) for piece in batch]

@@ -46,7 +46,7 @@ def _layer(layer: LayerSpec) -> Iterator[tuple[str, Axes]]:
     if isinstance(layer, BlockSpec | MemoryHopSpec):
         yield from ATTENTION.items()
     if isinstance(layer, RecurrentSpec):
-        yield "walk_out", STREAM
+        yield "recurrent_out", STREAM
     if isinstance(layer, BlockSpec):
         yield "resid_mid", STREAM
         if layer.attention.separate_global_projections:

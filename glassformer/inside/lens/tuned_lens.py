@@ -163,7 +163,7 @@ def mapped(stream: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return (wide + torch.nn.functional.linear(wide, weight, bias)).to(stream.dtype)
 
 
-def home(source: Path) -> Path:
+def lens_folder(source: Path) -> Path:
     """Returns the folder of the lens that belongs to a model loaded from a folder or file."""
     return (source if source.is_dir() else source.parent) / FOLDER
 
@@ -171,13 +171,13 @@ def home(source: Path) -> Path:
 def tuned_head(source: Path) -> str | None:
     """Returns the head of the lens stored with a model; None if there is none that can be read."""
     with suppress(GlassformerError):
-        return facts_in(home(source)).head
+        return facts_in(lens_folder(source)).head
     return None
 
 
 def load_lens_of(source: Path) -> TunedLens:
     """Loads the lens stored with a model."""
-    return TunedLens.load(home(source))
+    return TunedLens.load(lens_folder(source))
 
 
 def check_place(folder: Path) -> None:

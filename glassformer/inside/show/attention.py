@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.show.heatmap import picture, shrunk
+from glassformer.inside.show.heatmap import downsampled, picture
 from glassformer.inside.show.html import fragment, plain
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def html(layers: LayerTensors) -> str:
     array = named.array.detach().float().cpu()
     lead = array.shape[0] * array.shape[1]
     side = max(8, int((MAX_CELLS / lead) ** 0.5))
-    small = shrunk(array, side)
+    small = downsampled(array, side)
     whole = small.shape == array.shape
     cells = (small.clamp(0, 1) * 255).round().to(torch.uint8).numpy().tobytes()
     sizes = small.shape[2:]

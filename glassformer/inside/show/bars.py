@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from glassformer.errors import GlassformerError
 from glassformer.inside.capture.named_tensor import NamedTensor
-from glassformer.inside.show.heatmap import heat
-from glassformer.inside.show.html import fragment, plain, tint, word
+from glassformer.inside.show.heatmap import render_heatmap
+from glassformer.inside.show.html import fragment, plain, signed_color, word
 
 if TYPE_CHECKING:
     from glassformer.inside.attribute.contributions import Contributions
@@ -32,7 +32,7 @@ def contributions_html(found: Contributions) -> str:
         except GlassformerError:
             continue
         body += f"<h3>{title}: layers down, heads across</h3>"
-        body += heat(heads, float(heads.array.abs().max()))
+        body += render_heatmap(heads, float(heads.array.abs().max()))
     return fragment(f"What the logit of {of} is made of", body + "</div></div>")
 
 
@@ -57,7 +57,7 @@ def tokens(values: NamedTensor) -> str:
     numbers = [0.0 if n != n else n for n in numbers]  # NaN: nothing was measured
     most = max(map(abs, numbers), default=0.0)
     parts = (
-        f'<span class="token" style="background:{tint(0.8 * n, most)}" title="{n:+.4f}">'
+        f'<span class="token" style="background:{signed_color(0.8 * n, most)}" title="{n:+.4f}">'
         f"{word(text)}</span>"
         for text, n in zip(values.labels["position"], numbers, strict=True)
     )

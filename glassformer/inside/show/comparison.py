@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from glassformer.inside.show.bars import table, tokens
-from glassformer.inside.show.heatmap import heat
+from glassformer.inside.show.heatmap import render_heatmap
 from glassformer.inside.show.html import fragment, word
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def html(found: ModelComparison) -> str:
     for name, side in found.sides.items():
         for what in (side.pattern, side.head_change):
             body += f"<div><h3>{name}: {what.title.partition(': ')[2]}</h3>"
-            body += heat(what, float(what.array.max())) + "</div>"
+            body += render_heatmap(what, float(what.array.max())) + "</div>"
         lines = [side.attention_change, side.feed_forward_change, side.residual_change]
         for one in lines:
             if one is not None:

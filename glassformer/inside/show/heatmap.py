@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.inside.capture.named_tensor import NamedTensor
-from glassformer.inside.show.html import fragment, tint, word
+from glassformer.inside.show.html import fragment, signed_color, word
 from glassformer.rounding import ceil_div
 
 CELL, SMALL = 16, 40  # cell size in pixels; beyond this many cells an image is used
@@ -34,9 +34,9 @@ def picture(named: NamedTensor) -> str:
     array = named.array.detach().float().cpu()
     most = float(array.nan_to_num().abs().max()) if array.numel() else 0.0
     if array.ndim == 1:
-        return heat(NamedTensor(array[None], ("", named.axes[0]), named.labels), most)
+        return render_heatmap(NamedTensor(array[None], ("", named.axes[0]), named.labels), most)
     if array.ndim == 2:
-        return heat(named, most)
+        return render_heatmap(named, most)
     lead = list(product(*(range(n) for n in array.shape[:-2])))
     names = named.axes[:-2]
     parts = []
@@ -49,7 +49,7 @@ def picture(named: NamedTensor) -> str:
     return f"{more}<div class='row'>{''.join(parts)}</div>"
 
 
-def heat(named: NamedTensor, most: float) -> str:
+def render_heatmap(named: NamedTensor, most: float) -> str:
     """Renders [row, column] as a heat map, with labels if there are few enough cells."""
     array = named.array.detach().float().cpu()
     rows, columns = array.shape
@@ -69,7 +69,7 @@ def heat(named: NamedTensor, most: float) -> str:
             value = float(array[i, j])
             parts.append(
                 f'<rect x="{left + CELL * j:.0f}" y="{y:.0f}" width="{CELL - 1}" '
-                f'height="{CELL - 1}" style="fill:{tint(value, most)}">'
+                f'height="{CELL - 1}" style="fill:{signed_color(value, most)}">'
                 f"<title>{down[i]} {across[j]}: {value:.4g}</title></rect>"
             )
     for j in range(columns):
@@ -88,7 +88,7 @@ def labels(named: NamedTensor, axis: int) -> list[str]:
 
 def image(array: Tensor, most: float, side: int) -> str:
     """Renders a PNG data URL; a larger array is reduced to the strongest of neighboring cells."""
-    array = shrunk(array.detach().float().cpu(), SIDE)
+    array = downsampled(array.detach().float().cpu(), SIDE)
     height, width = array.shape
     scale = side / max(height, width, 1)
     size = f'width="{max(1, round(width * scale))}" height="{max(1, round(height * scale))}"'
@@ -96,7 +96,7 @@ def image(array: Tensor, most: float, side: int) -> str:
     return f'<img alt="" {size} src="data:image/png;base64,{data}">'
 
 
-def shrunk(array: Tensor, side: int) -> Tensor:
+def downsampled(array: Tensor, side: int) -> Tensor:
     """Reduces [..., row, column] to at most `side` of each, keeping the strongest of neighbors."""
     steps = [max(1, ceil_div(n, side)) for n in array.shape[-2:]]
     if steps == [1, 1]:

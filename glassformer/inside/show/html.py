@@ -59,7 +59,7 @@ def word(text: str) -> str:
     return escape(plain(text))
 
 
-def tint(value: float, most: float = 1.0) -> str:
+def signed_color(value: float, most: float = 1.0) -> str:
     """Returns a CSS color by sign, whose opacity grows with the absolute value."""
     share = min(1.0, abs(value) / most) if most else 0.0
     return f"rgba(var(--{'accent' if value >= 0 else 'against'}),{share:.3f})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from glassformer.inside.show.html import fragment, tint, word
+from glassformer.inside.show.html import fragment, signed_color, word
 
 if TYPE_CHECKING:
     from glassformer.inside.lens.lens import Lens
@@ -40,7 +40,7 @@ def _cell(lens: Lens, stage: int, j: int) -> str:
         f"divergence {float(lens.divergence.array[stage, j]):.3f}, "
         f"norm {float(lens.norm.array[stage, j]):.2f}"
     )
-    color = tint(0.75 * float(likely[0]))
+    color = signed_color(0.75 * float(likely[0]))
     return (
         f'<td class="w cell" style="background:{color}" title="{several}&#10;{more}">'
         f"{word(lens.text(stage, j))}</td>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from glassformer.inside.show.html import fragment, tint, word
+from glassformer.inside.show.html import fragment, signed_color, word
 
 if TYPE_CHECKING:
     from glassformer.inside.explain.max_activating import Excerpt, MaxActivating
@@ -25,7 +25,8 @@ def html(found: MaxActivating) -> str:
 
 def _row(one: Excerpt, most: float) -> str:
     line = "".join(
-        f'<span class="token" style="background:{tint(0.8 * value, most)}" title="{value:+.4f}">'
+        f'<span class="token" style="background:{signed_color(0.8 * value, most)}" '
+        f'title="{value:+.4f}">'
         f"{f'<b>{word(text)}</b>' if place == one.at else word(text)}</span>"
         for place, (text, value) in enumerate(zip(one.tokens, one.values, strict=True))
     )

@@ -15,7 +15,7 @@ from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.capture.named_tensor import NamedTensor, check_index
 from glassformer.inside.displayable import Displayable
 from glassformer.inside.lens.unembed import Words, logit_effects, ranked, read
-from glassformer.inside.weights.factors import block_of, factors, reads, writes
+from glassformer.inside.weights.factors import block_of, factors, fold_norm_after, fold_norm_before
 from glassformer.tasks.model_protocol import TaskModel
 
 SIDES = {  # what the sides of each matrix do, [left, right]
@@ -172,12 +172,12 @@ def _of_neurons(model: TaskModel, layer: int, which: str, stack: str) -> tuple[T
     """The factors of a feed-forward matrix; the side of the neurons is the identity."""
     block = block_of(model, layer, stack)
     if which == "out":
-        weight = writes(block, "ffn", block.ffn.down.weight)
+        weight = fold_norm_after(block, "ffn", block.ffn.down.weight)
         return weight, torch.eye(weight.shape[1], device=weight.device)
     parts = torch.split(block.ffn.up.weight, list(block.ffn.up.parts))
     if which == "gate" and len(parts) == 1:
         raise UnsupportedError("This feed-forward layer has no gate; use 'in'.")
-    weight = reads(block, "ffn", parts[0 if which == "gate" else -1])
+    weight = fold_norm_before(block, "ffn", parts[0 if which == "gate" else -1])
     return torch.eye(len(weight), device=weight.device), weight
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.displayable import Displayable
-from glassformer.inside.weights.factors import Factors, every
+from glassformer.inside.weights.factors import Factors, all_factors
 from glassformer.tasks.model_protocol import TaskModel
 
 KINDS = {"q": "queries", "k": "keys", "v": "values"}
@@ -82,7 +82,7 @@ def composition(model: TaskModel, kind: str = "k", stack: str = "") -> Compositi
     """
     if kind not in KINDS:
         raise ConfigError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.")
-    layers = list(every(model, stack))
+    layers = list(all_factors(model, stack))
     if not layers:
         raise UnsupportedError("This stack has no attention heads.")
     heads = tuple((one.layer, head) for one in layers for head in range(len(one.q)))

@@ -86,18 +86,18 @@ def factors(model: TaskModel, layer: int, stack: str = "", cross: bool = False) 
         q, (k, v) = module.q.weight, torch.split(module.kv.weight, list(module.kv.parts))
     else:
         q, k, v = torch.split(module.qkv.weight, list(module.qkv.parts))
-        k, v = reads(block, part, k), reads(block, part, v)
-    q = reads(block, part, q)
+        k, v = fold_norm_before(block, part, k), fold_norm_before(block, part, v)
+    q = fold_norm_before(block, part, q)
     group = spec.heads // spec.key_heads
     q, k, v = (x.float().view(-1, dim, x.shape[1]) for x in (q, k, v))
     if spec.qk_norm is not None:
         q, k = (x * scale_of(norm)[:, None] for x, norm in ((q, module.q_norm), (k, module.k_norm)))
     k, v = (x.repeat_interleave(group, 0) for x in (k, v))
-    o = writes(block, part, module.out.weight)
+    o = fold_norm_after(block, part, module.out.weight)
     return Factors(layer, q, k, v, o.view(len(o), -1, dim).transpose(0, 1))
 
 
-def every(model: TaskModel, stack: str = "") -> Iterator[Factors]:
+def all_factors(model: TaskModel, stack: str = "") -> Iterator[Factors]:
     """Yields the matrices of all layers whose attention has one key per token."""
     module = stack_of(model, stack)
     for layer, index in enumerate(module.spec.order):
@@ -106,7 +106,7 @@ def every(model: TaskModel, stack: str = "") -> Iterator[Factors]:
             yield factors(model, layer, stack)
 
 
-def reads(block: Block, part: str, weight: Tensor) -> Tensor:
+def fold_norm_before(block: Block, part: str, weight: Tensor) -> Tensor:
     """Returns a matrix of [out, width] with the norm before the component, if any, folded in."""
     if block.spec.placement == "post":
         return weight.float()
@@ -115,7 +115,7 @@ def reads(block: Block, part: str, weight: Tensor) -> Tensor:
     return straight(getattr(block, f"{part}_norm"), weight.float(), back=True)
 
 
-def writes(block: Block, part: str, weight: Tensor) -> Tensor:
+def fold_norm_after(block: Block, part: str, weight: Tensor) -> Tensor:
     """Returns a matrix of [width, in] with the linear part of the norm after it folded in.
 
     If all norms of the residual stream subtract the mean, the mean is removed.

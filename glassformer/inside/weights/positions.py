@@ -24,7 +24,7 @@ from glassformer.errors import ConfigError
 from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.capture.stack_view import StackTensors
 from glassformer.inside.displayable import Displayable
-from glassformer.inside.weights.drawings import DRAW, slots_of
+from glassformer.inside.weights.position_pictures import DRAW, slots_of
 from glassformer.spec import BlockSparsePattern, BlockSpec
 from glassformer.tasks.model_protocol import TaskModel
 

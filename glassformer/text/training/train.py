@@ -58,6 +58,9 @@ def train(
         sample: About how many bytes of the files to read; lines are drawn uniformly. None reads
             everything.
         progress: Whether to show a progress bar.
+
+    Returns:
+        The tokenizer.
     """
     if type not in KINDS:
         raise ConfigError(f"There is no tokenizer type {type!r}; choose from {', '.join(KINDS)}.")

@@ -183,6 +183,9 @@ def make_loader(
         ahead: Number of steps to prepare in advance.
         workers: Number of processes that prepare them; 0 for a thread of this process.
         for_gpu: Whether the batches are for a GPU.
+
+    Returns:
+        The loader.
     """
     batching = settings.batching or objective.batching
     rows = make_rows(settings, store, objective, batching, context, seed, batch)
@@ -229,7 +232,7 @@ def make_rows(
     if length is None:
         raise ConfigError(
             f'data.batching = "{batching}" needs a length of rows, and this model has no limit of '
-            "its own; say data.sequence_length."
+            "its own; set data.sequence_length."
         )
     beyond = objective.beyond
     if batching == "pack":

@@ -113,11 +113,11 @@ class Denoising(Objective):
         before, behind = self.frame.before, self.frame.behind
         places, left = target.places, len(behind)
         inside = (places >= len(before)) & (places < np.repeat(lengths - left, lengths))
-        source = framed(self.spoiled(target.where(inside), draws), before, behind)
+        source = framed(self.corrupted(target.where(inside), draws), before, behind)
         start = self.start.column(target, self.frame.tokenizer.language)
         return Rows({"source": source, "tokens": target, "start": start})
 
-    def spoiled(self, text: RaggedColumn, draws: RowRandom) -> RaggedColumn:
+    def corrupted(self, text: RaggedColumn, draws: RowRandom) -> RaggedColumn:
         if self.permute:
             text = self.permuted(text, draws)
         if self.rotate:

@@ -150,7 +150,7 @@ class CausalLM(Objective):
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         inputs: dict[str, Any] = dict(batch.inputs)
         cache = remembered(model, inputs)
-        last = f"decoder.blocks.{self.layers - 1}.walk_out"
+        last = f"decoder.blocks.{self.layers - 1}.recurrent_out"
         seen: list[Tensor] = []
 
         def keep(name: str, value: Tensor) -> Tensor:

@@ -130,9 +130,9 @@ class ClassificationObjective(SequenceLevelObjective):
         )
         return {self.head: each.mean(-1).sum()}
 
-    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+    def class_scores(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         if not self.several:
-            return super().rivals(scores, batch)
+            return super().class_scores(scores, batch)
         rows = torch.stack((scores, torch.zeros_like(scores)), -1).flatten(0, 1)  # [yes, no]
         return rows, scores.new_full((len(rows),), 1 / len(self.labels))
 

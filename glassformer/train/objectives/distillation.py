@@ -178,8 +178,8 @@ class Distillation(SequenceLevelObjective):
         )
         if not student.inputs.get("return_features"):
             assert isinstance(self.task, SequenceLevelObjective)
-            rows, weights = self.task.rivals(exact(mine), batch)
-            return distance(rows, self.task.rivals(exact(taught), batch)[0], weights)
+            rows, weights = self.task.class_scores(exact(mine), batch)
+            return distance(rows, self.task.class_scores(exact(taught), batch)[0], weights)
         heads = head_of(student.model, self.head), head_of(teacher.model, self.head)
         at, weights = _target_rows(batch, mine)
         mine, taught = (states.flatten(0, -2) for states in (mine, taught))

@@ -168,11 +168,11 @@ class ExtractiveQA(SequenceLevelObjective):
 
     def forward(self, model: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """Returns the mean cross-entropy of the start and the end over a window's tokens."""
-        rows, weights = self.rivals(head_scores(model, batch, self.head), batch)
+        rows, weights = self.class_scores(head_scores(model, batch, self.head), batch)
         loss = F.cross_entropy(rows, batch.targets["span"].flatten(), reduction="none")
         return {self.head: (loss * weights).sum()}
 
-    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+    def class_scores(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         """Returns the scores of a window's slots as its start and as its end.
 
         `scores` is [window, slot, 2].

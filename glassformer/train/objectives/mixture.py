@@ -138,11 +138,11 @@ class Mixture(SequenceLevelObjective):
         return [(np.flatnonzero(kind.flatten() == i), float(s)) for i, s in enumerate(shares)]
 
     def vary(self, rows: Rows, draws: RowRandom) -> Rows:
-        """RowRandom the part of each row, and the random choices of all parts that it could serve.
+        """Draws the part of each row, and the random choices of all parts that it could serve.
 
         They are all needed for the case that a part gets no row.
         """
-        there = self._there(rows)
+        there = self._can_serve(rows)
         choices = draws.uniform("part")
         parts = np.array([self._ends(tuple(own)) for own in there.T.tolist()])  # [row, part]
         chosen = (choices[:, None] >= parts).sum(1)
@@ -158,7 +158,7 @@ class Mixture(SequenceLevelObjective):
 
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         rows = Rows.of(examples)
-        there, by_part = self._there(rows), _by_part(rows.columns)
+        there, by_part = self._can_serve(rows), _by_part(rows.columns)
         turns = rows.columns["part"].values if "part" in rows.columns else there.argmax(0)
         combined = TrainingBatch({}, {}, {}, 0)
         for index, name in enumerate(self.names):
@@ -240,7 +240,7 @@ class Mixture(SequenceLevelObjective):
             self._shares[there] = ends / ends[-1]
         return self._shares[there]
 
-    def _there(self, rows: Rows) -> NDArray[np.bool_]:
+    def _can_serve(self, rows: Rows) -> NDArray[np.bool_]:
         """Returns whether a row could serve a part, [part, row]."""
         found = np.zeros((len(self.names), len(rows)), dtype=bool)
         for key, column in rows.columns.items():

@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import nn
 
+from glassformer.creation import extended
 from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.families._shared import heads
-from glassformer.loading import extended
 from glassformer.model import Model
 from glassformer.spec import HeadSpec
 from glassformer.train.objectives.labels import find_labels

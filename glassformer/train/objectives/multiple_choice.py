@@ -59,11 +59,11 @@ class MultipleChoice(SequenceLevelObjective):
             (prompt, choice) if context is None else (context, f"{prompt} {choice}")
             for choice in choices
         ]
-        rivals = [self.texts.example(record, *pair) for pair in pairs]
+        examples = [self.texts.example(record, *pair) for pair in pairs]
         right = number_of(column(record, "label"), choices, record)
         yield {
-            **{key: np.concatenate([rival[key] for rival in rivals]) for key in TEXT},
-            "lengths": np.array([len(rival["tokens"]) for rival in rivals], dtype=np.int32),
+            **{key: np.concatenate([choice[key] for choice in examples]) for key in TEXT},
+            "lengths": np.array([len(choice["tokens"]) for choice in examples], dtype=np.int32),
             "label": np.array([right], dtype=np.int32),
         }
 
@@ -78,15 +78,15 @@ class MultipleChoice(SequenceLevelObjective):
         If an example has fewer choices, its first one is repeated as padding.
         """
         most = max(len(example["lengths"]) for example in examples)
-        rivals: list[Example] = []
+        choices: list[Example] = []
         for example in examples:
             ends = np.cumsum(example["lengths"])[:-1]
             own = [
                 dict(zip(TEXT, parts, strict=True))
                 for parts in zip(*(np.split(example[key], ends) for key in TEXT), strict=True)
             ]
-            rivals += own + own[:1] * (most - len(own))
-        read = self.texts.inputs(rivals, self.slots(rivals, self.texts.length))
+            choices += own + own[:1] * (most - len(own))
+        read = self.texts.inputs(choices, self.slots(choices, self.texts.length))
         inputs = {key: value.view(len(examples), most, -1) for key, value in read.items()}
         counts = torch.tensor([len(example["lengths"]) for example in examples])
         targets = {
@@ -101,12 +101,12 @@ class MultipleChoice(SequenceLevelObjective):
         loss = F.cross_entropy(self._scores(model, batch), batch.targets["label"], reduction="sum")
         return {self.head: loss}
 
-    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+    def class_scores(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         rows = scores.masked_fill(~batch.targets["real"], LOW)
         return rows, scores.new_ones(len(rows))
 
     def _scores(self, model: nn.Module, batch: TrainingBatch) -> Tensor:
-        return self.rivals(head_scores(model, batch, self.head), batch)[0]
+        return self.class_scores(head_scores(model, batch, self.head), batch)[0]
 
     def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:
         found = self._scores(model, batch).argmax(-1).tolist()

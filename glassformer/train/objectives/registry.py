@@ -114,6 +114,9 @@ def make_objective(
         options: Options of the objective.
         length: Row length of the data; becomes the option `max_length` if the objective has it and
             it is not given.
+
+    Returns:
+        The objective.
     """
     known = check_options(name, options)
     if "max_length" in known and options.get("max_length") is None:

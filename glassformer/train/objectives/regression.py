@@ -92,7 +92,7 @@ class Regression(SequenceLevelObjective):
         each = F.mse_loss(found, batch.targets["value"].to(found.dtype), reduction="none")
         return {self.head: each.mean(-1).sum()}
 
-    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+    def class_scores(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         raise UnsupportedError(
             "A regression has no probabilities to distill; set objective.soft_weight = 0.",
             field="objective.soft_weight",

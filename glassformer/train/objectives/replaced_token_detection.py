@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core import Transformer
+from glassformer.creation import create
 from glassformer.errors import UnsupportedError
 from glassformer.families import find_family, native, spec_from_config
 from glassformer.families._shared import heads
-from glassformer.loading import create
 from glassformer.model import Model
 from glassformer.spec import BlockSpec, ModelSpec
 from glassformer.train.batches.collate import pad

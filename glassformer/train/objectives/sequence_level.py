@@ -42,7 +42,7 @@ class SequenceLevelObjective(Objective):
         """Returns the row length: the longest text's, or on a GPU one of a few lengths."""
         return self.padded_length(int(column_of(examples, "tokens").lengths.max()), most)
 
-    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+    def class_scores(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         """Returns the head's scores as [row, class] of competing classes, and loss weights, [row].
 
         Distillation uses them to replace the right answers by a teacher's.

@@ -122,7 +122,7 @@ class Tagging(SequenceLevelObjective):
         tags = batch.targets["tags"].flatten()
         return {self.head: F.cross_entropy(logits, tags, ignore_index=IGNORED, reduction="sum")}
 
-    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+    def class_scores(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         return scores.flatten(0, 1), batch.targets["tags"].flatten().ne(IGNORED).to(scores.dtype)
 
     def answers(self, model: nn.Module, batch: TrainingBatch) -> list[Answer]:

@@ -91,9 +91,9 @@ class Muon(torch.optim.AdamW):
             if weight.grad is not None
         )
         for some in _batches(pairs):
-            self._turn(some)
+            self._update(some)
 
-    def _turn(self, pairs: list[Learner]) -> None:
+    def _update(self, pairs: list[Learner]) -> None:
         matrices: list[Tensor] = []
         for _, weight in pairs:
             gradient, slow = weight.grad, self.state[weight]["momentum_buffer"]
@@ -120,7 +120,7 @@ def orthogonalized(matrices: list[Tensor]) -> list[Tensor]:
         alike.setdefault((min(matrix.shape), max(matrix.shape)), []).append(index)
     turned: dict[int, Tensor] = {}
     for indices in alike.values():
-        stack = torch.stack([_lying(matrices[index]) for index in indices])
+        stack = torch.stack([_as_wide(matrices[index]) for index in indices])
         turned |= zip(indices, newton_schulz(stack), strict=True)
     return [
         x.mT if (x := turned[index]).shape != matrix.shape else x
@@ -142,7 +142,7 @@ def newton_schulz(x: Tensor) -> Tensor:
     return x
 
 
-def _lying(matrix: Tensor) -> Tensor:
+def _as_wide(matrix: Tensor) -> Tensor:
     return matrix.mT if matrix.shape[0] > matrix.shape[1] else matrix
 
 

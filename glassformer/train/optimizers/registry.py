@@ -61,6 +61,10 @@ def make_optimizer(task: nn.Module, settings: OptimizerSettings) -> torch.optim.
     """Returns an optimizer of the parameters that are not frozen.
 
     The task must be sharded and moved to its device before.
+
+    Args:
+        task: The modules whose parameters are trained.
+        settings: The name and the options of the optimizer, and the groups of parameters.
     """
     options = optimizer_options(settings.optimizer, settings.options)
     if settings.freeze_base:
@@ -101,6 +105,9 @@ def state_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Returns the optimizer state by names such as `net.decoder.blocks.0.ffn.up.weight.exp_avg`.
 
     These are the live tensors; loading into them in place restores the state.
+
+    Args:
+        optimizer: The optimizer.
     """
     return {
         f"{name}.{key}": value

@@ -32,11 +32,11 @@ class Card(Reporter):
 def render_card(run: RunSummary, how: Mapping[str, Any]) -> str:
     """Returns the text of the model card."""
     return "\n".join(
-        [*_front(run), *_what(run, how), *_metrics(run, how), *use(run), *_recipe(run)]
+        [*_yaml_header(run), *_run_tables(run, how), *_metrics(run, how), *use(run), *_recipe(run)]
     )
 
 
-def _front(run: RunSummary) -> Iterator[str]:
+def _yaml_header(run: RunSummary) -> Iterator[str]:
     """Yields the YAML header, in which strings and numbers are written as in JSON."""
     best = _best_metrics(run)
     pipeline = find_objective(run.recipe.objective[0].name).pipeline_tag
@@ -64,7 +64,7 @@ def _front(run: RunSummary) -> Iterator[str]:
     yield "---"
 
 
-def _what(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
+def _run_tables(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
     about, settings = run.about, run.recipe.train
     assert about is not None
     trained = "" if about.trained == about.parameters else f", of which {about.trained:,} trained"

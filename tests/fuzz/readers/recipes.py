@@ -8,8 +8,7 @@ from pathlib import Path
 import tomli_w
 
 from glassformer import adapters
-from glassformer.families import spec_from_config
-from glassformer.loading import find_preset
+from glassformer.families import find_preset, spec_from_config
 from glassformer.train.build_model import config_of
 from glassformer.train.objectives.registry import make_objective
 from glassformer.train.recipe import Recipe, read_recipe

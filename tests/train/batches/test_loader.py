@@ -145,7 +145,7 @@ def test_the_objective_says_what_the_recipe_does_not(store):
         ahead=0,
     )
     assert made.batches(0)[0].inputs["input_ids"].shape == (2, 33)
-    with pytest.raises(GlassformerError, match=r"say data\.sequence_length"):
+    with pytest.raises(GlassformerError, match=r"set data\.sequence_length"):
         make_loader(DataSettings(), store, Letters(), context=None, seed=1, batch=2)
     with pytest.raises(GlassformerError, match=r"needs data\.tokens"):
         DataSettings(batching="bucket")

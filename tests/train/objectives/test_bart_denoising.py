@@ -62,7 +62,7 @@ def row_of(tokens):
     return RaggedColumn(np.array(tokens), np.array([len(tokens)]))
 
 
-def spoiled(objective, stored, times: int = 40):
+def corrupted_texts(objective, stored, times: int = 40):
     """What was made of the text between its frame."""
     for number, example in enumerate(stored):
         for seed in range(times):
@@ -81,7 +81,7 @@ def is_subsequence(part, whole) -> bool:
 def test_deletion_leaves_a_subsequence():
     objective = objective_of(token_deletion=0.3)
     lengths = []
-    for source, target in spoiled(objective, texts(objective)):
+    for source, target in corrupted_texts(objective, texts(objective)):
         assert is_subsequence(source, target)
         lengths.append(len(source) / len(target))
     assert np.mean(lengths) == pytest.approx(0.7, abs=0.02)
@@ -90,7 +90,7 @@ def test_deletion_leaves_a_subsequence():
 def test_masking_leaves_everything_in_its_place():
     objective = objective_of(token_masking=0.3)
     mask, hidden = objective.mask_token, []
-    for source, target in spoiled(objective, texts(objective)):
+    for source, target in corrupted_texts(objective, texts(objective)):
         assert all(s in (t, mask) for s, t in zip(source, target, strict=True))
         hidden.append(np.mean(np.array(source) == mask))
     assert np.mean(hidden) == pytest.approx(0.3, abs=0.02)
@@ -99,13 +99,13 @@ def test_masking_leaves_everything_in_its_place():
 def test_rotation():
     objective = objective_of(document_rotation=1.0)
     firsts = set()
-    for source, target in spoiled(objective, texts(objective, material.SENTENCES[0])):
+    for source, target in corrupted_texts(objective, texts(objective, material.SENTENCES[0])):
         turns = [n for n in range(len(target)) if target[n:] + target[:n] == source]
         assert turns
         firsts.add(turns[0])
     assert len(firsts) > 15
     half = objective_of(document_rotation=0.5)
-    turned = [a != b for a, b in spoiled(half, texts(half), times=60)]
+    turned = [a != b for a, b in corrupted_texts(half, texts(half), times=60)]
     assert np.mean(turned) == pytest.approx(0.5, abs=0.07)
 
 
@@ -114,7 +114,7 @@ def test_sentences_change_places_whole():
     decode = objective.frame.tokenizer.decode
     (example,) = texts(objective, material.TEXT)
     orders = set()
-    for source, _ in spoiled(objective, [example]):
+    for source, _ in corrupted_texts(objective, [example]):
         text = decode(source)
         places = [text.find(sentence) for sentence in material.SENTENCES]
         assert min(places) >= 0 and len(text.strip()) >= len(material.TEXT) - 1
@@ -131,7 +131,7 @@ def test_infilling(whole_words):
     mask = objective.mask_token
     stored = texts(objective, material.TEXT)
     hidden = []
-    for source, target in spoiled(objective, stored, times=150):
+    for source, target in corrupted_texts(objective, stored, times=150):
         kept = [token for token in source if token != mask]
         assert is_subsequence(kept, target)
         hidden.append(1 - len(kept) / len(target))
@@ -162,7 +162,9 @@ def test_spans_of_a_poisson_laid_out_anyhow():
 
 def test_nothing_at_all_and_the_same_draw():
     objective = objective_of()
-    assert all(source == target for source, target in spoiled(objective, texts(objective), 2))
+    assert all(
+        source == target for source, target in corrupted_texts(objective, texts(objective), 2)
+    )
     noisy = make_objective(
         "denoising", bart(), {"document_rotation": 0.5, "token_deletion": 0.1, "token_masking": 0.1}
     )

@@ -284,10 +284,10 @@ def test_regularizers_of_recurrent_layers(lengths):
     loss.backward()
     ours = material.gradients(objective, model)
     torch.manual_seed(1)
-    seen = gf.core.ActivationCapture("*.walk_out")
+    seen = gf.core.ActivationCapture("*.recurrent_out")
     mask = batch.inputs.get("attention_mask")
     said = model(batch.inputs["input_ids"], mask, tap=seen)
-    raw = seen["decoder.blocks.1.walk_out"]
+    raw = seen["decoder.blocks.1.recurrent_out"]
     real = [min(length, max(lengths) - 1) for length in lengths]  # read, if not all predict
     dropped = torch.cat([row[:n] for row, n in zip(said.last_hidden_state, real, strict=True)])
     steps = torch.cat([row[1:n] - row[: n - 1] for row, n in zip(raw, real, strict=True)])

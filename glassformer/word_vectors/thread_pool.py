@@ -13,7 +13,7 @@ Piece = TypeVar("Piece")
 GLANCE = 0.1  # seconds between progress updates
 
 
-def work(
+def process_chunks(
     pieces: Iterable[Piece],
     do: Callable[[Piece], int],
     workers: int,
