@@ -33,7 +33,7 @@ RECORD = """() => {
 }"""
 # Nothing is loading, and nothing in sight is an answer to the question before.
 ANSWERED = "!document.querySelector('[aria-busy=true], .stale')"
-PATIENCE = 30  # seconds, also on a machine with other work
+PATIENCE = 60  # seconds, also on a machine with other work
 
 
 class Reference:
