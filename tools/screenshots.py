@@ -27,6 +27,7 @@ from chromium import CHROMIUM  # noqa: E402
 
 OUT = ROOT / "docs" / "images" / "page"
 WIDTH, HEIGHT, LARGEST = 1280, 1700, 150_000
+PATIENCE = 300_000  # milliseconds, also on a machine with other work
 
 STORY = {"model": "stories", **samples_of("stories")[0]}
 GAP = {
@@ -92,6 +93,7 @@ def main(wanted: list[str]) -> None:
                 reduced_motion="reduce",
                 locale="en-US",
             )
+            page.set_default_timeout(PATIENCE)
             page.add_init_script("localStorage.setItem('glassformer.tour', 'seen')")
             page.goto(f"{server.address}?{urlencode(SHOTS[name])}")
             keep(name, taken(page, TALLEST.get(name)))

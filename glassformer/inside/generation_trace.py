@@ -270,7 +270,8 @@ def _request(view: View, length: int, position: int | None) -> GenerationRequest
     capacity = length if context is None else min(length, context - len(prompt))
     if capacity < 1:
         raise InputError(
-            f"The text has {len(prompt)} tokens, which is the model's context length; shorten it."
+            f"The text has {len(prompt)} tokens, and the model's context length is {context}: "
+            "there is no room for another token; shorten the text."
         )
     return GenerationRequest(0, prompt, capacity, None if source is None else _given(source))
 

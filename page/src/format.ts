@@ -15,10 +15,11 @@ export function number(value: number, digits = 3): string {
   return value < 0 && Number(text) !== 0 ? MINUS + text : text;
 }
 
+/** A share near 0 or 1 has a decimal, so that only a whole one is "100%". */
 export function percent(share: number): string {
   if (share >= 0.9995) return share === 1 ? "100%" : ">99.9%";
   if (share > 0 && share < 0.0005) return "<0.1%";
-  return `${(share * 100).toFixed(share < 0.1 ? 1 : 0)}%`;
+  return `${(share * 100).toFixed(share < 0.1 || share >= 0.995 ? 1 : 0)}%`;
 }
 
 export function count(value: number): string {

@@ -210,8 +210,9 @@ function telling(tokens: PageToken[], selected: number | null, structure: Struct
   return Math.max(0, gap >= 0 ? gap : tokens.findLastIndex(({ special }) => !special));
 }
 
-function held(index: number, count: number): number {
-  return Math.max(0, Math.min(index, count - 1));
+/** A whole number that counts from 0, held to what there is. */
+export function held(index: number, count: number): number {
+  return Math.max(0, Math.min(Math.floor(index), count - 1));
 }
 
 let made!: Session;

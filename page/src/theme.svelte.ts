@@ -64,13 +64,13 @@ export function colorOf(value: number, most: number, palette: Palette, dark: boo
   return `rgb(${r} ${g} ${b})`;
 }
 
-/** Black or white, whichever reads better on a color. */
+/** Black or white, whichever reads better on a color: the contrast is 4.5 or more. */
 export function inkOn([r, g, b]: Rgb): string {
   const light = [r, g, b].map((part) => {
     const share = part / 255;
     return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
   });
-  return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2] > 0.19 ? "#10191d" : "#ffffff";
+  return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2] > 0.179 ? "#000000" : "#ffffff";
 }
 
 /** Colors that tell heads apart, the same for a head in every panel. */

@@ -47,6 +47,12 @@ class UrlState {
     return this.address.more[key];
   }
 
+  /** A number that a panel keeps; the usual one where there is none. */
+  number(key: string, usual: number): number {
+    const value = Number(this.address.more[key] ?? NaN);
+    return Number.isFinite(value) ? value : usual;
+  }
+
   set(key: string, value: string | null): void {
     const { [key]: _, ...others } = this.address.more;
     this.change({ more: value === null ? others : { ...others, [key]: value } });

@@ -7,6 +7,7 @@ import small
 import torch
 
 from glassformer import inside
+from glassformer.errors import InputError
 from glassformer.generate import taped, writer
 from glassformer.inside.generation_trace import beam_tree, generation_trace
 
@@ -198,3 +199,11 @@ def test_what_reaches_the_length_limit_has_not_ended():
         assert (node.state == "length") <= (node.step == 3 and node.token != end)
     assert {one.finish_reason for _, one in results} >= {"length"}
     assert any(node.state == "length" for node in nodes)
+
+
+def test_a_text_as_long_as_the_context_cannot_be_continued():
+    model = small.grouped()
+    view = model.look([5] * 70)  # rotary positions: a text may be longer than the context
+    for write in (lambda: beam_tree(view, 2, 4), lambda: generation_trace(view, 4)):
+        with pytest.raises(InputError, match="has 70 tokens, and the model's context length is 64"):
+            write()

@@ -12,6 +12,8 @@ from glassformer import inside
 from glassformer.core import ActivationCapture
 from glassformer.core.transformer import Transformer
 from glassformer.inside.attribute.linearize import norm_of
+from glassformer.inside.capture.model_inputs import token_text
+from glassformer.text import train
 
 TEXT = "time flies like an arrow"
 
@@ -86,6 +88,17 @@ def test_an_encoder_decoder_has_three_sides():
     assert len(model.look(TEXT).tokens) == 1  # the start token alone
     lens = view.lens()
     assert lens.names[-1] == "1 feed-forward" and len(lens.stages) == 5
+
+
+def test_a_piece_that_is_only_a_space_is_shown_as_one():
+    tokenizer = train(
+        "unigram",
+        texts=["time flies like an arrow"],
+        vocab_size=40,
+        special_tokens={"unk": "<unk>"},
+    )
+    id = next(id for id in range(tokenizer.size) if tokenizer.token(id) == "▁")
+    assert tokenizer.decode([id]) == "" and token_text(tokenizer, id) == " "
 
 
 def test_a_pair_of_texts_has_segments():

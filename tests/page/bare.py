@@ -21,9 +21,19 @@ CHANGED = """new Promise((done) => requestAnimationFrame(() => requestAnimationF
     .then(() => Promise.allSettled(document.getAnimations()
         .filter((one) => one.effect.getComputedTiming().endTime < Infinity)
         .map((one) => one.finished)))"""
+# Notes what is written on canvases, each with its place.
+RECORD = """() => {
+    window.written = [];
+    const plain = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        const { e, f } = this.getTransform();
+        window.written.push(`${text} at ${Math.round(x + e)}, ${Math.round(y + f)}`);
+        return plain.call(this, text, x, y);
+    };
+}"""
 # Nothing is loading, and nothing in sight is an answer to the question before.
 ANSWERED = "!document.querySelector('[aria-busy=true], .stale')"
-PATIENCE = 30  # seconds, also on a machine with other work
+PATIENCE = 60  # seconds, also on a machine with other work
 
 
 class Reference:
@@ -80,7 +90,7 @@ def percent(share: float) -> str:
         return "100%" if share == 1 else ">99.9%"
     if 0 < share < 0.0005:
         return "<0.1%"
-    return f"{share * 100:.{1 if share < 0.1 else 0}f}%"
+    return f"{share * 100:.{1 if share < 0.1 or share >= 0.995 else 0}f}%"
 
 
 def shares(text: str) -> list[float]:
@@ -136,9 +146,9 @@ def until(page: Any, condition: str, arg: Any = None) -> None:
 
 
 def settle(page: Any) -> None:
-    """Waits until a panel or its error is shown, and for some frames no request has been open and
-    nothing has been loading."""
-    page.locator("#panel section, #panel [role=alert]").first.wait_for()
+    """Waits until a panel, its error or that there is no text is shown, and for some frames no
+    request has been open and nothing has been loading."""
+    page.locator("#panel section, #panel [role=alert], #panel .nothing").first.wait_for()
     quiet, end = 0, time.monotonic() + PATIENCE
     while quiet < 3:
         page.evaluate(CHANGED)

@@ -116,6 +116,21 @@ def test_the_steps_of_a_training(page, run):
     page.get_by_text("Both models are the same").wait_for()
 
 
+def test_weights_that_were_zero_have_no_relative_change(folders, tmp_path):
+    model = gf.load(folders["decoder"])
+    zero = "decoder.blocks.0.ffn.up.bias"
+    assert not model.get_parameter(zero).any()
+    with torch.no_grad():
+        for name in (zero, "decoder.final_norm.weight"):
+            model.get_parameter(name).add_(0.1)
+    model.save(tmp_path / "moved")
+    for served in serve(folders["decoder"], tmp_path / "moved"):
+        metadata, _ = served.ask("compare", a="decoder", b="moved", text="time flies", position=0)
+        first, second = metadata["weights"][:2]
+        assert first["name"] == "decoder.final_norm.weight" and second["change"] == 0
+        assert zero not in {one["name"] for one in metadata["weights"]}
+
+
 def test_a_step_is_dragged_to(page, run):
     """With the mouse, also past steps between, and past what the other side has."""
     served, folder = run
@@ -169,5 +184,8 @@ def test_models_with_other_tokens_are_not_offered(page, folders, tmp_path):
 
 def test_one_model_alone(page, decoder):
     page.goto(decoder.address + "?panel=compare")
-    page.get_by_text("No other model here has the same tokens").wait_for()
+    page.get_by_text("No other open model has the same tokens").wait_for()
     assert page.get_by_role("alert").count() == 0
+    commands = page.locator("#panel code").all_inner_texts()
+    assert commands == ["glassformer open MODEL OTHER", "glassformer open runs/RUN"]
+    assert "`" not in page.locator("#panel").inner_text()

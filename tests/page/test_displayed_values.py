@@ -6,11 +6,12 @@ import math
 import re
 from typing import Any
 
+import page_models
 import pytest
 import torch
-from bare import Reference, addressed, number, settle, until, visible, visit
+from bare import Reference, addressed, number, settle, visible, visit
 from playwright.sync_api import expect
-from quick import quick
+from serving import serve
 
 import glassformer as gf
 
@@ -74,26 +75,11 @@ def test_a_translation_is_written_from_its_start(encoder_decoder, folders, page)
     results = page.locator("ol li .written").all_inner_texts()
     written = model.generate(TEXT, num_beams=3, max_new_tokens=3)
     assert results[0].replace("↵ ", "\n") == written.text
-    visit(page, encoder_decoder, panel="next", next_view="steps", text=TEXT, target="fruit")
-    assert page.get_by_text("The first step computes all 1 tokens").count() == 1
+    where = {"panel": "next", "next_view": "steps", "text": TEXT, "target": "fruit", "token": 1}
+    visit(page, encoder_decoder, **where)
+    expect(page.get_by_text("The first step computes the only token")).to_be_visible()
     page.get_by_role("radio", name="“").click()  # from the selected token
-    settle(page)
-    assert page.get_by_text("The first step computes all 1 tokens").count() == 0 or addressed(
-        page, "next.from=here"
-    )
-
-
-def test_the_page_opens_where_it_tells_most(encoder_decoder, decoder, page):
-    for served, texts in ((encoder_decoder, {"target": "a fruit"}), (decoder, {})):
-        model = served.ask("models")["models"][0]["id"]
-        want = served.ask("highlight", model=model, text=TEXT, **texts)
-        page.goto(f"{served.address}?panel=attention&text={TEXT}&target={texts.get('target', '')}")
-        settle(page)
-        selection = page.get_by_role("group", name="Selection")
-        for name in ("layer", "head"):
-            group = selection.get_by_role("radiogroup", name=name.capitalize())
-            assert group.locator("[aria-checked=true]").inner_text() == str(want[name])
-        assert selection.locator(".chosen .number").inner_text() == str(want["position"])
+    expect(page.get_by_text("The first step computes all 2 tokens")).to_be_visible()
 
 
 def test_the_beam_tree_tells_sums_and_limits(decoder, page):
@@ -113,6 +99,13 @@ def test_the_beam_tree_tells_sums_and_limits(decoder, page):
     page.locator("g[data-node='0']").click()
     taken = page.locator(".picked .written").inner_text()
     assert taken.replace("↵ ", "\n") == answer["nodes"][0]["text"]
+    lefts = page.locator("ol li .written").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().left)"
+    )
+    assert len(lefts) == 3 and max(lefts) - min(lefts) < 1
+    page.get_by_role("radio", name="4").click()  # what was picked was of another tree
+    settle(page)
+    assert page.locator(".picked").count() == 0
     page.get_by_role("button", name="中文").click()
     expect(page.get_by_text(re.compile("· 达到长度上限")).first).to_be_visible()
     assert not page.get_by_text(re.compile(r"· (length|eos)$")).count()
@@ -153,6 +146,34 @@ def test_rows_of_dense_matrices_have_names(decoder, page):
     assert said.startswith(f"{names[10]} → ")
 
 
+def test_a_decoder_s_block_has_a_part_more(encoder_decoder, decoder, page):
+    where = {"panel": "walk", "walk_at": "block", "stack": "decoder", "text": TEXT}
+    for served, parts in ((encoder_decoder, "three parts"), (decoder, "two parts")):
+        visit(page, served, **where)
+        expect(page.locator(".words p").first).to_contain_text(parts)
+
+
+def test_a_cell_has_a_bias_only_where_the_model_has_one(folders, tmp_path, page):
+    page_models.gated().save(tmp_path / "bare")
+    biased = gf.load(folders["decoder"])
+    for block in biased.decoder.blocks:
+        torch.nn.init.constant_(block.attention.qkv.bias, 0.5)
+    biased.save(tmp_path / "biased")
+    for served in serve(tmp_path / "bare", tmp_path / "biased", text=TEXT):
+        steps = [("biased", "q"), ("biased", "dot"), ("bare", "q"), ("bare", "dot")]
+        for model, at in [*steps, ("bare", "ffn_up")]:
+            visit(page, served, model=model, panel="walk", walk_at=at, walk_column=1, token=3)
+            page.locator(".cell .value").wait_for()
+            parts = page.locator(".cell dt").all_inner_texts()
+            assert ("bias" in parts) == ((model, at) == ("biased", "q")), (model, at, parts)
+        for model, told in (("bare", "root mean square"), ("biased", "standard deviation")):
+            visit(page, served, model=model, panel="walk", walk_at="norm", walk_column=1)
+            page.locator(".cell .value").wait_for()
+            assert page.locator(".cell dt", has_text=told).count() == 1
+            rms = page.get_by_text("divided by the root of").count()
+            assert rms == (2 if model == "bare" else 0)  # of the step, and of the number
+
+
 def test_a_sweep_tells_its_progress_and_aligns_texts(decoder, page):
     page.route("**/api/sweep", lambda route: held.append(route))
     held: list[Any] = []
@@ -166,39 +187,6 @@ def test_a_sweep_tells_its_progress_and_aligns_texts(decoder, page):
     page.unroute("**/api/sweep")
     page.get_by_text("The texts have different lengths").wait_for()
     assert page.get_by_role("alert").count() == 0
-
-
-def test_back_undoes_a_step_of_the_walk_and_a_view(decoder, page):
-    visit(page, decoder, panel="walk", text=TEXT)
-    for _ in range(2):
-        page.locator(".moves").get_by_role("button", name="Next").click()
-        settle(page)
-    here = page.url
-    page.get_by_role("tab", name="Attention").click()
-    settle(page)
-    page.get_by_role("radio", name="matrix").click()
-    settle(page)
-    page.go_back()
-    settle(page)
-    assert "attention.view=matrix" not in page.url and "panel=attention" in page.url
-    page.go_back()
-    settle(page)
-    assert page.url == here
-    page.go_back()
-    settle(page)
-    assert page.url != here and "panel=walk" in page.url
-
-
-def test_back_undoes_a_step_of_writing(decoder, page):
-    visit(page, decoder, panel="next", next_view="steps", text=TEXT)
-    for step in (1, 2):
-        page.get_by_role("button", name="One step forward").click()
-        assert addressed(page, f"next.step={step}")
-    page.go_back()
-    expect(page.locator("output")).to_have_text("2 / 16")
-    page.go_back()
-    expect(page.locator("output")).to_have_text("1 / 16")
-    assert "panel=next" in page.url
 
 
 def test_bytes_of_one_character_stand_together(decoder, page):
@@ -238,29 +226,14 @@ def test_a_cell_stays_open_for_a_shorter_text(decoder, page):
     assert page.locator(".cell .value").count() == 1  # and no refusal on the console
 
 
-def test_the_own_row_of_a_query_is_in_sight(decoder, page):
-    text = " ".join([TEXT] * 6)
-    visit(page, decoder, panel="attention", attention_view="neuron", text=text)
-    top, height, whole = page.get_by_role("application").evaluate(
-        "sheet => [sheet.scrollTop, sheet.clientHeight, sheet.scrollHeight]"
-    )
-    assert whole > height and top == pytest.approx(whole - height, abs=12)  # it is the last one
-
-
-def test_all_tokens_of_the_steps_are_in_sight(decoder, page):
-    visit(page, decoder, panel="next", next_view="steps", text=" ".join([TEXT] * 2))
-    wide, whole, left = page.locator(".strip [role=application]").evaluate(
-        "sheet => [sheet.clientWidth, sheet.scrollWidth, sheet.scrollLeft]"
-    )
-    assert whole <= wide + 1 and left == 0
-
-
 def test_an_empty_text_is_the_start_token_or_a_word(decoder, encoder, page):
     visit(page, decoder, panel="next", text="")
     assert page.get_by_text("starts from its start token alone").count() == 1
     assert page.locator("ol[aria-label='The most probable tokens'] li").count() == 10
     page.goto(f"{encoder.address}?panel=attention&text=")
     expect(page.locator("#panel")).to_contain_text("There is no text. Type one above")
+    visit(page, decoder, panel="lens", lens_view="mattered", text="")
+    assert page.get_by_text("No token of this text can be changed").count() == 1
 
 
 def test_one_model_on_two_texts(decoder, folders, page):
@@ -272,95 +245,16 @@ def test_one_model_on_two_texts(decoder, folders, page):
         best = model.run()[-1].argmax().item()
         assert model.same([side.locator("ol .name").first.inner_text()], [best])
     assert page.get_by_role("alert").count() == 0
+    visit(page, decoder, panel="compare", text=" ".join([TEXT] * 4), compare_text="flies")
+    first, second = page.locator("#panel [role=listbox]").all()
+    assert first.bounding_box()["y"] == second.bounding_box()["y"]  # of different heights
+    first.get_by_role("option").nth(2).click()
+    assert addressed(page, "token=2")
+    page.locator("form [role=option]").nth(1).click()
+    second_token = first.get_by_role("option").nth(1)
+    expect(second_token).to_have_attribute("aria-selected", "true")
 
 
-def test_the_tour_covers_nothing_that_it_speaks_of(decoder, page):
-    for width, height in ((1280, 720), (390, 844)):
-        page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(reduced_motion="reduce")
-        page.goto(decoder.address)
-        card = page.get_by_role("dialog", name="Guided tour")
-        card.get_by_role("button", name="Take the tour").click()
-        for _ in range(6):
-            card.get_by_role("button", name="Next").click()
-            settle(page)
-            until(
-                page,
-                "() => document.querySelector('.frame')?.getBoundingClientRect().top + 6 >= "
-                "document.querySelector('.tour').getBoundingClientRect().bottom",
-            )
-        assert page.get_by_role("group", name="Selection").is_visible()
-        card.get_by_role("button", name="End").click()
-        page.evaluate("localStorage.clear()")
-
-
-def test_selectors_stay_and_wide_screens_are_used(decoder, page):
-    page.set_viewport_size({"width": 2300, "height": 900})
-    visit(page, decoder, panel="next", text=" ".join([TEXT] * 6))
-    assert page.locator("main").evaluate("main => main.clientWidth") > 2200
-    page.set_viewport_size({"width": 1280, "height": 720})
-    visit(page, decoder, panel="lens", text=TEXT)
-    page.evaluate("scrollTo(0, 400)")
-    assert page.get_by_role("tablist").bounding_box()["y"] >= 0
-    page.get_by_role("button", name="Full screen").click()
-    until(page, "document.fullscreenElement?.id === 'panel'")
-    page.get_by_role("application").first.hover()
-    page.locator("#panel [role=tooltip]").wait_for()
-    page.evaluate("document.exitFullscreen()")
-    until(page, "document.fullscreenElement === null")
-
-
-# How much of a picture's card is used by it.
-USED = """() => {
-    const card = document.querySelector("#panel :is(.card.view, .picture, .tree)");
-    const marks = card.querySelectorAll(".sheet > div, figure, svg[role=tree]");
-    const right = Math.max(...[...marks].map((one) => one.getBoundingClientRect().right));
-    const { left, width } = card.getBoundingClientRect();
-    return (right - left) / width;
-}"""
-
-
-def test_pictures_use_a_wide_screen(decoder, page):
-    page.set_viewport_size({"width": 1920, "height": 1080})
-    text = " ".join([TEXT] * 3)
-    views = (
-        {"panel": "attention", "attention_view": "model"},
-        {"panel": "attention", "attention_view": "matrix"},
-        {"panel": "walk", "walk_at": "dot"},
-        {"panel": "next", "next_view": "beams"},
-    )
-    for view in views:
-        visit(page, decoder, text=text, **view)
-        assert page.evaluate(USED) > 0.75, view
-
-
-# Where the first card of a panel begins, or what stands without one.
-FIRST = """() => Math.min(...[...document.querySelectorAll("#panel :is(.card, .pictures, table)")]
-    .map((one) => one.getBoundingClientRect().top))"""
-
-
-@pytest.mark.parametrize("kind", quick(["decoder", "encoder_decoder"], "encoder_decoder"))
-def test_less_than_half_of_a_laptops_screen_is_header(kind, request, page):
-    """Also of a long text, of a text and its translation, and in every view."""
-    served = request.getfixturevalue(kind)
-    page.set_viewport_size({"width": 1280, "height": 720})
-    text = " ".join([TEXT] * 4)
-    views = {panel: [{}] for panel in PANELS}
-    for panel, names in VIEWS.items():
-        views[panel] += [{f"{panel}_view": name} for name in names]
-    for panel in PANELS:
-        for view in views[panel]:
-            visit(page, served, panel=panel, text=text, target="a fruit", **view)
-            assert page.locator("form").bounding_box()["y"] < page.evaluate(FIRST)
-            assert page.evaluate(FIRST) < 360, (panel, view)
-
-
-VIEWS = {
-    "attention": ["model", "neuron", "matrix"],
-    "next": ["beams", "steps"],
-    "lens": ["parts", "mattered", "neurons"],
-    "parameters": ["circuits"],
-}
 PANELS = ["walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters"]
 
 

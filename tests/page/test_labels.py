@@ -283,6 +283,16 @@ def test_every_panel(labeling, page, axe, panel, name):
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
 
 
+def test_the_comparison_of_models_that_predict_differently_has_a_finding(labeling, page):
+    visit(page, labeling, panel="compare", model="tagger", compare_a="classifier", text=TEXT)
+    _, arrays = labeling.ask("compare", a="classifier", b="tagger", text=TEXT, position=0)
+    heads = arrays["heads.encoder"]
+    layer, head = np.unravel_index(heads.argmax(), heads.shape)
+    finding = page.locator("[data-finding]").inner_text()
+    assert f"layer {layer}, head {head} changes most" in finding
+    assert float(finding.split()[-1].rstrip(".")) == pytest.approx(heads.max(), abs=6e-3)
+
+
 def by_hand(name: str, labeling: Served, labeled: dict[str, Path]) -> Told:
     return Told(name, labeling, gf.load(labeled[name]))
 

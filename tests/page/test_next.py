@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
@@ -188,6 +189,14 @@ def test_a_mask_is_filled(encoder, folders, page):
     assert [logit for _, _, logit in found] == pytest.approx(
         best.values.tolist(), abs=6e-3, rel=6e-3
     )
+    table = page.get_by_role("application", name=re.compile("Enter fills a mask$"))
+    table.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")  # not at a mask: nothing is filled
+    settle(page)
+    assert page.get_by_label("Text", exact=True).input_value() == text
+    page.keyboard.press("ArrowRight")
+    settle(page)
     page.locator("ol[aria-label='The most probable tokens'] button").first.click()
     settle(page)
     after = page.get_by_label("Text", exact=True).input_value()

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from bare import settle, visit
+from bare import RECORD, settle, visit
 
 TEXT, OTHER = "time flies like an arrow", "fruit flies like a banana"
 
@@ -68,8 +68,7 @@ OF_ALL_LAYERS = {"thumbnails", "the lens"}
 # These are of a model alone; the text and the token stand in their first sentence.
 OF_NO_TEXT = {"positions", "circuits"}
 
-# What is said in a panel, without controls, which tell what is asked for; and what is written on
-# canvases, each with its place.
+# What is said in a panel, without controls, which tell what is asked for.
 SAID = """() => {
     const panel = document.querySelector("#panel").cloneNode(true);
     const controls = "[data-live], [role=radiogroup], [role=status], [aria-live], .tools, output"
@@ -80,15 +79,6 @@ SAID = """() => {
     while (walker.nextNode()) found.push(walker.currentNode.data.trim());
     for (const one of panel.querySelectorAll("[aria-label]")) found.push(one.ariaLabel);
     return found.filter(Boolean);
-}"""
-RECORD = """() => {
-    window.written = [];
-    const plain = CanvasRenderingContext2D.prototype.fillText;
-    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-        const { e, f } = this.getTransform();
-        window.written.push(`${text} at ${Math.round(x + e)}, ${Math.round(y + f)}`);
-        return plain.call(this, text, x, y);
-    };
 }"""
 GO = """(query) => {
     history.pushState(null, "", query);

@@ -197,6 +197,7 @@ def test_the_tour_is_offered_once(page, decoder, axe):
     card.wait_for()
     arrives(page, "The whole model")
     assert page.locator(".frame").count() == 0 and page.evaluate("scrollY") == 0
+    expect(card.locator("strong")).to_have_text(page.locator("[data-finding]").inner_text())
     assert axe(page) == []
     page.get_by_role("button", name="中文").click()
     declined = page.get_by_role("dialog", name="导览").get_by_role("button", name="以后再说")

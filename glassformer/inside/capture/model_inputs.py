@@ -228,7 +228,7 @@ def token_text(tokenizer: Tokenizer | None, id: int) -> str:
         return f"#{id}"
     name, text = tokenizer.token(id), tokenizer.decode([id], special=True)
     if "\ufffd" in text or not text:
-        return name
+        return name if name.strip("▁") else " " * len(name)
     return f" {text}" if name.startswith("▁") and text[:1] != " " else text
 
 

@@ -93,7 +93,8 @@ def compare(session: Session, request: RequestArgs[CompareRequest]) -> CompareRe
         arrays["divergence"] = (divergence.array.float(), divergence.axes)
     views = (found.before, found.after) if comparable else ()
     predictions = [choices(view, [row(Predicted(view), request)])[0] for view in views]
-    change = weight_changes(first, second)
+    zero = {name for name, weight in first.named_parameters() if not weight.any()}  # no ratio
+    change = [each for each in weight_changes(first, second) if each[0] not in zero]
     metadata: CompareMetadata = {
         "attention_types": cast(list[AttentionType], list(found.sides)),
         "tokens": {

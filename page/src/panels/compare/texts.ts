@@ -2,6 +2,8 @@ import type { Translation } from "../../text/index.svelte";
 
 export const en = {
   finding: (where: string, before: string, after: string) => `${where} the first predicts ${before}, the second ${after}.`,
+  findingHeads: (first: string, last: string, count: number, layer: number, head: number, value: string) =>
+    `Over the ${count === 1 ? "token" : `${count} tokens`} from “${first}” to “${last}”, the attention pattern of layer ${layer}, head ${head} changes most: ${value}.`,
   tab: "Compare",
   intro: "Compares two models on the same text: a model and its fine-tuned version, or two checkpoints of a training run.",
   introTexts: "Compares what one model does with two texts: its predictions, and the pattern of the selected head.",
@@ -16,7 +18,7 @@ export const en = {
   end: "end of the run",
   best: "best",
   loss: (loss: string) => `loss ${loss}`,
-  alone: "No other model here has the same tokens, so that this one is compared on two texts. For two models open both, or a run folder with its checkpoints: `glassformer open MODEL OTHER` or `glassformer open runs/RUN`.",
+  alone: "No other open model has the same tokens, so this one is compared on two texts. To compare two models, open both, or a run folder with its checkpoints:",
   choose: "Choose a model with the same tokenizer to compare with.",
   same: "Both models are the same. Choose another one.",
   heads: "Change of the attention patterns",
@@ -33,7 +35,7 @@ export const en = {
   tokens: "KL divergence by token",
   tokensHint: "The stronger the color, the larger the KL divergence of the two predictions at this token, in nats.",
   weights: "Weights with the largest change",
-  weightsHint: "Norm of the change divided by the norm of the weights.",
+  weightsHint: "Norm of the change divided by the norm of the weights before. Weights that were all zero before, such as initial biases, are left out.",
   patterns: "Patterns of the selected head",
   pattern: (layer: number, head: number) => `Layer ${layer}, head ${head}`,
   noPrediction: "The predictions cannot be compared: the models predict different kinds of outcomes (tokens, labels, answer positions), or one has no head.",
@@ -41,6 +43,7 @@ export const en = {
 
 export const zh: Translation<typeof en> = {
   finding: (where, before, after) => `${where}，前者预测${before}，后者预测${after}。`,
+  findingHeads: (first, last, count, layer, head, value) => `从“${first}”到“${last}”的 ${count} 个词元上，第 ${layer} 层第 ${head} 头的注意力模式变化最大：${value}。`,
   tab: "比较",
   intro: "在同一段文本上比较两个模型：一个模型和它的微调版本，或一次训练的两个检查点。",
   introTexts: "比较一个模型对两段文本的处理：它的预测，以及所选头的注意力模式。",
@@ -55,7 +58,7 @@ export const zh: Translation<typeof en> = {
   end: "训练结束",
   best: "最佳",
   loss: (loss) => `损失 ${loss}`,
-  alone: "这里没有其他使用相同词元的模型，因此在两段文本上比较这一个。要比较两个模型，请同时打开它们，或打开一个带检查点的运行目录：`glassformer open MODEL OTHER` 或 `glassformer open runs/RUN`。",
+  alone: "打开的模型中没有其他使用相同词元的，因此在两段文本上比较这一个。要比较两个模型，请同时打开它们，或打开一个带检查点的运行目录：",
   choose: "请选择一个使用相同分词器的模型进行比较。",
   same: "两个模型相同。请换一个。",
   heads: "注意力模式的变化",
@@ -69,10 +72,10 @@ export const zh: Translation<typeof en> = {
   residual: "残差流",
   predictions: "预测",
   apart: (value) => `KL 散度：${value} 奈特。`,
-  tokens: "预测的散度",
+  tokens: "各词元处的 KL 散度",
   tokensHint: "颜色越浓，两者在该词元处预测的 KL 散度越大，单位奈特。",
   weights: "变化最大的权重",
-  weightsHint: "变化的范数除以权重的范数。",
+  weightsHint: "变化的范数除以之前权重的范数。之前全为零的权重（例如初始的偏置）不列出。",
   patterns: "所选头的注意力模式",
   pattern: (layer, head) => `第 ${layer} 层，第 ${head} 头`,
   noPrediction: "预测无法比较：两个模型预测的结果类型不同（词元、标签、答案位置），或其中一个没有输出头。",

@@ -2,7 +2,7 @@
 import { flushSync } from "svelte";
 import { PanelQuery } from "../../panel_query.svelte";
 import type { LayerDescription, RunRequest, StackName, WalkStep } from "../../protocol.generated";
-import { session, type Selection } from "../../session.svelte";
+import { held, session, type Selection } from "../../session.svelte";
 import { urlState } from "../../url_state.svelte";
 import { theme } from "../../theme.svelte";
 import { outward, stopsOf, withoutIdentities, type Stop, type Whole } from "./path";
@@ -26,8 +26,8 @@ export class Walk {
   readonly index: number = $derived(Math.max(0, this.find(urlState.get("walk.at") ?? "model")));
   readonly stop: Stop = $derived(this.stops[this.index]);
   readonly column: number | null = $derived.by(() => {
-    const column = urlState.get("walk.column");
-    return column === undefined ? null : Number(column);
+    const column = urlState.number("walk.column", -1);
+    return column < 0 ? null : Math.floor(column);
   });
 
   /** What is predicted at the selected token. */
@@ -52,8 +52,7 @@ export class Walk {
   /** The row of a picture whose rows are the tokens of this stack. */
   row(stack: StackName): number {
     if (stack === this.shown.stack) return this.shown.token;
-    const row = Number(urlState.get("walk.row") ?? 0);
-    return Math.min(row, (this.shown.tokens[stack]?.length ?? 1) - 1);
+    return held(urlState.number("walk.row", 0), this.shown.tokens[stack]?.length ?? 1);
   }
 
   pick(stack: StackName, row: number, column: number | null): void {

@@ -1,5 +1,5 @@
 /** The texts that describe a step, which depend on the model. */
-import type { WalkStep } from "../../protocol.generated";
+import type { LayerDescription, WalkStep } from "../../protocol.generated";
 import type { Structure } from "../../session.svelte";
 import type { Translation } from "../../text/index.svelte";
 import type { en } from "./texts";
@@ -12,13 +12,15 @@ export function nameOf(stop: Stop, say: Say): string {
   return stop.step ? say.steps[plainKind(stop.step.kind)].name : say.whole[stop.whole!];
 }
 
-export function plainOf(stop: Stop, say: Say, structure: Structure): string {
-  if (!stop.step) return say.plain[stop.whole!];
+/** `block` is the one that is looked at. */
+export function plainOf(stop: Stop, say: Say, structure: Structure, block: LayerDescription | undefined): string {
+  if (!stop.step) return stop.whole === "block" && block?.cross ? say.plain.blockCross : say.plain[stop.whole!];
   if (isBare(stop)) return say.finalBare.plain;
   const { step } = stop;
   const kind = plainKind(step.kind);
   const cross = step.kind.startsWith("cross_");
   if (kind === "mask") return maskOf(step, say, structure);
+  if (isRms(step)) return say.normRms.plain;
   const { what, several } = structure.predicts;
   if ((kind === "logits" || kind === "choice") && what !== null && what !== "next") return say.ends[what][kind];
   if (kind === "probabilities" && several) return say.several;
@@ -31,6 +33,7 @@ export function detailOf(stop: Stop, say: Say, structure: Structure): string | n
   const kind = plainKind(stop.step.kind);
   if (["logits", "probabilities", "choice"].includes(kind) && !ofTokens(structure)) return null;
   const layer = structure.stacks[stop.step.stack]?.layers[stop.step.layer ?? 0];
+  if (isRms(stop.step)) return say.normRms.detail;
   const summed = kind === "residual" || kind === "residual_ffn";
   const { detail } = say.steps[kind];
   return summed && layer?.placement === "post" ? `${say.post} ${detail}` : detail;
@@ -44,6 +47,11 @@ function ofTokens({ predicts: { what } }: Structure): boolean {
 /** The end of a stack that has no norm there. */
 function isBare({ step }: Stop): boolean {
   return step?.kind === "norm_final" && step.parameters.norm === null;
+}
+
+/** The norm that a block's first part reads through. */
+function isRms({ kind, parameters }: WalkStep): boolean {
+  return kind === "norm" && parameters.norm === "rms";
 }
 
 function maskOf(step: WalkStep, say: Say, structure: Structure): string {

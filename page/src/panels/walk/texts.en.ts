@@ -41,6 +41,8 @@ export const en = {
       "The text enters on the left, the prediction is on the right. Between them are the blocks. Each line is the residual stream of one token. Click a block to see its steps.",
     block:
       "A block has two parts. Attention reads from other tokens; the feed-forward layer processes each token separately. Both add their output to the residual stream, the line at the top.",
+    blockCross:
+      "A block of the decoder has three parts. Attention reads from other tokens of the decoder, cross-attention from the encoder's output; the feed-forward layer processes each token separately. All add their output to the residual stream, the line at the top.",
     stack:
       "One token in all blocks: every row is its vector after one more block. Blocks add to the vector and do not replace it, so it changes gradually.",
   },
@@ -232,6 +234,10 @@ export const en = {
     norm: "Before cross-attention, the decoder's vectors are normalized.",
   },
   finalBare: { name: "Last vectors", plain: "The head reads the output of the last block directly: this model has no final norm." },
+  normRms: {
+    plain: "Before a part of the block reads the residual stream, every token's vector is normalized: it is divided by the root of its mean square, then multiplied by learned gains.",
+    detail: "This is RMS norm; layer norm also subtracts the mean. With pre-norm the residual stream itself is not normalized; the original Transformer normalizes after the sum (post-norm).",
+  },
   maskFull: "This model attends in both directions, so only padding is masked.",
   maskWindow: "This model attends to nearby tokens only: distant ones are masked.",
   maskCross: "The decoder attends to the whole source text, so only padding is masked.",
@@ -260,11 +266,13 @@ export const en = {
     close: "Close",
     column: (index: number) => `column ${index}`,
     rest: "all others",
-    parts: { sum: "sum", bias: "bias", mean: "mean", deviation: "standard deviation", gain: "gain", largest: "largest score", total: "sum of all", token: "token", position: "position", id: "id", scale: "scale", norm: "norm", hidden: "masked", head: "head", dim: "column", activation: "activation", partner: "partner", cap: "cap" },
+    parts: { sum: "sum", bias: "bias", mean: "mean", deviation: "standard deviation", rms: "root mean square", gain: "gain", largest: "largest score", total: "sum of all", token: "token", position: "position", id: "id", scale: "scale", norm: "norm", hidden: "masked", head: "head", dim: "column", activation: "activation", partner: "partner", cap: "cap" },
     how: {
       lookup: "Read from a table that is learned or computed once.",
       sum: "The sum of these numbers.",
       norm: "The row's mean is subtracted, the result divided by its standard deviation, then multiplied by a learned gain; a learned bias is added.",
+      normBare: "The row's mean is subtracted, the result divided by its standard deviation, then multiplied by a learned gain.",
+      rms: "The number is divided by the root of the row's mean square, then multiplied by a learned gain.",
       dot: "The dot product of a row and a column. The largest products are shown first.",
       rotate: "A pair of numbers is rotated by the angle of this position.",
       scale: "The score times a constant.",

@@ -40,6 +40,7 @@ export const zh: Translation<typeof en> = {
   plain: {
     model: "左边输入文本，右边输出预测，中间是各个块。每条线是一个词元的残差流。点击一个块可查看其中的步骤。",
     block: "一个块有两部分：注意力读取其他词元的信息，前馈层分别处理每个词元。两者的输出都加到残差流（上方的线）上。",
+    blockCross: "解码器的块有三部分：注意力读取解码器中其他词元的信息，交叉注意力读取编码器的输出，前馈层分别处理每个词元。三者的输出都加到残差流（上方的线）上。",
     stack: "一个词元在所有块中的变化：每一行是它再经过一个块之后的向量。块在向量上相加而不是替换，所以向量逐渐变化。",
   },
   steps: {
@@ -230,6 +231,10 @@ export const zh: Translation<typeof en> = {
     norm: "交叉注意力之前，先对解码器的向量做归一化。",
   },
   finalBare: { name: "最后的向量", plain: "输出头直接读取最后一块的输出：这个模型没有最后的归一化。" },
+  normRms: {
+    plain: "块的各部分读取残差流之前，先对每个词元的向量做归一化：除以均方根，再乘以学到的增益。",
+    detail: "这是 RMS 归一化；层归一化还要减去均值。前置归一化（pre-norm）不改变残差流本身；最初的 Transformer 在求和之后归一化（post-norm）。",
+  },
   maskFull: "这个模型双向关注，所以只遮住填充。",
   maskWindow: "这个模型只关注附近的词元：更远的被遮住。",
   maskCross: "解码器关注整个源文本，所以只遮住填充。",
@@ -258,11 +263,13 @@ export const zh: Translation<typeof en> = {
     close: "关闭",
     column: (index) => `第 ${index} 列`,
     rest: "其余各项",
-    parts: { sum: "合计", bias: "偏置", mean: "均值", deviation: "标准差", gain: "增益", largest: "最大的分数", total: "全部之和", token: "词元", position: "位置", id: "编号", scale: "缩放", norm: "归一化", hidden: "被遮住", head: "头", dim: "列", activation: "激活", partner: "配对的数", cap: "上限" },
+    parts: { sum: "合计", bias: "偏置", mean: "均值", deviation: "标准差", rms: "均方根", gain: "增益", largest: "最大的分数", total: "全部之和", token: "词元", position: "位置", id: "编号", scale: "缩放", norm: "归一化", hidden: "被遮住", head: "头", dim: "列", activation: "激活", partner: "配对的数", cap: "上限" },
     how: {
       lookup: "从一张学到的或预先计算的表里读出。",
       sum: "这些数之和。",
       norm: "减去这一行的均值，除以标准差，再乘以学到的增益，加上学到的偏置。",
+      normBare: "减去这一行的均值，除以标准差，再乘以学到的增益。",
+      rms: "除以这一行的均方根，再乘以学到的增益。",
       dot: "一行与一列的点积。乘积最大的排在前面。",
       rotate: "一对数旋转这个位置的角度。",
       scale: "分数乘以一个常数。",
