@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator as Steps
 from dataclasses import replace
 from typing import Any
 
 from glassformer.core import Transformer
+from glassformer.core.versioning import in_one_call
 from glassformer.errors import ConfigError, InputError
 from glassformer.generate.beam import BeamSearch
 from glassformer.generate.branches import BranchRunner, branches_fit
@@ -197,6 +199,14 @@ class Generator(RequestBuilder):
         draft: Transformer | None = None,
     ) -> Iterator[StepOutput]:
         """Runs the requests with the decoding algorithm and runner that the settings select."""
+        return in_one_call(self.steps(requests, knobs, draft))
+
+    def steps(
+        self,
+        requests: Sequence[GenerationRequest],
+        knobs: GenerationConfig,
+        draft: Transformer | None,
+    ) -> Steps[StepOutput, None, None]:
         stops = StoppingCriteria(knobs, self.decode if knobs.stop_strings else None)
         processors = make_processors(knobs)
         if knobs.regex is not None:
@@ -251,8 +261,9 @@ class Generator(RequestBuilder):
         elif (
             not knobs.bidirectional_prefix and longest > least_for(self.net) and can_share(self.net)
         ):
-            self.shelf.open(self.net, knobs.prefix_cache_bytes)
-            runner.shelf = self.shelf
+            prompts = [request.prompt for request in requests]
+            new = max(request.limit for request in requests)
+            runner.shelf = self.shelf.open(self.net, knobs.prefix_cache_bytes, prompts, new)
 
     def on_gpu(self, knobs: GenerationConfig) -> bool:
         """Returns whether decoding steps are recorded as CUDA graphs."""
