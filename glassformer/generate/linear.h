@@ -59,6 +59,17 @@ template <class Weight> struct Floats {
     }
 };
 
+#pragma GCC push_options
+#pragma GCC optimize("no-associative-math")  // the same order for any number of rows
+
+template <int R, int O>
+void scaled(const float *sums, const float *rows, const float *outputs, float *out, int64_t step) {
+    for (int b = 0; b < R; b++)
+        for (int a = 0; a < O; a++) out[b * step + a] = sums[a * R + b] * (rows[b] * outputs[a]);
+}
+
+#pragma GCC pop_options
+
 struct Bytes {  // sum of (OFFSET + x) w, less OFFSET times the sum of w
     static constexpr int SUMS = REGISTERS / 2;
     static void prepare(Input &x, int rows, int64_t in) { round_rows(x, rows, in); }
@@ -84,9 +95,7 @@ struct Bytes {  // sum of (OFFSET + x) w, less OFFSET times the sum of w
             UNROLLED for (int b = 0; b < R; b++) vectors[a * R + b] -= offsets[a] * OFFSET;
         float sums[O * R];
         sum_lanes<O * R>(vectors, sums);
-        for (int a = 0; a < O; a++)
-            for (int b = 0; b < R; b++)
-                out[b * step + a] = sums[a * R + b] * x.scale[r + b] * op.scale[o + a];
+        scaled<R, O>(sums, x.scale.data() + r, op.scale + o, out, step);
     }
 };
 

@@ -154,7 +154,7 @@ def apply_function(function: LogitsProcessor) -> Processor:
 
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         out, lengths = torch.empty_like(scores), history.prompt + history.made
-        for length in lengths.unique().tolist():
+        for length in sorted(set(lengths.tolist())):
             rows = (lengths == length).nonzero()[:, 0]
             tokens = history.tokens[rows, history.tokens.shape[1] - length :]
             out[rows] = _checked(function(tokens, scores[rows]), scores[rows])
