@@ -217,6 +217,8 @@ class TapeRunner(Runner):
     def play(self, rows: Sequence[PromptRow], logits: Tensor) -> None:
         """Reads tokens of prompts; writes the logits of the last ones to the prompts' rows."""
         assert self.tape is not None
+        if len(rows) > SHORT:
+            self.tape.read_blocks()
         for begin in range(0, len(rows), self.tape.rows):
             part = rows[begin : begin + self.tape.rows]
             last = [i for i, row in enumerate(part) if row.prompt is not None]
