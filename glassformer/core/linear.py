@@ -60,7 +60,8 @@ class Linear(nn.Linear):
     def pack(self) -> None:
         """Keeps a copy of the weight in oneDNN's blocked layout for passes without gradients.
 
-        If the weight has changed since, the copy is ignored and the plain weight is used.
+        If the weight has changed since, the copy is ignored and the plain weight is used. That is
+        checked in every pass, by a checksum of the weight.
         """
         weight = self.weight
         if weight.device.type == "cpu" and weight.dtype in ONEDNN_DTYPES:

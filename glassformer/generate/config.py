@@ -17,6 +17,9 @@ from glassformer.text.backends.whisper import TASKS
 
 DEFAULT_NEW_TOKENS = 128
 AllowedTokens = Callable[[int, Tensor], Sequence[int]]
+LogitsProcessor = Callable[
+    [Tensor, Tensor], Tensor
+]  # of tokens [row, position], scores [row, token]
 Phrase = tuple[tuple[int, ...], ...]  # alternative token sequences, one of which must appear
 
 
@@ -70,6 +73,7 @@ class GenerationConfig:
     forced_bos_token_id: int | None = None
     forced_eos_token_id: tuple[int, ...] = ()
     prefix_allowed_tokens_fn: AllowedTokens | None = None
+    logits_processor: tuple[LogitsProcessor, ...] = ()  # functions that change the scores
     regex: str | None = None  # the whole new text must match it
 
     bos_token_id: int | None = None
@@ -240,6 +244,7 @@ READABLE_KINDS = {
     "tuple[tuple[int, ...], ...]": "a list of lists of token ids",
     "tuple[Phrase, ...]": "a list of phrases, each a list of token ids",
     "AllowedTokens": "a function of a row's number and tokens",
+    "tuple[LogitsProcessor, ...]": "a function of tokens and scores, or a list of them",
 }
 SYNONYMS = {"stop": "stop_strings"}  # other names of options, as on the command line
 KINDS = {field.name: str(field.type) for field in fields(GenerationConfig)}
@@ -334,6 +339,11 @@ def _as(name: str, value: Any) -> Any:
             return _of(bool if kind == "bool" else str, value)
         if kind.startswith("AllowedTokens") and not callable(value):
             raise ValueError
+        if kind.startswith("tuple[LogitsProcessor"):
+            functions = (value,) if callable(value) else tuple(value)
+            if isinstance(value, str) or not all(map(callable, functions)):
+                raise ValueError
+            return functions
     except (TypeError, ValueError, OverflowError):
         readable = READABLE_KINDS[kind.removesuffix(" | None")]
         raise ConfigError(f"{name} must be {readable}, not {value!r}.") from None

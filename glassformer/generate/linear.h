@@ -59,6 +59,19 @@ template <class Weight> struct Floats {
     }
 };
 
+#pragma GCC push_options
+#pragma GCC optimize("no-associative-math")  // the same order for any number of rows
+
+template <int R>
+void scaled(const float *sums, const float *rows, const float *outputs, int64_t count, float *out,
+            int64_t step) {
+    for (int b = 0; b < R; b++)
+        for (int64_t a = 0; a < count; a++)
+            out[b * step + a] = sums[a * R + b] * (rows[b] * outputs[a]);
+}
+
+#pragma GCC pop_options
+
 struct Bytes {  // sum of (OFFSET + x) w, less OFFSET times the sum of w
     static constexpr int SUMS = REGISTERS / 2;
     static void prepare(Input &x, int rows, int64_t in) { round_rows(x, rows, in); }
@@ -84,9 +97,7 @@ struct Bytes {  // sum of (OFFSET + x) w, less OFFSET times the sum of w
             UNROLLED for (int b = 0; b < R; b++) vectors[a * R + b] -= offsets[a] * OFFSET;
         float sums[O * R];
         sum_lanes<O * R>(vectors, sums);
-        for (int a = 0; a < O; a++)
-            for (int b = 0; b < R; b++)
-                out[b * step + a] = sums[a * R + b] * x.scale[r + b] * op.scale[o + a];
+        scaled<R>(sums, x.scale.data() + r, op.scale + o, O, out, step);
     }
 };
 
@@ -98,6 +109,40 @@ void tile(const Op &op, const Input &x, int r, int64_t begin, int64_t end, float
         Kernel::template compute<R, O>(op, x, r, o, out + r * op.out + o, op.out);
     for (; o < end; o++)
         Kernel::template compute<R, 1>(op, x, r, o, out + r * op.out + o, op.out);
+}
+
+constexpr int MANY = 9;  // rows, for which a vector holds outputs instead of a part of one
+
+template <int R>
+void tile_of_blocks(const Op &op, const Input &x, int r, int64_t begin, int64_t end, float *out) {
+    using namespace bytes;
+    constexpr int COLUMNS = 64, V = bytes::LANES / 4, UNIT = V * bytes::LANES;
+    const int64_t wide = (op.in + 3) / 4 * 4;
+    for (int64_t first = begin / UNIT * UNIT; first < end; first += UNIT) {
+        bytes::Integers sums[R][V] = {};
+        const int8_t *codes = op.blocks + first / COLUMNS * COLUMNS * wide + first % COLUMNS * 4;
+        const uint8_t *rows = x.bytes.data() + r * x.width;
+        for (int64_t i = 0; i < wide; i += 4, codes += 4 * COLUMNS) {
+            Signed weights[V];
+            UNROLLED for (int v = 0; v < V; v++) weights[v] = bytes::load(codes + SIZE * v);
+            UNROLLED for (int b = 0; b < R; b++) {
+                const Signed values = four(rows + b * x.width + i);
+                UNROLLED for (int v = 0; v < V; v++)
+                    sums[b][v] = add_products(sums[b][v], values, weights[v]);
+            }
+        }
+        float totals[UNIT * R];
+        UNROLLED for (int b = 0; b < R; b++) {
+            int32_t whole[UNIT];
+            UNROLLED for (int v = 0; v < V; v++)
+                std::memcpy(whole + v * bytes::LANES, &sums[b][v], SIZE);
+            for (int o = 0; o < UNIT; o++)
+                totals[o * R + b] = whole[o] - OFFSET * op.block_sums[first + o];
+        }
+        const int64_t from = std::max(begin, first), to = std::min(end, first + UNIT);
+        scaled<R>(totals + (from - first) * R, x.scale.data() + r, op.scale + from, to - from,
+                  out + r * op.out + from, op.out);
+    }
 }
 
 struct Nibbles {  // whose weights lie otherwise
@@ -120,6 +165,17 @@ template <class Kernel>
 void product(const Op &op, const Input &x, int rows, int64_t begin, int64_t end, float *out) {
     for (int64_t first = begin; first < end; first += TILE) {
         int64_t last = std::min(first + TILE, end);
+        if (std::is_same_v<Kernel, Bytes> && op.blocks && rows >= MANY) {
+            for (int r = 0; r < rows; r += 6) switch (std::min(rows - r, 6)) {
+                case 1: tile_of_blocks<1>(op, x, r, first, last, out); break;
+                case 2: tile_of_blocks<2>(op, x, r, first, last, out); break;
+                case 3: tile_of_blocks<3>(op, x, r, first, last, out); break;
+                case 4: tile_of_blocks<4>(op, x, r, first, last, out); break;
+                case 5: tile_of_blocks<5>(op, x, r, first, last, out); break;
+                case 6: tile_of_blocks<6>(op, x, r, first, last, out); break;
+            }
+            continue;
+        }
         nibbles::some_rows(rows, [&](auto count, int r) {
             if constexpr (std::is_same_v<Kernel, Nibbles>)
                 tile_of_nibbles<count>(op, x, r, first, last, out);

@@ -30,6 +30,8 @@ struct Op {
     float *middle, *target;     // middle: [row, out], where a gate and its values meet
     float *keys, *values;       // [line, key head, capacity, dim]
     int64_t capacity;           // a multiple of LANES
+    const int8_t *blocks;       // codes of 8 bits once more, as int8.cpp reads them, for many rows
+    const int32_t *block_sums;  // of the codes of an output
 };
 
 struct Step {

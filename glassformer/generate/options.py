@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
-from glassformer.generate.config import AllowedTokens
+from glassformer.generate.config import AllowedTokens, LogitsProcessor
 
 
 class GenerationOptions(TypedDict, total=False):
@@ -45,6 +45,7 @@ class GenerationOptions(TypedDict, total=False):
     forced_bos_token_id: int | None
     forced_eos_token_id: int | Sequence[int] | None
     prefix_allowed_tokens_fn: AllowedTokens | None
+    logits_processor: LogitsProcessor | Sequence[LogitsProcessor] | None
     regex: str | None
     bos_token_id: int | None
     eos_token_id: int | Sequence[int] | None

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from threading import RLock
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from glassformer.core import Cache, Transformer
-from glassformer.core.versioning import ModelVersion
+from glassformer.core.versioning import ModelVersion, one_call
 from glassformer.spec import AttentionPattern, BlockSpec
 
 LEAST = 32  # minimum tokens of a prefix; reading fewer is as fast as a lookup
 LEAST_ON_GPU = 512  # the same minimum on a GPU
 WORTH = 64  # tokens that a separate pass must save
+READS = 50  # of the weights, by a call for which it is worth to check whether they have changed
+A_READ = 8  # tokens of a prompt that take as long as a read of the weights
 Ids = tuple[int, ...]
 Read = Callable[[Sequence[Ids], Cache], Tensor]  # reads rows into a cache; returns logits
 
@@ -43,8 +46,8 @@ def can_share(net: Transformer) -> bool:
     neither on what follows nor on the padding.
     """
     stack = net.spec.decoder
-    if stack is None or net.spec.encoder is not None or next(net.parameters()).is_inference():
-        return False  # changes of weights made in inference mode cannot be detected
+    if stack is None or net.spec.encoder is not None:
+        return False
     if net.decoder is None or net.decoder.active_wrapper is not None:
         return False  # an adapter adds more to the cache than the text
     table = stack.embed.position
@@ -69,46 +72,78 @@ class PrefixCache:
     All texts are dropped if the model has changed.
     """
 
-    def __init__(self) -> None:
-        self.limit = 0
-        self.least = LEAST
+    def __init__(self, limit: int = 0, least: int = LEAST) -> None:
+        self.limit, self.least = limit, least
         self.texts: dict[Ids, CachedPrefix] = {}  # most recently used last
         self.net: ModelVersion | None = None
+        self.lock = RLock()
+
+    def __reduce__(self) -> tuple[type[PrefixCache], tuple[()]]:
+        """Makes a copy, or a pickled cache, empty."""
+        return PrefixCache, ()
 
     @property
     def bytes(self) -> int:
-        return sum(known.bytes for known in self.texts.values())
+        return sum(known.bytes for known in self.known())
 
     def forget(self) -> None:
-        self.texts, self.net = {}, None
+        with self.lock:
+            self.texts, self.net = {}, None
 
-    def open(self, net: Transformer, limit: int) -> None:
-        """Prepares the cache for this model in its current state."""
+    def open(self, net: Transformer, limit: int, prompts: Sequence[Ids], new: int) -> PrefixCache:
+        """Returns the cache of this model in its current state, for one call.
+
+        A call that is too short for a check gets an empty cache. If the model changes, a call in
+        another thread keeps the texts that it began with.
+
+        Args:
+            net: The model.
+            limit: The limit in bytes.
+            prompts: The prompts of the call.
+            new: The maximum number of new tokens of a prompt.
+        """
         self.limit, self.least = limit, least_for(net)
-        if not self.is_of(net):
-            self.texts, self.net = {}, ModelVersion(net)
-        self._drop()
+        if not (is_worth_a_check(prompts, new) or self.has_read(prompts)):
+            return PrefixCache(limit, self.least)
+        with one_call():
+            version = ModelVersion(net)  # without the lock, as this reads the weights
+            with self.lock:
+                if not self.is_of(net):
+                    self.texts, self.net = {}, version
+                self._drop()
+                opened = PrefixCache(limit, self.least)
+                opened.texts, opened.net, opened.lock = self.texts, self.net, self.lock
+                return opened
 
     def is_of(self, net: Transformer) -> bool:
         return self.net is not None and self.net.matches(net)
 
+    def known(self) -> tuple[CachedPrefix, ...]:
+        with self.lock:
+            return tuple(self.texts.values())
+
     def helps(self, prompts: Sequence[Ids]) -> bool:
         """Returns whether some prompts have a common prefix, or one with a cached text."""
-        return bool(shared(sorted(prompts), least=self.least)) or any(
-            longest(prompt[:-1], self.texts.values())[0] >= self.least for prompt in prompts
-        )
+        return bool(shared(sorted(prompts), least=self.least)) or self.has_read(prompts)
+
+    def has_read(self, prompts: Sequence[Ids]) -> bool:
+        """Returns whether a prompt has a common prefix with a cached text."""
+        known = self.known()
+        return any(longest(prompt[:-1], known)[0] >= self.least for prompt in prompts)
 
     def keep(self, known: CachedPrefix) -> None:
         if len(known.ids) < self.least or known.bytes > self.limit:
             return
-        for ids in [ids for ids in self.texts if known.ids[: len(ids)] == ids]:
-            del self.texts[ids]  # a prefix of the new text
-        self.texts[known.ids] = known
-        self._drop()
+        with self.lock:
+            for ids in [ids for ids in self.texts if known.ids[: len(ids)] == ids]:
+                del self.texts[ids]  # a prefix of the new text
+            self.texts[known.ids] = known
+            self._drop()
 
     def touch(self, known: CachedPrefix) -> None:
-        if self.texts.pop(known.ids, None) is not None:
-            self.texts[known.ids] = known
+        with self.lock:
+            if self.texts.pop(known.ids, None) is not None:
+                self.texts[known.ids] = known
 
     def _drop(self) -> None:
         while self.texts and self.bytes > self.limit:
@@ -120,17 +155,28 @@ def least_for(net: Transformer) -> int:
     return LEAST if next(net.parameters()).device.type == "cpu" else LEAST_ON_GPU
 
 
+def is_worth_a_check(prompts: Sequence[Ids], new: int) -> bool:
+    """Returns whether a call takes so long that the checksum of the weights is less than 2% of it.
+
+    Args:
+        prompts: The prompts of the call.
+        new: The maximum number of new tokens of a prompt; each reads the weights as the checksum
+            does.
+    """
+    return new + sum(map(len, prompts)) // A_READ >= READS
+
+
 def read_once(shelf: PrefixCache, prompts: Sequence[Ids], read: Read) -> tuple[Cache, Tensor]:
     """Returns the cache of all prompts, in their order, and their next-token logits."""
     heads: list[CachedPrefix] = []
     for head in shared(sorted(prompts), least=shelf.least):
-        there, known = longest(head, (*heads, *shelf.texts.values()))
+        there, known = longest(head, (*heads, *shelf.known()))
         if len(head) - there >= shelf.least:
             cache = laid([(known, there)], len(head) - there)
             read([head[there:]], cache)
             heads.append(taken(cache, 0, head))
             shelf.keep(heads[-1])
-    places = [longest(prompt[:-1], (*heads, *shelf.texts.values())) for prompt in prompts]
+    places = [longest(prompt[:-1], (*heads, *shelf.known())) for prompt in prompts]
     places = [(n, known) if n >= shelf.least else (0, None) for n, known in places]
     for _, known in places:
         if known is not None:

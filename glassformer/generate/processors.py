@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError
-from glassformer.generate.config import AllowedTokens, GenerationConfig
+from glassformer.generate.config import AllowedTokens, GenerationConfig, LogitsProcessor
 from glassformer.generate.history import NOTHING, SequenceState
 
 Processor = Callable[[SequenceState, Tensor], Tensor]
@@ -46,7 +46,7 @@ def make_processors(knobs: GenerationConfig) -> list[Processor]:
     if knobs.begin_suppress_tokens:
         after_forced = knobs.forced_bos_token_id is not None
         found.append(forbid_at_first(knobs.begin_suppress_tokens, after_forced))
-    return found
+    return found + [apply_function(function) for function in knobs.logits_processor]
 
 
 def reads_text(knobs: GenerationConfig) -> bool:
@@ -63,7 +63,8 @@ def reads_text(knobs: GenerationConfig) -> bool:
 
 def asks_host(knobs: GenerationConfig) -> bool:
     """Returns whether a processor runs Python code that is not tensor operations."""
-    return knobs.prefix_allowed_tokens_fn is not None or knobs.regex is not None
+    functions = knobs.prefix_allowed_tokens_fn, knobs.regex, *knobs.logits_processor
+    return any(function is not None for function in functions)
 
 
 def penalize_repetition(penalty: float) -> Processor:
@@ -146,6 +147,33 @@ def allow_only(allowed: AllowedTokens) -> Processor:
         return scores + mask
 
     return process
+
+
+def apply_function(function: LogitsProcessor) -> Processor:
+    """Applies a user's function to the rows of each length together, so that it sees no padding."""
+
+    def process(history: SequenceState, scores: Tensor) -> Tensor:
+        out, lengths = torch.empty_like(scores), history.prompt + history.made
+        for length in sorted(set(lengths.tolist())):
+            rows = (lengths == length).nonzero()[:, 0]
+            tokens = history.tokens[rows, history.tokens.shape[1] - length :]
+            out[rows] = _checked(function(tokens, scores[rows]), scores[rows])
+        return out
+
+    return process
+
+
+def _checked(found: object, scores: Tensor) -> Tensor:
+    """Returns the scores that a user's function returned, if they can be used."""
+    if not isinstance(found, Tensor) or found.shape != scores.shape:
+        what = f"a tensor of {list(found.shape)}" if isinstance(found, Tensor) else repr(found)
+        raise ConfigError(
+            f"A logits_processor must return scores of [row, token], here {list(scores.shape)}, "
+            f"not {what}."
+        )
+    if found.isnan().any():
+        raise ConfigError("A logits_processor returned scores that are not a number (NaN).")
+    return found.to(scores)
 
 
 def force_first(token: int) -> Processor:

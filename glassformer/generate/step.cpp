@@ -168,7 +168,9 @@ struct Player {
 
     static int64_t width(const Op &op) { return op.gated ? op.out / 2 : op.out; }
     int64_t size(const Op &op) const {  // of a piece, in outputs
-        return std::min<int64_t>(std::max<int64_t>(width(op) / (threads * 8) / 16 * 16, 16), 512);
+        const int64_t unit = op.blocks && step.rows >= MANY ? 64 : 16;
+        const int64_t share = width(op) / (threads * 8) / unit * unit;
+        return std::min<int64_t>(std::max<int64_t>(share, unit), 512);
     }
     int pieces(const Op &op) const { return (width(op) + size(op) - 1) / size(op); }
 

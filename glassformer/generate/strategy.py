@@ -23,6 +23,7 @@ from glassformer.generate.stops import StoppingCriteria
 CONSTRAINTS = (  # settings that may forbid tokens
     "regex",
     "prefix_allowed_tokens_fn",
+    "logits_processor",
     "bad_words_ids",
     "suppress_tokens",
     "begin_suppress_tokens",

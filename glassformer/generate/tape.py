@@ -22,6 +22,7 @@ from glassformer.core.positions.alibi import AlibiBias, alibi_slopes
 from glassformer.core.positions.rotary import RotaryPosition
 from glassformer.generate.build import library
 from glassformer.spec import AttentionPattern
+from glassformer.weights.int8 import Int8Weight
 from glassformer.weights.quantization import QuantizedLinear
 
 EMBED, NORM, LINEAR, TURN, ATTEND = range(5)
@@ -60,6 +61,7 @@ class Op(ctypes.Structure):
         *((name, TapeNorm) for name in ("norm", "key_norm")),
         *((name, c_void_p) for name in ("source", "add", "middle", "target", "keys", "values")),
         ("capacity", c_int64),
+        *((name, c_void_p) for name in ("blocks", "block_sums")),
     )
 
 
@@ -84,6 +86,7 @@ class Tape:
         self.ops: list[Op] = []
         self.held: list[Tensor] = []  # keeps the tensors alive that the operations point to
         self.turns: dict[nn.Module, tuple[int, int]] = {}
+        self.coded: dict[int, QuantizedLinear] = {}  # the layers of 8 bits by their operations
         self.write()
         self.tape = (Op * len(self.ops))(*self.ops)
         self.numbers = [(c_int32 * rows)() for _ in range(4)]
@@ -111,6 +114,15 @@ class Tape:
         assert done is not None
         done.play(self.tape, len(self.ops), ctypes.byref(self.step), torch.get_num_threads())
         return logits[: len(asked)]
+
+    def read_blocks(self) -> None:
+        """Makes layers of 8 bits read many rows in the layout that is fastest for them."""
+        while self.coded:
+            place, layer = self.coded.popitem()
+            kernel = layer.kernel()
+            if isinstance(kernel, Int8Weight):
+                self.tape[place].blocks = self.at(kernel.blocks)
+                self.tape[place].block_sums = self.at(kernel.sums)
 
     # --- building the list ---------------------------------------------------------------------
 
@@ -261,6 +273,7 @@ class Tape:
         scale: int | None = None
         if isinstance(layer, QuantizedLinear) and layer.kind == "int8":
             form, weight, scale = INT8, self.at(layer.codes), self.at(layer.scale.float())
+            self.coded[len(self.ops)] = layer
         elif isinstance(layer, QuantizedLinear):
             form, weight = INT4, self.at(layer.kernel().blocks)
         else:

@@ -6,7 +6,7 @@ Every row has its own line in the key-value store, without padding; rows that le
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from glassformer.core import Cache, Transformer
 from glassformer.core.heads import Projection
 from glassformer.core.linear import Linear
 from glassformer.generate.build import library
+from glassformer.generate.prefix import CachedPrefix, Ids, common, longest
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import GenerationRequest
 from glassformer.generate.tape import ACTIVATIONS, FORMS, Tape
@@ -26,7 +27,7 @@ from glassformer.spec import (
     RotarySpec,
     TokenEmbeddingSpec,
 )
-from glassformer.weights.quantization import QuantizedLinear
+from glassformer.weights.quantization import QuantizedLinear, is_quantized
 
 PAGE = 64  # the slots of the store are a multiple of it
 ROWS = 16  # maximum number of rows
@@ -91,8 +92,25 @@ def knows_module(module: nn.Module) -> bool:
     return not listens and (not isinstance(module, nn.Linear) or type(module) in plain)
 
 
+class PromptRow(NamedTuple):
+    """Token of a prompt on a line of the store.
+
+    At the last token, `prompt` is the index of the prompt.
+    """
+
+    token: int
+    line: int
+    slot: int
+    prompt: int | None
+
+
 class TapeRunner(Runner):
-    """Runner that executes decoding steps from a `Tape`."""
+    """Runner that executes decoding steps from a `Tape`.
+
+    It also reads the prompts of a quantized model. The products round activations, so that the
+    smallest difference, as between one prompt and a padded batch of them, becomes a large one; on a
+    tape, the numbers of a row depend on nothing but its own tokens.
+    """
 
     def __init__(self, net: Transformer, *, rows: int, chunk: int | None = None) -> None:
         super().__init__(net, chunk=chunk)
@@ -101,6 +119,7 @@ class TapeRunner(Runner):
         self.lengths: list[int] = []
         self.store: Tensor | None = None
         self.tape: Tape | None = None
+        self.quantized = is_quantized(net)
         with torch.inference_mode(False), torch.no_grad():  # the model may be trained again
             for weight in net.parameters():
                 if not weight.is_contiguous():  # a file may store it transposed
@@ -109,7 +128,7 @@ class TapeRunner(Runner):
     def read(self, requests: Sequence[GenerationRequest], width: int) -> Tensor:
         self.make_room(max(len(request.prompt) + request.limit for request in requests))
         lines = self.free()[: len(requests)]
-        if sum(len(request.prompt) for request in requests) <= SHORT:
+        if self.quantized or sum(len(request.prompt) for request in requests) <= SHORT:
             logits = self.read_taped([request.prompt for request in requests], lines)
         else:
             logits = super().read(requests, 1)
@@ -139,6 +158,7 @@ class TapeRunner(Runner):
         """Returns the cache of the only row, in the form the modules use."""
         assert self.store is not None
         (line,), cache, dtype = self.lines, Cache(), next(self.net.parameters()).dtype
+        dtype = torch.float32 if self.quantized else dtype  # nothing is rounded that is read again
         (cache.length,) = self.lengths
         cache._self = {
             depth: (keys[line, None].to(dtype), values[line, None].to(dtype))
@@ -164,16 +184,59 @@ class TapeRunner(Runner):
                 self.store[:, :, own, :, :length] = self.store[:, :, line, :, :length]
             self.lines.append(own)
 
-    def read_taped(self, prompts: Sequence[Sequence[int]], lines: Sequence[int]) -> Tensor:
+    def read_taped(self, prompts: Sequence[Ids], lines: Sequence[int]) -> Tensor:
         """Reads the tokens of all prompts as rows; returns the logits after the last of each."""
-        counts = [len(prompt) for prompt in prompts]
-        tokens = [token for prompt in prompts for token in prompt]
-        into = [line for line, count in zip(lines, counts, strict=True) for _ in range(count)]
-        slots = [slot for count in counts for slot in range(count)]
-        last = [end - 1 for end in accumulate(counts)]
+        assert self.tape is not None and self.store is not None
+        logits = self.tape.logits.new_empty(len(prompts), self.tape.logits.shape[1])
+        rows: list[PromptRow] = []
+        for number, (prompt, line) in enumerate(zip(prompts, lines, strict=True)):
+            begin = 0
+            if self.shelf is not None:
+                begin, text = longest(prompt[:-1], self.shelf.known())
+                twins = [common(prompt[:-1], other) for other in prompts[:number]]
+                most = max(twins, default=0)
+                if most > begin and most >= self.shelf.least:
+                    self.play(rows, logits)
+                    rows, begin, twin = [], most, lines[twins.index(most)]
+                    self.store[:, :, line, :, :begin] = self.store[:, :, twin, :, :begin]
+                elif text is not None and begin >= self.shelf.least:
+                    self.shelf.touch(text)
+                    for depth, held in text.cache._self.items():
+                        for mine, other in zip(self.store[depth], held, strict=True):
+                            mine[line, :, :begin] = other[0, :, :begin]
+                else:
+                    begin = 0
+            rows += [PromptRow(prompt[i], line, i, None) for i in range(begin, len(prompt))]
+            rows[-1] = rows[-1]._replace(prompt=number)
+        self.play(rows, logits)
+        if self.shelf is not None:
+            for prompt, line in zip(prompts, lines, strict=True):
+                self.shelf.keep(self.text(prompt, line))
+        return logits
+
+    def play(self, rows: Sequence[PromptRow], logits: Tensor) -> None:
+        """Reads tokens of prompts; writes the logits of the last ones to the prompts' rows."""
         assert self.tape is not None
-        logits = self.tape.logits.new_empty(len(last), self.tape.logits.shape[1])
-        return self.tape.play(tokens, into, slots, last, logits)  # keeps those of a step
+        if len(rows) > SHORT:
+            self.tape.read_blocks()
+        for begin in range(0, len(rows), self.tape.rows):
+            part = rows[begin : begin + self.tape.rows]
+            last = [i for i, row in enumerate(part) if row.prompt is not None]
+            columns = zip(*((row.token, row.line, row.slot) for row in part), strict=True)
+            ends = self.tape.logits.new_empty(len(last), logits.shape[1])
+            self.tape.play(*map(list, columns), last, ends)  # keeps the logits of a step
+            logits[[part[i].prompt for i in last]] = ends
+
+    def text(self, ids: Ids, line: int) -> CachedPrefix:
+        """Copies the keys and values of a line."""
+        assert self.store is not None
+        cache = Cache()
+        cache.length = len(ids)
+        cache._self = {
+            depth: (keys[:, :, : len(ids)].clone(), values[:, :, : len(ids)].clone())
+            for depth, (keys, values) in enumerate(self.store[:, :, line : line + 1])
+        }
+        return CachedPrefix(ids, cache)
 
     def lay(self, lines: Sequence[int]) -> None:
         """Copies the contents of the growing cache, without its padding."""

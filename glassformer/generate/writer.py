@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator as Steps
 from dataclasses import replace
 from typing import Any
 
 from glassformer.core import Transformer
+from glassformer.core.versioning import in_one_call
 from glassformer.errors import ConfigError, InputError
 from glassformer.generate.beam import BeamSearch
 from glassformer.generate.branches import BranchRunner, branches_fit
@@ -36,6 +38,7 @@ from glassformer.generate.strategy import (
 from glassformer.generate.taped import ROWS, TapeRunner, knows
 from glassformer.text import Tokenizer
 from glassformer.text.unknown import warned
+from glassformer.weights.quantization import is_quantized
 
 
 class Generator(RequestBuilder):
@@ -197,6 +200,14 @@ class Generator(RequestBuilder):
         draft: Transformer | None = None,
     ) -> Iterator[StepOutput]:
         """Runs the requests with the decoding algorithm and runner that the settings select."""
+        return in_one_call(self.steps(requests, knobs, draft))
+
+    def steps(
+        self,
+        requests: Sequence[GenerationRequest],
+        knobs: GenerationConfig,
+        draft: Transformer | None,
+    ) -> Steps[StepOutput, None, None]:
         stops = StoppingCriteria(knobs, self.decode if knobs.stop_strings else None)
         processors = make_processors(knobs)
         if knobs.regex is not None:
@@ -229,7 +240,8 @@ class Generator(RequestBuilder):
             yield from self.played(requests, knobs, processors, stops)
             return
         strategy = self.strategy(knobs)(knobs, processors, stops)
-        rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
+        size = min(knobs.batch_size, ROWS) if is_quantized(self.net) else knobs.batch_size
+        rows = strategy.width * max(1, min(size // strategy.width, len(requests)))
         # only the plain runner supports bidirectional prompts and edited activations
         plain = knobs.bidirectional_prefix or is_edited(self.net)
         if not knobs.enforce_eager and rows <= ROWS and knows(self.net) and not plain:
@@ -237,7 +249,7 @@ class Generator(RequestBuilder):
         elif knobs.num_beams > 1 and branches_fit(self.net) and not plain:
             runner = BranchRunner(self.net, strategy.width, chunk=knobs.prefill_chunk)
         self.share(runner, requests, knobs)
-        news = run(runner, strategy, requests, knobs.batch_size)
+        news = run(runner, strategy, requests, size)
         yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
 
     def share(
@@ -248,11 +260,14 @@ class Generator(RequestBuilder):
         longest = max((len(one.prompt) + one.limit for one in requests), default=0)
         if not knobs.prefix_cache_bytes:
             self.shelf.forget()
+        elif is_quantized(self.net) and not isinstance(runner, TapeRunner):
+            return  # the modules round keys and values in another way than a tape
         elif (
             not knobs.bidirectional_prefix and longest > least_for(self.net) and can_share(self.net)
         ):
-            self.shelf.open(self.net, knobs.prefix_cache_bytes)
-            runner.shelf = self.shelf
+            prompts = [request.prompt for request in requests]
+            new = max(request.limit for request in requests)
+            runner.shelf = self.shelf.open(self.net, knobs.prefix_cache_bytes, prompts, new)
 
     def on_gpu(self, knobs: GenerationConfig) -> bool:
         """Returns whether decoding steps are recorded as CUDA graphs."""

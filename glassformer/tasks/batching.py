@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
+from glassformer.core.versioning import one_call
 from glassformer.errors import GlassformerError, InputError
 from glassformer.tasks.model_protocol import TaskModel
 from glassformer.text import BatchEncoding, TextEncoding, Tokenizer
@@ -118,11 +119,11 @@ def predict_batched(
     limits = replace(limits, padding=limits.tokens) if packed else limits
     texts = {i: text for i, text in enumerate(encodings) if isinstance(text, TextEncoding)}
     results: dict[int, Result] = {}
-    for rows in buckets({row: len(text) for row, text in texts.items()}, limits):
-        batch = [texts[row] for row in rows]
-        with torch.inference_mode():
+    with one_call(), torch.inference_mode():
+        for rows in buckets({row: len(text) for row, text in texts.items()}, limits):
+            batch = [texts[row] for row in rows]
             outputs = forward(collate(model, batch, device), batch)
-        results.update(zip(rows, outputs, strict=True))
+            results.update(zip(rows, outputs, strict=True))
     return [
         text if isinstance(text, GlassformerError) else results[row]
         for row, text in enumerate(encodings)

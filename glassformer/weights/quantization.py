@@ -85,14 +85,23 @@ class QuantizedLinear(Linear):
             kernel = Int4Weight(self.codes, self.scale, self.zero)
         else:
             kernel = BlockwiseProduct(self.whole_codes, self.scale, self.zero, GROUP)
-        self._packed = kernel, TensorVersion(self.codes, self.scale)
+        self._packed = kernel, TensorVersion(*self.buffers_of_weight)
+
+    @property
+    def buffers_of_weight(self) -> tuple[Tensor, ...]:
+        """The buffers that the weight is computed from."""
+        return (
+            (self.codes, self.scale) if self.kind == "int8" else (self.codes, self.scale, self.zero)
+        )
 
     def kernel(self) -> Any:
-        """Returns the kernel, rebuilt if codes or scale have changed."""
-        if self._packed is None or not self._packed[1].matches(self.codes, self.scale):
+        """Returns the kernel, rebuilt if a buffer of the weight has changed."""
+        packed = self._packed
+        if packed is None or not packed[1].matches(*self.buffers_of_weight):
             self.pack()
-        assert self._packed is not None
-        return self._packed[0]
+            packed = self._packed
+        assert packed is not None
+        return packed[0]
 
     def forward(self, x: Tensor) -> Tensor:
         bias = self.full_bias

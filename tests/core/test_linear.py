@@ -5,6 +5,7 @@ import copy
 import pytest
 import tiny
 import torch
+from silent_changes import SILENT
 from torch import nn
 
 from glassformer import spec
@@ -56,7 +57,13 @@ def transformer(request):
     return tiny.transformer(tiny.encoder(2, position=POSITIONS[request.param]))
 
 
-@pytest.mark.parametrize("change", [add, replace, round_off, take_over])
+def silently(change):
+    return lambda transformer: change(list(transformer.parameters()))
+
+
+@pytest.mark.parametrize(
+    "change", [add, replace, round_off, take_over, *map(silently, SILENT.values())]
+)
 def test_changed_weights_are_noticed(transformer, change):
     before = hidden(transformer)
     transformer.pack()

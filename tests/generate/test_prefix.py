@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
+from silent_changes import SILENT
 
 import glassformer as gf
 from glassformer.generate import prefix
@@ -20,6 +23,7 @@ def small(monkeypatch):
     """Short beginnings are worth it, so that small models can be asked."""
     monkeypatch.setattr(prefix, "LEAST", 8)
     monkeypatch.setattr(prefix, "WORTH", 8)
+    monkeypatch.setattr(prefix, "READS", 1)
 
 
 class Counted:
@@ -151,13 +155,20 @@ def scaled(model):
     model.decoder.blocks[0].ffn.scale = 2.0
 
 
+def silently(change, model):
+    change([model.decoder.blocks[0].ffn.up.weight])
+
+
 CHANGES = {
     "a weight": double,
-    "weights loaded": lambda model: model.load_state_dict(gf.load("shakespeare").state_dict()),
+    "weights loaded": lambda model: model.load_state_dict(
+        {name: 0.9 * weight for name, weight in model.state_dict().items()}
+    ),
     "quantized": lambda model: model.quantize("int8"),
     "another dtype": lambda model: model.bfloat16(),
     "a hook": steered,
     "a setting": scaled,
+    **{name: partial(silently, change) for name, change in SILENT.items()},
 }
 
 
@@ -169,6 +180,18 @@ def test_a_net_that_computes_something_else_has_read_nothing(bard, change):
     assert not bard._prefix_cache.is_of(bard)
     found = bard.generate(STORY, max_new_tokens=8)
     assert found.tokens == bard.generate(STORY, max_new_tokens=8, **WITHOUT).tokens
+
+
+def test_a_short_call_keeps_nothing(bard, monkeypatch):
+    """The checksum of the weights would take long in comparison."""
+    monkeypatch.setattr(prefix, "READS", 100)
+    with Counted(bard) as counted:
+        counted.generate([STORY] * 2, max_new_tokens=1)
+        assert not bard._prefix_cache.texts
+        counted.generate(STORY, max_new_tokens=100)
+        assert bard._prefix_cache.texts
+        _, read = counted.generate(STORY, max_new_tokens=1)
+        assert read == 1  # what is known is used
 
 
 def test_the_shelf_has_an_end_and_the_latest_stay(bard):
@@ -190,9 +213,14 @@ def test_a_text_that_goes_on_takes_the_place_of_its_beginning(bard):
     assert len(bard._prefix_cache.texts) == 1
 
 
-def test_weights_of_inference_mode_are_not_trusted():
+def test_weights_of_inference_mode_are_checked_like_others():
     with torch.inference_mode():
         model = gf.create("gpt2", n_layer=1, n_embd=16, n_head=2, vocab_size=50)
         model.to(torch.float64)  # makes tensors of inference mode
-    assert not can_share(model)
-    assert model.generate(list(range(40)), max_new_tokens=3).tokens
+    prompt = list(range(40))
+    model.generate(prompt, max_new_tokens=3)
+    with torch.inference_mode():
+        model.decoder.blocks[0].ffn.up.weight.mul_(2)  # raises no version
+    wanted = model.generate(prompt, max_new_tokens=3, **WITHOUT).tokens
+    model.generate(prompt, max_new_tokens=3)
+    assert model.generate(prompt, max_new_tokens=3).tokens == wanted

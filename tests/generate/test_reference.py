@@ -77,6 +77,11 @@ OPTIONS = {
 OF_EVERY_FAMILY = ("greedy", "beam")
 
 
+def weakened(token_ids, scores):
+    """Tokens of the text are less probable the more often they occur in it."""
+    return scores.scatter_add(1, token_ids, torch.full(token_ids.shape, -0.5))
+
+
 def option_sets():
     """Processors and lengths do not depend on the family."""
     for name, options in OPTIONS.items():
@@ -102,8 +107,12 @@ def test_tokens_equal_the_references(case, options):
         lambda eos, some: {"forced_eos_token_id": some[5]},
         lambda eos, some: {"forced_bos_token_id": some[6]},
         lambda eos, some: {"prefix_allowed_tokens_fn": lambda row, text: some[: 3 + len(text) % 3]},
+        lambda eos, some: {"logits_processor": [weakened]},
     ],
-    ids=["bad words", "suppressed", "suppressed at first", "forced end", "forced first", "allowed"],
+    ids=[
+        *("bad words", "suppressed", "suppressed at first", "forced end", "forced first"),
+        *("allowed", "a function"),
+    ],
 )
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.over(once_per="kind")

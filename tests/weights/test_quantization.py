@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
+from silent_changes import SILENT
 
 import glassformer as gf
 from glassformer import native
@@ -56,6 +57,20 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
     """To 8 bits, by the largest along the last axis."""
     size = x.abs().amax(-1, keepdim=True).clamp(min=1e-30)
     return (x / size * 127).round() * size / 127
+
+
+@pytest.mark.parametrize("change", SILENT.values(), ids=SILENT)
+@pytest.mark.parametrize("kind", KINDS)
+def test_changed_scales_and_zeros_take_effect(kind, change):
+    """Also if PyTorch does not count the change."""
+    linear, x = QuantizedLinear(drawn(), kind), torch.randn(2, 96)
+    for name in ("scale", "zero") if kind == "int4" else ("scale",):
+        with torch.no_grad():
+            linear(x)
+            change([getattr(linear, name)])
+            other = QuantizedLinear(drawn(), kind)
+            other.load_state_dict(linear.state_dict())
+            assert torch.equal(linear(x), other(x)), name
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2), (2, 40)])

@@ -20,7 +20,7 @@ from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext
 from glassformer.core.positions.transformer_xl import shift_rows
-from glassformer.core.versioning import TensorVersion
+from glassformer.core.versioning import TensorVersion, one_call
 from glassformer.spec import AttentionSpec, DisentangledSpec
 
 BLOCK = 64  # rows at once: their scores stay in the CPU cache
@@ -50,16 +50,20 @@ class DisentangledPosition(nn.Module):
         if "distances" not in ctx.memo:
             farther = torch.arange(1 - length, length, device=q.device)  # key - query, ascending
             ctx.memo["distances"] = self.table(), self.rows(-farther), self.rows(farther)
+            ctx.memo["checksums"] = {}
         table, by_query, by_key = ctx.memo["distances"]
+        checksums = ctx.memo["checksums"]
         bias = self.storage(q, ctx)
         if self.spec.position_to_content:  # first, as writing across rows is cheaper than adding
-            queries = self.projected(attention, "query", table)[:, by_key]  # [head, distance, dim]
+            queries = self.projected(attention, "query", table, checksums)[
+                :, by_key
+            ]  # [head, distance, dim]
             for columns, scores in bands(k, queries):
                 bias[..., columns] = scores.transpose(-1, -2)
         else:
             bias.zero_()
         if self.spec.content_to_position:
-            keys = self.projected(attention, "key", table)[:, by_query]
+            keys = self.projected(attention, "key", table, checksums)[:, by_query]
             for rows, scores in bands(q, keys):
                 bias[:, :, rows] += scores
         return q, k, bias
@@ -87,12 +91,15 @@ class DisentangledPosition(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_packed": {}}
 
-    def projected(self, attention: Any, part: str, table: Tensor) -> Tensor:
+    def projected(
+        self, attention: Any, part: str, table: Tensor, checksums: dict[Any, int]
+    ) -> Tensor:
         kept = self._packed.get((attention, part))
         if kept is not None and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
             rows, origin = kept
-            if origin.matches(*self.sources(attention, part)):
-                return rows
+            with one_call(checksums):
+                if origin.matches(*self.sources(attention, part)):
+                    return rows
         return self.project(attention, part, table)
 
     def project(self, attention: Any, part: str, table: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.core import ActivationCapture
 from glassformer.core.hooks import Tap
 from glassformer.core.model_output import ModelOutput
-from glassformer.core.versioning import ModelVersion
+from glassformer.core.versioning import ModelVersion, one_call
 from glassformer.errors import ConfigError, InputError, UnsupportedError
 from glassformer.inside.capture.activation_cache import ActivationCache
 from glassformer.inside.capture.cancellation import check_cancelled
@@ -106,20 +106,16 @@ class View(StackTensors, ViewAttribution, Displayable):
         Returns:
             The model output.
         """
-        if not self._state.matches(self.model):
-            self._check_moved()
         check_cancelled()
-        with applied_edits(self.model, self.edits, alone=True):
-            out: ModelOutput = self.model(**{**self.model_inputs.inputs, **more}, tap=tap)
+        with one_call():
+            if not self._state.matches(self.model):
+                raise InputError(
+                    "The model has changed since this view was created (training, an adapter, new "
+                    "weights); call look again, or capture all tensors at once with at='*'."
+                )
+            with applied_edits(self.model, self.edits, alone=True):
+                out: ModelOutput = self.model(**{**self.model_inputs.inputs, **more}, tap=tap)
         return out
-
-    def _check_moved(self) -> None:
-        if not self._state.only_moved(self.model):
-            raise InputError(
-                "The model has changed since this view was created (training, an adapter, new "
-                "weights); call look again, or capture all tensors at once with at='*'."
-            )
-        self._state = ModelVersion(self.model)
 
     @torch.no_grad()
     def run_with_cache(
