@@ -1,10 +1,10 @@
-"""Variants of one small model on the same text: validation loss after each step, for two seeds.
+"""Variants of one small model on the same text: validation loss during the first 160 steps.
 
     python bench/variants.py TEXT          # results in bench/variants.json
     python bench/variants.py --plot        # draws docs/images/variants.svg of them
 
 A GPT-2 of 4 layers, 64 wide, predicts the next of 64 characters, and a BERT of the same size the
-masked ones of 256. A variant changes one option of `gf.create` (or the warm-up). The last tenth of
+masked ones of 128. A variant changes one option of `gf.create` (or the warm-up). The last tenth of
 the text is for validation. The same command continues where it was stopped.
 """
 
@@ -25,47 +25,43 @@ from glassformer.plotting import Panel, Series, draw
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "bench" / "variants.json"
 PLOT = ROOT / "docs" / "images" / "variants.svg"
-SEEDS = (1, 2)
+SEEDS = (1,)
 DECODER = {"preset": "gpt2", "num_layers": 4, "num_heads": 4, "hidden_size": 64,
-           "context_length": 64, "dropout": 0.0}  # fmt: skip
+           "context_length": 64, "dropout": 0.0,
+           "config": {"initializer_range": 0.1}}  # fmt: skip
 ENCODER = {**DECODER, "preset": "bert-base", "architecture": "BertForMaskedLM",
-           "context_length": 256}  # fmt: skip
-TRAIN = {"max_steps": 400, "batch_size": 16, "learning_rate": 3e-3, "warmup_ratio": 0.1,
-         "eval_steps": 50, "save_steps": 0, "max_eval_batches": 10}  # fmt: skip
-COLD = {"warmup_ratio": 0.0}
+           "context_length": 128}  # fmt: skip
+TRAIN = {"max_steps": 160, "batch_size": 8, "learning_rate": 3e-3, "warmup_ratio": 0.1,
+         "eval_steps": 20, "save_steps": 0, "max_eval_batches": 10}  # fmt: skip
+HOT = {"learning_rate": 1e-2, "warmup_ratio": 0.16}
+COLD = {"learning_rate": 1e-2, "warmup_ratio": 0.0}
 VARIANTS: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "attention and norm": {
         "dot product, LayerNorm": ({}, {}),
         "additive attention": ({"attention": "additive"}, {}),
-        "RMSNorm": ({"norm": "rms"}, {}),
         "BatchNorm": ({"norm": "batch"}, {}),
     },
-    "placement of the norm": {
-        "pre, warm-up": ({}, {}),
+    "placement of the norm (rate 0.01)": {
+        "pre, warm-up": ({}, HOT),
         "pre, no warm-up": ({}, COLD),
-        "post, warm-up": ({"norm_placement": "post"}, {}),
+        "post, warm-up": ({"norm_placement": "post"}, HOT),
         "post, no warm-up": ({"norm_placement": "post"}, COLD),
-        "sandwich, warm-up": ({"norm_placement": "sandwich"}, {}),
     },
     "positions": {
         "learned": ({}, {}),
         "sinusoidal": ({"positions": "sinusoidal"}, {}),
         "sinusoidal-halves": ({"positions": "sinusoidal-halves"}, {}),
-        "rotary": ({"positions": "rotary"}, {}),
-        "alibi": ({"positions": "alibi"}, {}),
-        "t5": ({"positions": "t5"}, {}),
         "none": ({"positions": "none"}, {}),
     },
     "pattern (decoder)": {
         "all earlier tokens": ({}, {}),
-        "window of 16": ({"window": 16}, {}),
         "window of 8": ({"window": 8}, {}),
         "window of 8, dilation 2": ({"window": 8, "dilation": 2}, {}),
     },
     "pattern (encoder)": {
         "all tokens": (ENCODER, {}),
-        "window of 32": ({**ENCODER, "window": 32}, {}),
-        "window of 32, dilation 2": ({**ENCODER, "window": 32, "dilation": 2}, {}),
+        "window of 16": ({**ENCODER, "window": 16}, {}),
+        "window of 16, dilation 2": ({**ENCODER, "window": 16, "dilation": 2}, {}),
         "blocks of 8 (BigBird)": ({**ENCODER, "block_sparse": 8}, {}),
     },
 }
@@ -86,7 +82,11 @@ def losses(text: Path, model: dict[str, Any], train: dict[str, Any], seed: int) 
                     "type": "char",
                     **({"special_tokens": {"mask": "[MASK]"}} if masked else {}),
                 },
-                "data": {"train": f"{folder}/train.txt", "validation": f"{folder}/valid.txt"},
+                "data": {
+                    "train": f"{folder}/train.txt",
+                    "validation": f"{folder}/valid.txt",
+                    "sequence_length": {**DECODER, **model}["context_length"],
+                },
                 "objective": {"name": "masked-lm" if masked else "causal-lm"},
                 "train": {**TRAIN, **train, "seed": seed},
                 "run": {"out": f"{folder}/run", "tensorboard": False},
@@ -137,9 +137,8 @@ def plot() -> None:
     PLOT.write_text(draw(panels), "utf-8")
     for group, variants in runs.items():
         for name, seeds in variants.items():
-            ends = [list(one.values())[-1] for one in seeds.values()]
-            mean, spread = statistics.mean(ends), statistics.stdev(ends)
-            print(f"| {group} | {name} | {mean:.3f} ± {spread:.3f} |")
+            mean = statistics.mean(list(one.values())[-1] for one in seeds.values())
+            print(f"| {group} | {name} | {mean:.2f} |")
 
 
 if __name__ == "__main__":

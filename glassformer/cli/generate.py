@@ -43,9 +43,23 @@ def generate(
         ),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A text file with the prompt.")] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of files and standard input; else UTF-8.")
+    ] = None,
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Start from the start token, without a prompt.")
     ] = False,
+    control: Annotated[
+        str | None,
+        typer.Option(help="The name of a control code, which says what kind of text to write."),
+    ] = None,
+    examples: Annotated[
+        Path | None,
+        typer.Option(
+            help="A text file with examples before the prompt, one per line or between blank "
+            "lines; the text follows their pattern and ends where theirs do."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     assistant: Annotated[
         str | None,
@@ -187,9 +201,12 @@ def generate(
     """
     from glassformer.generate.batch import BatchJob
     from glassformer.generate.config import KINDS
+    from glassformer.generate.few_shot import split_examples
     from glassformer.loading import load
 
     turned = {k: v for k, v in context.params.items() if k in KINDS and v not in (None, [], ())}
+    if examples is not None:
+        turned["examples"] = split_examples(text_of(None, examples, encoding), examples)
     given = {**turned, **knobs_of(sets or [])}
     ways = [prompt is not None, file is not None, from_start, batch is not None]
     if sum(ways) > 1:
@@ -199,7 +216,7 @@ def generate(
     if tree and not as_json:
         raise ConfigError("--tree needs --json.")
     dialog = not any(ways) and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
-    text = None if from_start or batch or dialog else text_of(prompt, file)
+    text = None if from_start or batch or dialog else text_of(prompt, file, encoding)
     if text == "":
         raise InputError("The prompt is empty; --from-start generates without one.")
     jobs = None

@@ -101,7 +101,7 @@ class InputRecords:
     def __iter__(self) -> Iterator[Record]:
         for record in self.read():
             if isinstance(record, RecordError):
-                self.bad(record.where, record.wrong)
+                self.bad(record.where, record.wrong, record.encoding_advice)
             else:
                 yield record
 
@@ -153,8 +153,8 @@ class InputRecords:
         except (GlassformerError, KeyboardInterrupt) as error:
             self._stopped = error
 
-    def bad(self, where: str, wrong: str) -> None:
-        error = RecordError(where, wrong.rstrip("."))
+    def bad(self, where: str, wrong: str, advice: str = "") -> None:
+        error = RecordError(where, wrong.rstrip("."), advice.partition("command line ")[2])
         if self.on_error == "stop":
             raise error.refused("continue with --on-error skip")
         self.skipped += 1

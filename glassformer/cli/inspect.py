@@ -61,11 +61,13 @@ def inspect(
     total = count_parameters(transformer)
     if as_json:
         rows = [asdict(part) for part in parts if part.shape is not None]
-        output = {"class": architecture, "parameters": total, "tensors": rows}
+        output = {"class": architecture, "parameters": total, "bytes": bytes_of(total)}
+        output |= {"tensors": rows}
         print(json.dumps({**output, "unread": dict(parsed.unread)}, indent=2))
         return
     console = output_console()
-    console.print(f"[bold]{architecture}[/] with {total:,} parameters\n")
+    sizes = ", ".join(f"{size_text(size)} in {dtype}" for dtype, size in bytes_of(total).items())
+    console.print(f"[bold]{architecture}[/] with {total:,} parameters: {sizes}\n", soft_wrap=True)
     for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         if stack is not None:
             console.print(f"[bold]{name}[/]")
@@ -83,6 +85,15 @@ def inspect(
         console.print(f"{remark}.", markup=False)
     if not full:
         console.print("[dim]Identical layers are shown once; --full shows every tensor.[/]")
+
+
+def bytes_of(parameters: int) -> dict[str, int]:
+    """Returns the size of all parameters in each dtype that weights are published in."""
+    return {"float32": 4 * parameters, "bfloat16": 2 * parameters}
+
+
+def size_text(size: int) -> str:
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
 def stack_lines(stack: StackSpec) -> list[str]:

@@ -36,6 +36,9 @@ def score(
         ),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A text file.")] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of files and standard input; else UTF-8.")
+    ] = None,
     target: Annotated[
         str | None, typer.Option(help="The text to score, for an encoder-decoder.")
     ] = None,
@@ -62,7 +65,7 @@ def score(
     """
     if text is not None and file is not None:
         raise ConfigError("Give one of TEXT and --file.")
-    read = text_of(text, file)
+    read = text_of(text, file, encoding)
     if not read:
         raise InputError("The text is empty; give the model something to read.")
     from glassformer.evaluate.quantization_cost import quantization_cost

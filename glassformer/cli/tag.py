@@ -165,7 +165,14 @@ def show_report(found: NerReport, as_json: bool) -> None:
     if found.entities is not None:
         show_table(rows, "entities", found.entities)
     show_table(rows, "tokens", found.tokens)
-    rows.add(("accuracy", "", "", f"{found.accuracy:.4f}", ""), {})
+    if found.entities is not None:
+        show_table(rows, "tags", found.tags)
+    rows.add(("token accuracy", "", "", f"{found.accuracy:.4f}", ""), {})
+    if found.entities is not None:
+        print(
+            "The usual figure of a tagger is F1 (micro) of entities. Token accuracy is the share "
+            "of words with the right tag, O included; it is higher."
+        )
 
 
 def show_table(rows: ResultRows, title: str, table: ScoreTable) -> None:

@@ -87,6 +87,10 @@ def train(
     lowercase: Annotated[
         bool, typer.Option("--lowercase", help="Convert the text to lower case.")
     ] = False,
+    encoding: Annotated[str, typer.Option(help="Encoding of the text files.")] = "utf-8",
+    segmenter: Annotated[
+        str | None, typer.Option(help="jieba separates the words of Chinese text.")
+    ] = None,
     num_workers: Annotated[
         int, typer.Option(help="Threads; with 1 the same seed gives the same bytes.")
     ] = 1,
@@ -95,10 +99,13 @@ def train(
 ) -> None:
     """Train word vectors. Words are separated by spaces, and a line is a sentence.
 
+    In Chinese text, --segmenter jieba finds the words.
+
     Ctrl-C leaves no partial files.
 
     $ glassformer vectors train text.txt --out vectors.bin --vector-size 200
     """
+    from glassformer.data.data_config import DataSettings
     from glassformer.word_vectors import GloVe, Word2Vec, check_target, read_corpus, write_vectors
 
     if type not in KINDS:
@@ -119,7 +126,14 @@ def train(
     check_target(out)
     total = sum(file.stat().st_size for file in texts if file.is_file())
     with bar("reading", 2 * total, "bytes") as watch:
-        corpus = read_corpus(texts, min_count=min_count, lowercase=lowercase, watch=watch)
+        corpus = read_corpus(
+            texts,
+            min_count=min_count,
+            lowercase=lowercase,
+            encoding=DataSettings(encoding=encoding).encoding,
+            segmenter=segmenter,
+            watch=watch,
+        )
     console = Console(stderr=True)
     console.print(f"{len(corpus.words):,} words, {len(corpus.ids):,} of them in the text")
     write_vectors(out, learned(corpus, plan))

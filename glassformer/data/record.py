@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +32,14 @@ class RecordError(DataError):
         self.args = (where, wrong, advice)  # what unpickling passes to the constructor
         self.where, self.wrong = where, wrong
         self.advice = f" ({advice})" if advice else ""
+
+    @property
+    def encoding_advice(self) -> str:
+        """The advice on the encoding, if it is that, for code that reads without a recipe."""
+        found = re.search(r'data\.encoding = "(.+?)"', self.advice)
+        if found is None:
+            return ""
+        return f'encoding = "{found[1]}", on the command line --encoding {found[1]}'
 
     def __str__(self) -> str:
         return f"{self.where}: {self.wrong}{self.advice}."

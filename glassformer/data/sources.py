@@ -66,7 +66,7 @@ class RecordSource:
     def __iter__(self) -> Iterator[Record]:
         for record in self.records:
             if isinstance(record, RecordError):
-                self.reject(record.where, record.wrong)
+                self.reject(record.where, record.wrong, record.encoding_advice)
             else:
                 yield self._with_usual_columns(record)
 
@@ -79,10 +79,10 @@ class RecordSource:
         }
         return {**record, **more} if more else record
 
-    def reject(self, where: str, wrong: str) -> None:
+    def reject(self, where: str, wrong: str, advice: str = "") -> None:
         """Raises an error for an invalid record, or counts it as skipped."""
         error = RecordError(
-            where, wrong.removeprefix(f"{where} ").removeprefix(f"{where}: ").rstrip(".")
+            where, wrong.removeprefix(f"{where} ").removeprefix(f"{where}: ").rstrip("."), advice
         )
         if self.on_error == "stop":
             raise error.refused("leave such records out (on_error skip)")

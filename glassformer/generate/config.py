@@ -85,6 +85,9 @@ class GenerationConfig:
     language: str | None = None  # spoken language, "de" or "german"; None: detect it
     task: str | None = None  # speech models: "transcribe" or "translate" (to English)
 
+    control: str | None = None  # name of a control code, which is put before the prompt
+    examples: tuple[str, ...] = ()  # texts before the prompt, whose pattern the new text follows
+
     batch_size: int = 16  # rows per forward pass
     prefill_chunk: int | None = None  # prompt tokens per forward pass; None: all of them
     prefix_cache_bytes: int = 2**28  # size limit of the cache for shared prompt prefixes

@@ -13,6 +13,7 @@ from glassformer.core.audio_image_embedding import SignalEmbedding
 from glassformer.errors import ConfigError, GlassformerError, InputError, UnsupportedError
 from glassformer.generate.config import DEFAULT_NEW_TOKENS, GenerationConfig, make_generation_config
 from glassformer.generate.context import context_length, extension
+from glassformer.generate.few_shot import example_separator, few_shot_prompt
 from glassformer.generate.listen import beginning
 from glassformer.generate.prompt import Prompt, as_ids
 from glassformer.generate.strategy import GenerationRequest
@@ -45,7 +46,8 @@ class RequestBuilder:
         }
         found = make_generation_config({**known, **self.saved}, given)
         spoken = ("source_language", "target_language")
-        for name in ("stop_strings", "regex", *(() if self.listens else spoken)):
+        textual = ("stop_strings", "regex", "control", "examples")
+        for name in (*textual, *(() if self.listens else spoken)):
             if getattr(found, name) and self.tokenizer is None:
                 raise UnsupportedError(
                     f"{name} needs a tokenizer, and the model's folder has none.",
@@ -56,7 +58,16 @@ class RequestBuilder:
                 "language and task are options of speech models; a translation model takes "
                 "source_language and target_language."
             )
-        return found if self.listens else self.in_language(found)
+        if self.listens:
+            if found.control or found.examples:
+                raise ConfigError(
+                    "A speech model has no text prompt; leave control and examples out."
+                )
+            return found
+        if found.examples:
+            ends = (*found.stop_strings, example_separator(found.examples))
+            found = replace(found, stop_strings=tuple(dict.fromkeys(ends)))
+        return self.in_language(found)
 
     def in_language(self, knobs: GenerationConfig) -> GenerationConfig:
         """Sets the language token of a translation as the decoder's start or first token."""
@@ -73,7 +84,8 @@ class RequestBuilder:
         """Returns the tokenizer for the requested languages, and the prefix for the text."""
         if self.tokenizer is None:
             raise InputError("The model's folder has no tokenizer; give the prompt as token ids.")
-        return self.tokenizer.for_translation(knobs.source_language, knobs.target_language)
+        found, before = self.tokenizer.for_translation(knobs.source_language, knobs.target_language)
+        return found, before + (found.control_code(knobs.control) if knobs.control else "")
 
     def request(
         self, number: int, prompt: Prompt | None, knobs: GenerationConfig
@@ -97,14 +109,19 @@ class RequestBuilder:
 
     def ids(self, prompt: Prompt | None, knobs: GenerationConfig) -> list[int]:
         """Returns the token ids of a prompt; without a prompt, the start token."""
+        if prompt is None and (knobs.control or knobs.examples):
+            prompt = ""
         if prompt is None:
             if self.translates:
                 raise InputError("This model rewrites a text: give it one as the prompt.")
             return [self.start(knobs)]
         if isinstance(prompt, str):
             tokenizer, before = self.reads(knobs)
-            ids = tokenizer.encode(before + prompt).ids if prompt else []
+            text = before + few_shot_prompt(knobs.examples, prompt)
+            ids = tokenizer.encode(text).ids if prompt or knobs.control or knobs.examples else []
             warned(self.unknown_ratio(prompt))
+        elif knobs.control or knobs.examples:
+            raise InputError("control and examples are for a text prompt, not for token ids.")
         else:
             ids = as_ids(prompt)
         if not ids:

@@ -55,6 +55,8 @@ class GenerationOptions(TypedDict, total=False):
     target_language: str | None
     language: str | None
     task: str | None
+    control: str | None
+    examples: str | Sequence[str] | None
     batch_size: int | None
     prefill_chunk: int | None
     prefix_cache_bytes: int | None

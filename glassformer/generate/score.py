@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from glassformer.core import Cache, Transformer
+from glassformer.core.score import Score
 from glassformer.errors import ConfigError, InputError
 
 CHUNK = 512
@@ -22,28 +21,6 @@ class ScoreWindow(NamedTuple):
 
     size: int | None
     stride: int | None
-
-
-@dataclass(frozen=True)
-class Score:
-    """Log-probabilities of the tokens of a text.
-
-    `tokens` and `logprobs` have one entry per predicted token: all but the first (for an
-    encoder-decoder, all tokens of the target). `unknown_ratio` is the share of the text that the
-    vocabulary does not know.
-    """
-
-    tokens: list[int]
-    logprobs: list[float]
-    unknown_ratio: float = 0.0
-
-    @property
-    def total(self) -> float:
-        return math.fsum(self.logprobs)
-
-    @property
-    def perplexity(self) -> float:
-        return math.exp(-self.total / len(self.logprobs))
 
 
 def windows(context: int | None, window: int | None, stride: int | None) -> ScoreWindow:

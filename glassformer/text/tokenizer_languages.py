@@ -1,17 +1,18 @@
-"""The languages that a tokenizer marks texts with."""
+"""The languages and control codes that a tokenizer marks texts with."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from typing import Self
 
+from glassformer.errors import ConfigError
 from glassformer.text.languages import ADDRESS, address, known
 from glassformer.text.loading.tokenizer_config import TokenizerConfig
 from glassformer.text.tokenizer_vocabulary import TokenizerVocabulary
 
 
 class TokenizerLanguages(TokenizerVocabulary):
-    """The part of `Tokenizer` that is for translation models and multilingual ones."""
+    """The part of `Tokenizer` that marks texts: with a language, or with a control code."""
 
     @cached_property
     def target_tokenizer(self) -> Self:
@@ -75,3 +76,35 @@ class TokenizerLanguages(TokenizerVocabulary):
         """The id of the token that marks the language of a text, or None if there is none."""
         token = self._backend.language_token
         return None if token is None else self.id(token)
+
+    @cached_property
+    def control_codes(self) -> dict[str, str]:
+        """The control codes by name, each with the text that stands for it before a prompt.
+
+        They are those of CTRL, or the `control_codes` of tokenizer_config.json; usually none.
+        """
+        own = self._settings.values.get("control_codes") or []
+        if not isinstance(own, list) or not all(isinstance(name, str) for name in own):
+            raise ConfigError(
+                f"tokenizer_config.json gives control_codes the value {own!r}; it must be a list "
+                "of names."
+            )
+        published: dict[str, str] = getattr(self._backend, "control_codes", {})
+        return published | {name: control_token(name) for name in own}
+
+    def control_code(self, name: str) -> str:
+        """Returns the text of a control code.
+
+        Args:
+            name: The name of the code.
+        """
+        known = self.control_codes
+        if name not in known:
+            there = f"it has {', '.join(known)}" if known else "it has none; leave control out"
+            raise ConfigError(f"The model has no control code {name!r}; {there}.")
+        return known[name]
+
+
+def control_token(name: str) -> str:
+    """Returns the special token of a control code."""
+    return f"<|{name}|>"

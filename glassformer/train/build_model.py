@@ -83,6 +83,7 @@ def make_tokenizer(
         kind = "byte-bpe"  # without merges
         special = {**KINDS[kind].special, **settings.special_tokens}
         size = BYTES + len(set(special.values())) + len(settings.languages)
+        size += len(settings.control_codes)
     elif settings.special_tokens:
         special = {**KINDS[kind].special, **settings.special_tokens}
     made = train_tokenizer(
@@ -93,6 +94,7 @@ def make_tokenizer(
         lowercase=settings.lowercase,
         min_frequency=settings.min_frequency,
         languages=settings.languages,
+        control_codes=settings.control_codes,
     )
     if kept is None:
         return made

@@ -65,7 +65,8 @@ class TokenizerSettings:
     If neither is given, a base model provides its own tokenizer, and a new model gets a byte-level
     BPE tokenizer. `special_tokens` adds special tokens to those of the type, as in
     `special_tokens.mask = "[MASK]"`. `languages` are target languages, each of which gets a token
-    that is put before a source.
+    that is put before a source. `control_codes` are kinds of texts, each of which gets a token that
+    a text can begin with: `<|story|>`.
     """
 
     type: (
@@ -77,6 +78,7 @@ class TokenizerSettings:
     lowercase: bool = False
     special_tokens: Mapping[str, str] = field(default_factory=dict)
     languages: tuple[str, ...] = ()
+    control_codes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

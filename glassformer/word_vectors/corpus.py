@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.data.files import likely_encoding
 from glassformer.errors import DataError, LoadError
+from glassformer.text.segmenter import make_segmenter
 
 LONGEST = 10_000  # words per sentence; a longer line is split
 
@@ -51,21 +54,27 @@ def read_corpus(
     *,
     min_count: int = 5,
     lowercase: bool = False,
+    encoding: str = "utf-8",
+    segmenter: str | None = None,
     watch: Watch = lambda _: None,
 ) -> Corpus:
     """Reads text files: words are separated by whitespace, sentences are lines.
 
     Args:
-        files: Text files in UTF-8; they are read twice.
+        files: Text files; they are read twice.
         min_count: Minimum number of occurrences of a word.
         lowercase: Whether to convert the text to lowercase.
+        encoding: The encoding of the files.
+        segmenter: "jieba" separates the words of Chinese text; see `text.segmenter`.
         watch: Called with the number of bytes read so far, over both passes.
 
     Returns:
         The corpus.
     """
     counter: Counter[str] = Counter()
-    for sentence in sentences(files, lowercase, watch):
+    words_of = str.split if segmenter is None else make_segmenter(segmenter).words
+    read = partial(sentences, files, lowercase, encoding, words_of)
+    for sentence in read(watch):
         counter.update(sentence)
     if not counter:
         raise DataError(f"There are no words in {names(files)}.")
@@ -82,7 +91,7 @@ def read_corpus(
     bounds = [0]
     try:
         with tempfile.TemporaryFile() as file:
-            for sentence in sentences(files, lowercase, lambda size: watch(done + size)):
+            for sentence in read(lambda size: watch(done + size)):
                 ids = [place for word in sentence if (place := number.get(word)) is not None]
                 for begin in range(0, len(ids), LONGEST):
                     part = np.array(ids[begin : begin + LONGEST], np.int32)
@@ -98,7 +107,13 @@ def read_corpus(
     return Corpus(words, -np.array([count for count, _ in kept]), whole, np.array(bounds))
 
 
-def sentences(files: Sequence[Path], lower: bool, watch: Watch) -> Iterator[list[str]]:
+def sentences(
+    files: Sequence[Path],
+    lower: bool,
+    encoding: str,
+    words_of: Callable[[str], list[str]],
+    watch: Watch,
+) -> Iterator[list[str]]:
     """Yields the words of each line; `watch` is called with the number of bytes read."""
     read = 0
     for path in files:
@@ -108,13 +123,17 @@ def sentences(files: Sequence[Path], lower: bool, watch: Watch) -> Iterator[list
                     read += len(line)
                     if row % 1000 == 0:
                         watch(read)
-                    text = line.decode("utf-8")
-                    yield (text.lower() if lower else text).split()
+                    text = line.decode(encoding)
+                    yield words_of(text.lower() if lower else text)
         except OSError as error:
             raise DataError(f"{path} cannot be read: {error.strerror}.", path=path) from None
         except UnicodeDecodeError:
+            likely = likely_encoding(line)
             raise DataError(
-                f"{path}:{row} is not UTF-8; convert the file first.", path=path, line=row
+                f"{path}:{row} is not {encoding.upper()}, but may be {likely} "
+                f"(--encoding {likely}).",
+                path=path,
+                line=row,
             ) from None
     watch(read)
 

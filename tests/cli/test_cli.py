@@ -30,7 +30,10 @@ def test_inspect_adds_up(glassformer, preset, count):
     code, shown, _ = glassformer("inspect", preset)
     assert code == 0
     assert f"{count:,} parameters" in shown
+    large = f"{4 * count / 1e9:.2f} GB" if count > 250e6 else f"{4 * count / 1e6:.1f} MB"
+    assert f"parameters: {large} in float32, " in shown
     listed = json.loads(glassformer("inspect", preset, "--json")[1])
+    assert listed["bytes"] == {"float32": 4 * count, "bfloat16": 2 * count}
     assert listed["parameters"] == count
     assert sum(tensor["count"] for tensor in listed["tensors"]) == count
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import sys
 
@@ -176,3 +177,24 @@ def test_what_the_reader_raises_is_raised_to_the_caller(pipe):
     pipe(b"a,a\n1,2\n")
     with pytest.raises(GlassformerError, match="names a column twice"):
         list(InputRecords(form="csv"))
+
+
+GB = "时光飞逝如箭"
+
+
+def test_a_file_that_is_not_utf8_names_the_encoding(glassformer, tmp_path, monkeypatch):
+    path = tmp_path / "gb.txt"
+    path.write_bytes(f"{GB}\n".encode("gb18030") * 3)
+    said = "gb.txt cannot be read: it is not UTF-8, but may be gb18030 (--encoding gb18030)."
+    for verb in ("score", "generate"):
+        code, _, error = glassformer(verb, "zoo:stories", "--file", str(path))
+        assert code == 1 and error.rstrip().endswith(said), error
+    named = ("--file", str(path), "--encoding", "gb18030", "--json")
+    code, shown, _ = glassformer("score", "zoo:stories", *named)
+    assert code == 0 and json.loads(shown)["perplexity"] > 1
+    code, _, error = glassformer("evaluate", "zoo:stories", str(path))
+    assert code == 1 and "on the command line --encoding gb18030" in error
+    stdin = io.TextIOWrapper(io.BytesIO(GB.encode("gb18030")), "utf-8")
+    monkeypatch.setattr(sys, "stdin", stdin)
+    code, _, error = glassformer("classify", "zoo:reader", "-", "--head", "topic")
+    assert code == 1 and "may be gb18030 (--encoding gb18030)" in error

@@ -94,7 +94,15 @@ def test_conversion(glassformer, space, tmp_path):
         (("text.txt", "--out", "v", "--min-count", "999"), "lower min_count, or give more text"),
         (("text.txt", "--out", "v", "--window", "0"), "window must be 1 or more, not 0"),
         (("empty.txt", "--out", "v"), "There are no words in empty.txt."),
-        (("latin.txt", "--out", "v"), "latin.txt:2 is not UTF-8"),
+        (
+            ("latin.txt", "--out", "v"),
+            "latin.txt:2 is not UTF-8, but may be cp1252 (--encoding cp1252).",
+        ),
+        (
+            ("gb.txt", "--out", "v"),
+            "gb.txt:1 is not UTF-8, but may be gb18030 (--encoding gb18030).",
+        ),
+        (("text.txt", "--out", "v", "--encoding", "utf-99"), "There is no encoding 'utf-99'"),
         (("evaluate", "space.txt"), "Name the data for the evaluation"),
         (("nearest", "space.txt", "kin"), "'kin' is not among the 5 words; did you mean 'king'?"),
     ],
@@ -103,7 +111,26 @@ def test_bad_input_is_one_sentence(glassformer, text, space, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_text("\n \n")
     (tmp_path / "latin.txt").write_bytes(b"fine\nna\xefve\n")
+    (tmp_path / "gb.txt").write_bytes("时光 飞逝\n".encode("gb18030"))
     code, _, error = glassformer("vectors", *words)
     assert code == 1
     assert said in error
     assert not (tmp_path / "v").exists()
+
+
+def test_text_in_another_encoding(glassformer, tmp_path):
+    (tmp_path / "gb.txt").write_bytes("时光 飞逝 如 箭\n".encode("gb18030") * 20)
+    options = ("--vector-size", "4", "--epochs", "1", "--encoding", "gb18030")
+    out = tmp_path / "v.txt"
+    code, _, _ = glassformer("vectors", str(tmp_path / "gb.txt"), "--out", str(out), *options)
+    assert code == 0 and set(read_vectors(out).words) == {"时光", "飞逝", "如", "箭"}
+
+
+def test_words_of_chinese_text(glassformer, tmp_path):
+    pytest.importorskip("jieba")
+    (tmp_path / "zh.txt").write_text("我来到北京清华大学。\n" * 20, "utf-8")
+    options = ("--vector-size", "4", "--epochs", "1", "--segmenter", "jieba")
+    out = tmp_path / "v.txt"
+    code, _, said = glassformer("vectors", str(tmp_path / "zh.txt"), "--out", str(out), *options)
+    assert code == 0, said
+    assert set(read_vectors(out).words) == {"我", "来到", "北京", "清华大学", "。"}

@@ -75,6 +75,21 @@ def test_the_report_of_tokens_is_scikit_learns(seed):
     assert own.accuracy == pytest.approx(sklearn.accuracy_score(*flat))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_report_of_tags_is_scikit_learns_with_every_tag(seed):
+    found, gold = drawn("BI", seed)
+    own = report(found, gold).tags
+    flat = [[t for tags in side for t in tags] for side in (gold, found)]
+    expected = sklearn.classification_report(*flat, output_dict=True, zero_division=0)
+    accuracy = expected.pop("accuracy")
+    assert own.micro.f1 == own.micro.precision == own.micro.recall == pytest.approx(accuracy)
+    for name in ("macro", "weighted"):
+        same(getattr(own, name), expected.pop(f"{name} avg"))
+    assert {"O", "B-PER", "I-PER"} <= set(own.classes) and list(own.classes) == list(expected)
+    for tag, row in own.classes.items():
+        same(row, expected[tag])
+
+
 def test_parts_of_speech_have_no_entities():
     gold = [["DET", "NOUN", "VERB"], ["NOUN"]]
     found = [["DET", "VERB", "VERB"], ["NOUN"]]

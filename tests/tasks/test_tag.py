@@ -122,7 +122,12 @@ def test_the_report_on_the_command_line(folder):
     assert found["entities"]["classes"]["PER"]["support"] == expected["PER"]["support"]
     assert found["entities"]["micro"]["f1"] == pytest.approx(expected["micro avg"]["f1-score"])
     assert found["accuracy"] == 1.0
+    assert found["tags"]["classes"]["O"]["support"] == sum(t == "O" for x in tags for t in x)
     lines = run(*options).stdout.split("\n")
+    (begin,) = (number for number, line in enumerate(lines) if line.split() == ["tags"])
+    rows = {line.split()[0] for line in lines[begin + 1 :] if line}
+    assert {"B-PER", "O", "token"} <= rows
+    assert "The usual figure of a tagger is F1 (micro) of entities." in lines[-2]
     assert lines[0].split() == ["precision", "recall", "f1", "support"]
     assert ["PER", "1.0000", "1.0000", "1.0000"] in [line.split()[:4] for line in lines]
     assert {"micro", "macro", "weighted"} <= {word for line in lines for word in line.split()[:1]}

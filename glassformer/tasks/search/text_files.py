@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from glassformer.data.files import likely_encoding
 from glassformer.errors import DataError
 
 NAME_MAX = 255  # bytes of a file name
@@ -50,8 +51,12 @@ def decoded(content: bytes, path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
+        likely = likely_encoding(content)
         raise DataError(
-            f"{path}:{line} is not UTF-8; convert the file.", path=path, line=line
+            f"{path}:{line} is not UTF-8, but may be {likely}; convert the file "
+            f"(iconv -f {likely} -t utf-8).",
+            path=path,
+            line=line,
         ) from None
 
 

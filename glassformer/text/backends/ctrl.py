@@ -15,6 +15,14 @@ from glassformer.text.loading.tokenizer_config import TokenizerConfig
 
 WORD = re.compile(r"\S+\n?")
 CONTINUES = "@@"
+CODES = """
+    Pregnancy Christianity Explain Fitness Saving Ask Ass Joke Questions Thoughts Retail Feminism
+    Writing Atheism Netflix Computing Opinion Alone Funny Gaming Human India Joker Diet Legal
+    Norman Tip Weight Movies Running Science Horror Confession Finance Politics Scary Support
+    Technologies Teenage Event Learned Notion Wikipedia Books Extract Confessions Conspiracy Links
+    Narcissus Relationship Relationships Reviews News Translation multilingual
+"""
+"""The names of the control codes, as the published model has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +32,12 @@ class CtrlBackend(PythonBackend):
     @property
     def piecewise(self) -> bool:
         return True
+
+    @property
+    def control_codes(self) -> dict[str, str]:
+        """The published control codes in this vocabulary: ordinary words at a text's beginning."""
+        tokens = self.vocabulary.get_vocab()
+        return {name: f"{name} " for name in CODES.split() if name in tokens}
 
     def reference_class(self) -> str:
         return "CTRLTokenizer"

@@ -17,6 +17,7 @@ from glassformer.text.languages import address
 from glassformer.text.loading.tokenizer_config import ROLES, TokenizerConfig, special_token
 from glassformer.text.loading.wordpiece_bpe import add_bos_eos
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer_languages import control_token
 from glassformer.text.training.trainers import KINDS, TrainerOptions
 
 LONGEST_READ = 2**20
@@ -31,6 +32,7 @@ def train(
     texts: Iterable[str] = (),
     special_tokens: Mapping[str, str] | None = None,
     languages: Sequence[str] = (),
+    control_codes: Sequence[str] = (),
     add_bos: bool = False,
     add_eos: bool = False,
     lowercase: bool = False,
@@ -51,6 +53,7 @@ def train(
         special_tokens: Maps roles (bos, eos, unk, sep, pad, cls, mask) to tokens. With cls and sep,
             texts are framed as BERT frames them.
         languages: Target languages for translation; each gets a token, `>>fra<<` for "fra".
+        control_codes: Kinds of texts; each gets a token, `<|story|>` for "story".
         add_bos: Whether to put the bos token before each text.
         add_eos: Whether to put the eos token after each text.
         lowercase: Whether to lowercase texts.
@@ -65,7 +68,7 @@ def train(
     if type not in KINDS:
         raise ConfigError(f"There is no tokenizer type {type!r}; choose from {', '.join(KINDS)}.")
     roles = dict(KINDS[type].special if special_tokens is None else special_tokens)
-    codes = [address(language) for language in languages]
+    codes = [*map(address, languages), *map(control_token, control_codes)]
     plan = TrainerOptions(
         size=vocab_size,
         special=[special_token(token) for token in dict.fromkeys([*roles.values(), *codes])],
@@ -95,6 +98,7 @@ def train(
         {
             **{f"{role}_token": token for role, token in roles.items()},
             **({"extra_special_tokens": codes} if codes else {}),
+            **({"control_codes": [*control_codes]} if control_codes else {}),
             "add_bos_token": add_bos,
             "add_eos_token": add_eos,
         }

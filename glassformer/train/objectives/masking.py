@@ -24,13 +24,15 @@ class Masks:
     and a fraction `random_replace_prob` by a random token; the rest is unchanged.
 
     With `num_static_masks`, a text has that many fixed masks, seeded by its own tokens, of which
-    one is drawn each time. `whole_word_mask` masks all tokens of a word, or none.
+    one is drawn each time. `whole_word_mask` masks all tokens of a word, or none; in Chinese text
+    the words are those of a `segmenter`, "jieba", and without one each token is a word.
     """
 
     mlm_probability: float = 0.15
     mask_replace_prob: float = 0.8
     random_replace_prob: float = 0.1
     whole_word_mask: bool = False
+    segmenter: str | None = None
     num_static_masks: int = 0
     max_predictions: int | None = None
 
@@ -42,6 +44,8 @@ class Masks:
                 f"mask_replace_prob = {self.mask_replace_prob} and random_replace_prob = "
                 f"{self.random_replace_prob} must be at most 1 together."
             )
+        if self.segmenter is not None and not self.whole_word_mask:
+            raise ConfigError("segmenter is for masks of whole words; set whole_word_mask.")
 
 
 MASKS = Masks()  # BERT's
@@ -56,7 +60,7 @@ class Masking:
                 "The tokenizer has no mask token; give it one, or choose another objective."
             )
         self.mask = tokenizer.special["mask"]
-        self.vocabulary = Vocabulary(tokenizer)
+        self.vocabulary = Vocabulary(tokenizer, masks.segmenter)
         self.masks = masks
 
     def __call__(
