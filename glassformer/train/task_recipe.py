@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from glassformer.errors import ConfigError
 from glassformer.metrics.registry import find_metric
+from glassformer.spec import AudioFramesSpec
 from glassformer.tasks.registry import TrainingData
 from glassformer.tasks.task_words import find_task
 from glassformer.train.recipe_text import override
@@ -100,7 +101,7 @@ def make_task_recipe(task: str, files: Sequence[str], options: TaskOptions) -> T
         raise ConfigError("--epochs or --max-steps: give one.")
     given = read_files(verb, training, files, options)
     columns = _columns(given, training, options)
-    base = BaseModel(options.base or BASES.get(verb, USUAL_BASE))
+    base = BaseModel(_base(verb, options))
     chosen = choose_objective(verb, given.records, columns, base, options)
     model, about_model = base.settings(declared.head, verb, chosen.labels)
     held_out, about_data = _held_out(given, options)
@@ -116,6 +117,16 @@ def make_task_recipe(task: str, files: Sequence[str], options: TaskOptions) -> T
     for word in options.settings:
         override(tables, word)
     return TaskRecipe(verb, tables, (*given.notes, *about_data, *chosen.notes, about_model))
+
+
+def _base(verb: str, options: TaskOptions) -> str:
+    """Returns the model to start from."""
+    if options.base is None and verb == "transcribe":
+        raise ConfigError(
+            "transcribe starts from a model of speech; name one, such as a folder of Whisper: "
+            "--base whisper-tiny."
+        )
+    return options.base or BASES.get(verb, USUAL_BASE)
 
 
 def _columns(given: TaskFiles, training: TrainingData, options: TaskOptions) -> dict[str, str]:
@@ -155,9 +166,13 @@ def _train(
     evaluated: bool,
 ) -> dict[str, Any]:
     stack = base.spec.last_stack
+    encoder = base.spec.encoder
+    tokens = min(given.longest, stack.context_length or given.longest)
+    if encoder is not None and isinstance(encoder.embed, AudioFramesSpec):
+        tokens += encoder.embed.position.length  # every sound is padded to this length
     work = Workload(
         rows=given.rows,
-        tokens=min(given.longest, stack.context_length or given.longest),
+        tokens=tokens,
         parameters=base.parameters,
         width=stack.width,
         layers=len(stack.order),
