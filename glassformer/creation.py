@@ -85,4 +85,5 @@ def extended(model: Model, described: ModelSpec, seed: int = 0) -> Model:
     more = [name for name, *_ in tied_names(made) if name not in weights]
     made.load_report.made = [*model.load_report.made, *more]
     made.source, made.base = model.source, model.base
+    made.processor_source, made.generation_config = model.processor_source, model.generation_config
     return made

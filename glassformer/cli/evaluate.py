@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,13 +28,17 @@ from glassformer.errors import ConfigError
 if TYPE_CHECKING:
     from glassformer.data.sources import Source
     from glassformer.metrics.bootstrap import MetricWithCI
-    from glassformer.metrics.evaluation import Evaluation
+    from glassformer.metrics.evaluation import Evaluation, GroupMetrics
 
 COLUMNS = (
     Column("", 13, "cyan"),
     *(Column(name, 12, right=True) for name in ("value", "from", "to", "error")),
 )
-CLASSES = 40  # a table of more classes is printed only with --json
+SPEAKERS = (
+    Column("", 13, "cyan"),
+    *(Column(name, 12, right=True) for name in ("wer", "from", "to", "cer", "records")),
+)
+CLASSES = 40  # a table of more classes or speakers is printed only with --json
 
 
 @verb("evaluate", group="Train and evaluate")
@@ -49,9 +53,9 @@ def evaluate(
         str | None,
         typer.Option(
             help="classification, regression, tagging, question-answering, multiple-choice, "
-            "translation, summarization, perplexity, masked-lm, embedding, lambada, hellaswag, "
-            "piqa, arc_easy, arc_challenge, openbookqa, winogrande, boolq, copa, choices; else "
-            "that of the model's head."
+            "translation, summarization, perplexity, masked-lm, speech-recognition, embedding, "
+            "lambada, hellaswag, piqa, arc_easy, arc_challenge, openbookqa, winogrande, boolq, copa, "
+            "choices; else that of the model's head."
         ),
     ] = None,
     form: Annotated[
@@ -89,6 +93,16 @@ def evaluate(
         str | None,
         typer.Option("--to", "--target-language", help="Target language of a translation."),
     ] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Spoken language of recordings; by default detected.")
+    ] = None,
+    normalizer: Annotated[
+        str | None,
+        typer.Option(
+            help="Normalization of transcripts before words are compared: "
+            "basic (the default), whisper-english or none."
+        ),
+    ] = None,
     encoding: Encoding = None,
     on_error: OnErrorOption = "stop",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -102,7 +116,12 @@ def evaluate(
     from glassformer.cli.input_records import InputRecords
     from glassformer.evaluate.evaluate import evaluate as run_evaluation
 
-    named = {"source_language": source_language, "target_language": target_language}
+    named = {
+        "source_language": source_language,
+        "target_language": target_language,
+        "language": language,
+        "normalizer": normalizer,
+    }
     given: Source = data
     if data == ["-"]:
         given = InputRecords(form=form or "jsonl", encoding=encoding, whole=True).read()
@@ -157,6 +176,18 @@ def show(found: Evaluation, confidence: float) -> None:
     if found.classes is not None and len(found.classes.classes) <= CLASSES:
         console.print()
         show_table(ResultRows(REPORT, as_json=False), "classes", found.classes)
+    if 0 < len(found.speakers) <= CLASSES:
+        console.print()
+        show_speakers(found.speakers)
+
+
+def show_speakers(speakers: Mapping[str, GroupMetrics]) -> None:
+    rows = ResultRows(SPEAKERS, as_json=False)
+    rows.add(("speakers", "", "", "", "", ""), {})
+    for name, one in speakers.items():
+        wer, low, high, _ = numbers(one.metrics["wer"])
+        cer = numbers(one.metrics["cer"])[0]
+        rows.add((f"  {name}", wer, low, high, cer, f"{one.records:,}"), {})
 
 
 def numbers(metric: MetricWithCI) -> list[str]:

@@ -38,8 +38,8 @@ def train(
     what: Annotated[
         str,
         typer.Argument(
-            help="A task (classify, tag, answer, translate, summarize, embed, generate, fill), "
-            "a recipe, or the folder of a run to continue."
+            help="A task (classify, tag, answer, translate, summarize, transcribe, embed, "
+            "generate, fill), a recipe, or the folder of a run to continue."
         ),
     ],
     options: TaskRunOptions,
@@ -248,6 +248,11 @@ def data_table(summary: DataSummary) -> Table:
         shares = (split.tally.cut_tokens / max(split.tally.tokens, 1) for split in splits)
         shown.add_row("tokens that are cut", *(f"{share:.1%}" for share in shares))
         add("tokens of the longest text", (split.tally.longest for split in splits))
+    if any(split.tally.seconds for split in splits):
+        shown.add_row("sound", *(duration(split.tally.seconds) for split in splits))
+        add("sounds that are too long", (split.tally.too_long for split in splits))
+    if any(split.tally.speakers for split in splits):
+        add("speakers", (len(split.tally.speakers) for split in splits))
     labels = list(summary.labels().items())
     for label, counts in labels[:LABELS]:
         add(f"label {label}", counts.values())

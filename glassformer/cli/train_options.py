@@ -97,8 +97,8 @@ class TaskRunOptions:
     format: Annotated[
         str | None,
         data(
-            help="csv, tsv, jsonl, conll, squad, parallel, text, parquet; by default detected from "
-            "the file extension and the content."
+            help="csv, tsv, jsonl, conll, squad, parallel, text, parquet, librispeech; by default "
+            "detected from the file extension and the content."
         ),
     ] = None
     delimiter: Annotated[str | None, data(help="Delimiter of a table; by default detected.")] = None

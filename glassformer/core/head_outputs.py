@@ -13,6 +13,7 @@ from glassformer.core.input_rules import mask_question
 from glassformer.core.pass_options import PassOptions
 from glassformer.core.span_head import SpanHead
 from glassformer.core.stack import Stack
+from glassformer.errors import InputError
 from glassformer.spec import SpecialTokens
 
 
@@ -23,6 +24,7 @@ class HeadInputs:
     Attributes:
         hidden: The last hidden state, [row, position, width].
         states: The embedding and the outputs of all layers, if a head reads them.
+        memory: The encoder's output, if there is a decoder that reads it.
         text: The token ids, or the signal.
         mask: True at real tokens.
         question: True at the question, for models that answer after it.
@@ -35,6 +37,7 @@ class HeadInputs:
 
     hidden: Tensor
     states: list[Tensor] | None
+    memory: Tensor | None
     text: Tensor
     mask: Tensor | None
     question: Tensor | None
@@ -54,6 +57,13 @@ class HeadInputs:
 
     def of(self, head: Head) -> tuple[Tensor, Tensor | None]:
         """Returns the hidden states that a head reads, and the positions that it pools."""
+        if head.spec.stack == "encoder":
+            if self.memory is None:
+                raise InputError(
+                    f"The head {head.spec.name!r} reads the encoder's output, and a pass with a "
+                    "cache does not compute it; give the encoder's input without a cache."
+                )
+            return self.memory, None
         where = pooling_positions(head.spec, self.hidden, self.text, self.mask, self.special)
         at = self.options.get("head_positions")
         if at is not None and where is not None and where.dtype != torch.bool:

@@ -40,8 +40,10 @@ class Transformer(nn.Module):
         memory_width = (spec.encoder or spec.last_stack).out_width
         self.encoder = None if spec.encoder is None else Stack(spec.encoder, memory_width)
         self.decoder = None if spec.decoder is None else Stack(spec.decoder, memory_width)
-        width = spec.last_stack.out_width
-        self.heads = nn.ModuleDict({head.name: make_head(width, head) for head in spec.heads})
+        widths = {"last": spec.last_stack.out_width, "encoder": memory_width}
+        self.heads = nn.ModuleDict(
+            {head.name: make_head(widths[head.stack], head) for head in spec.heads}
+        )
         for kept, follower in spec.tied_weights:
             owner, _, leaf = follower.rpartition(".")
             setattr(self.get_submodule(owner), leaf, self.get_parameter(kept))
@@ -176,7 +178,9 @@ class Transformer(nn.Module):
         )
         hidden = prepared.finish(stack(*prepared.inputs))
         given = (options, stack, self.spec.tokens)
-        read = HeadInputs(hidden, states, text, text_mask, question, lead, logits_to_keep, *given)
+        read = HeadInputs(
+            hidden, states, memory, text, text_mask, question, lead, logits_to_keep, *given
+        )
         results: dict[str, Tensor] = {}
         features = options.get("return_features")
         for spec in heads:
@@ -263,7 +267,7 @@ class Transformer(nn.Module):
             residual: [batch, position, width].
             head: Name of a head that reads every position. Default: the first such head.
         """
-        heads = [spec for spec in self.spec.heads if spec.pooling == "each"]
+        heads = [h for h in self.spec.heads if h.pooling == "each" and h.stack == "last"]
         if not heads:
             raise UnsupportedError("This model has no head that reads every position.")
         name = head_among(heads, head, " that reads every position").name

@@ -8,7 +8,18 @@ from typing import Literal
 
 from glassformer.errors import ConfigError
 
-Format = Literal["text", "jsonl", "csv", "tsv", "conll", "squad", "parallel", "parquet", "tokens"]
+Format = Literal[
+    "text",
+    "jsonl",
+    "csv",
+    "tsv",
+    "conll",
+    "squad",
+    "parallel",
+    "parquet",
+    "tokens",
+    "librispeech",
+]
 Batching = Literal["concatenate", "variable-bptt", "pack", "pad", "bucket"]
 
 

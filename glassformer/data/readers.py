@@ -15,6 +15,7 @@ import numpy as np
 from glassformer.data.data_config import DataSettings, Format
 from glassformer.data.files import PIECE, TextFileReader, undecodable
 from glassformer.data.record import Record, RecordError
+from glassformer.data.speech import TRANSCRIPTS, read_librispeech
 from glassformer.data.tables import read_csv, read_parquet, read_tsv
 from glassformer.errors import ConfigError, DataError
 from glassformer.storage.parsing import parse_json
@@ -339,6 +340,7 @@ READERS: dict[str, Callable[[TextFileReader, Path, DataSettings], Found]] = {
     "squad": read_squad,
     "parquet": read_parquet,
     "tokens": read_tokens,
+    "librispeech": read_librispeech,
 }
 ENDINGS: dict[str, Format] = {
     ".jsonl": "jsonl",
@@ -358,4 +360,6 @@ ENDINGS: dict[str, Format] = {
 def form_of(path: Path) -> Format:
     """Returns the format by the file extension; "text" if it is unknown."""
     name = path.with_suffix("") if path.suffix == ".gz" else path
+    if name.name.endswith(TRANSCRIPTS):
+        return "librispeech"
     return ENDINGS.get(name.suffix.lower(), "text")

@@ -19,6 +19,7 @@ from glassformer.evaluate.masked_lm import MaskedLMEvaluator
 from glassformer.evaluate.objective_metrics import ObjectiveEvaluator
 from glassformer.evaluate.perplexity import PerplexityEvaluator
 from glassformer.evaluate.seq2seq import SummarizationEvaluator, TranslationEvaluator
+from glassformer.evaluate.speech import SpeechRecognitionEvaluator
 from glassformer.evaluate.tagging_qa import QuestionAnsweringEvaluator, TaggingEvaluator
 from glassformer.loading import load
 from glassformer.metrics.bootstrap import Resamples
@@ -30,6 +31,7 @@ from glassformer.tasks.heads import kind_of, purpose, require_head
 from glassformer.tasks.registry import TASKS as VERBS
 from glassformer.tasks.task_settings import COLUMNS, settings_of
 from glassformer.tasks.task_words import verb_of
+from glassformer.tasks.transcribe_training import hears
 from glassformer.train.given_rows import rows_of
 from glassformer.train.objectives.multiple_choice import MultipleChoice
 from glassformer.train.objectives.regression import Regression
@@ -59,7 +61,10 @@ OF_VOCABULARY: dict[str, Callable[[Model], Evaluator[Any, Any]]] = {
     "masked-lm": MaskedLMEvaluator,
 }
 OF_STATES: dict[str, Callable[[Model], Evaluator[Any, Any]]] = {"embedding": EmbeddingEvaluator}
-TASKS = (*OF_HEADS, *REWRITING, *OF_VOCABULARY, *OF_STATES, *BENCHMARKS)
+OF_SOUND: dict[str, Callable[..., Evaluator[Any, Any]]] = {
+    "speech-recognition": SpeechRecognitionEvaluator,
+}
+TASKS = (*OF_HEADS, *REWRITING, *OF_VOCABULARY, *OF_SOUND, *OF_STATES, *BENCHMARKS)
 
 
 def evaluate(
@@ -101,7 +106,8 @@ def evaluate(
         confidence: Level of the confidence intervals: Wilson intervals for the proportion of
             correct records, BCa bootstrap intervals for other metrics.
         progress: Wraps the iterable of answers, to display progress.
-        options: Options of `Model.translate` or `Model.summarize`.
+        options: Options of `Model.translate` or `Model.summarize`; for speech recognition the
+            `language` and the `normalizer`.
 
     Returns:
         The metrics with their confidence intervals.
@@ -148,6 +154,7 @@ def evaluate(
         metrics=metrics,
         classes=evaluator.classes(given, answers),
         skipped=tuple(records.skipped),
+        speakers=evaluator.speakers(given, answers, drawing),
     )
 
 
@@ -182,6 +189,8 @@ def task_of(model: Model, head: str | None = None) -> str:
             f"{model.architecture} has heads for {' and '.join(named)}; give the task, or the "
             f"head ({', '.join(meant)})."
         )
+    if hears(model):
+        return "speech-recognition"
     if "lm" in kinds and (spec.encoder is None or spec.decoder is None):
         return "perplexity" if spec.encoder is None else "masked-lm"
     if "lm" in kinds and model.tokenizer is not None and model.tokenizer.language_tokens:
@@ -196,8 +205,9 @@ def make_evaluator(
     model: Model, task: str, head: str | None, options: Mapping[str, Any]
 ) -> Evaluator[Any, Any]:
     """Returns the evaluator of a task, or raises an error if the model does not fit it."""
-    if task in REWRITING:
-        return REWRITING[task](model, **options)
+    writing = {**REWRITING, **OF_SOUND}
+    if task in writing:
+        return writing[task](model, **options)
     if options:
         raise ConfigError(f"The task {task} has no option {next(iter(options))!r}.")
     if task in BENCHMARKS:

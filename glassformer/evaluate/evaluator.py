@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from glassformer.data.record import Record
 from glassformer.errors import DataError, GlassformerError
 from glassformer.metrics.bootstrap import MetricWithCI, Resamples
+from glassformer.metrics.evaluation import GroupMetrics
 from glassformer.metrics.report_table import ScoreTable
 
 Question = TypeVar("Question")
@@ -43,6 +44,11 @@ class Evaluator(ABC, Generic[Question, Answer]):
 
     def classes(self, inputs: Sequence[Question], answers: Sequence[Answer]) -> ScoreTable | None:
         return None
+
+    def speakers(
+        self, inputs: Sequence[Question], answers: Sequence[Answer], draws: Resamples
+    ) -> dict[str, GroupMetrics]:
+        return {}
 
 
 def field(record: Record, name: str) -> Any:

@@ -12,8 +12,11 @@ from glassformer.tasks.task_words import verb_of
 from glassformer.train.run_folder import Run
 
 SLOW = 200  # rows of tasks that write texts
-WRITING = ("translation", "summarization")
-LANGUAGES = ("source_language", "target_language")
+WRITING = ("translation", "summarization", "speech-recognition")
+OPTIONS = {  # of the objective that the evaluation has, too
+    "translation": ("source_language", "target_language"),
+    "speech-recognition": ("language", "normalizer"),
+}
 
 
 def evaluate_run(
@@ -40,15 +43,15 @@ def evaluate_run(
         return None
     records = Records(data, "validation", run.recipe.train.seed)
     limit = SLOW if task in WRITING else None
-    options = objectives[0].options if task == "translation" else {}
-    languages = {name: options[name] for name in LANGUAGES if options.get(name) is not None}
+    given = objectives[0].options
+    options = {name: given[name] for name in OPTIONS.get(task, ()) if given.get(name) is not None}
     return evaluate(
         run.load(),
         islice(records, limit),
         task,
         on_error="skip",
         progress=progress,
-        **languages,
+        **options,
     )
 
 

@@ -40,9 +40,9 @@ class HeadSpec:
     token ("eos"), the mean or the maximum over the real ones, or the last, the maximum and the mean
     concatenated ("concat"; Howard and Ruder, 2018). Without `num_outputs` the head is a pooler,
     which returns a vector and no logits. With `multiple_choice` the rows of one example are
-    alternatives, and the result is [batch, choice]. A head on an inner layer (`depth`), or for a
-    token further than the next (`prediction_offset`), is an auxiliary training objective, computed
-    only on request.
+    alternatives, and the result is [batch, choice]. A head on an inner layer (`depth`), for a
+    token further than the next (`prediction_offset`), or on the encoder below a decoder (`stack`)
+    is an auxiliary training objective, computed only on request.
     """
 
     name: str
@@ -65,6 +65,7 @@ class HeadSpec:
     )
     depth: int | None = None  # the layer, by execution order, whose output it reads
     prediction_offset: int = 1  # for language models: the distance to the predicted token
+    stack: Literal["last", "encoder"] = "last"  # whose output it reads (CTC: the encoder's)
     loss_weight: float = 1.0  # of its loss in training
     dropout_in: float = 0.0  # before the transform
     dropout: float = 0.0  # before the projection
@@ -72,7 +73,7 @@ class HeadSpec:
     @property
     def auxiliary(self) -> bool:
         """Whether the head is used only in training."""
-        return self.depth is not None or self.prediction_offset > 1
+        return self.depth is not None or self.prediction_offset > 1 or self.stack == "encoder"
 
 
 def head_among(heads: Sequence[HeadSpec], name: str | None, such: str = "") -> HeadSpec:
@@ -164,6 +165,15 @@ class ModelSpec:
             all(head.depth is None or 0 <= head.depth < layers for head in self.heads),
             f"A head reads a layer beyond the {layers} there are.",
         )
+        require(
+            all(head.stack == "last" or self.is_encoder_decoder for head in self.heads),
+            "A head on the encoder is for a model that also has a decoder; elsewhere the encoder "
+            "is the last stack.",
+        )
+        require(
+            all(head.stack == "last" or head.pooling == "each" for head in self.heads),
+            "A head on the encoder reads every position; it cannot pool them.",
+        )
 
     @property
     def last_stack(self) -> StackSpec:
@@ -178,7 +188,11 @@ class ModelSpec:
 
         In a model that generates, these are the logits of the next token.
         """
-        found = (h for h in self.heads if h.pooling == "each" and h.num_outputs is not None)
+        found = (
+            head
+            for head in self.heads
+            if head.pooling == "each" and head.num_outputs is not None and head.stack == "last"
+        )
         return next(found, None)
 
     @property

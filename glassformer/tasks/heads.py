@@ -15,6 +15,7 @@ HEADS = {  # a description of each kind of head
     "choose": "a head for choices",
     "lm": "a head for the vocabulary",
     "pooler": "a head for one vector",
+    "ctc": "a head for the letters of a sound",
 }
 
 

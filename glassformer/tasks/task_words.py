@@ -18,6 +18,7 @@ SYNONYMS = {  # of verbs; objectives and tasks of `evaluate` are found by their 
     "answer": ("question-answering", "qa", "span", "extractive-qa", "squad"),
     "translate": ("translation", "mt"),
     "summarize": ("summarization", "summarise", "summarisation"),
+    "transcribe": ("speech-recognition", "automatic-speech-recognition", "asr", "transcription"),
     "embed": ("embedding", "embeddings", "contrastive", "sentence-embeddings"),
     "generate": ("generation", "text-generation", "causal-lm", "language-modeling", "lm"),
     "fill": ("fill-mask", "masked-lm", "mlm"),

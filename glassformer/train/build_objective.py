@@ -7,11 +7,13 @@ from dataclasses import replace
 from glassformer import adapters
 from glassformer.data import Records
 from glassformer.errors import ConfigError
+from glassformer.creation import extended
 from glassformer.model import Model
 from glassformer.train.objectives import Objective, make_objective
 from glassformer.train.objectives.labels import find_labels
 from glassformer.train.objectives.mixture_parts import part_names, with_heads, with_part_labels
-from glassformer.train.recipe import Recipe
+from glassformer.train.objectives.registry import find_objective
+from glassformer.train.recipe import ObjectiveSettings, Recipe
 
 
 def with_labels(recipe: Recipe) -> Recipe:
@@ -50,6 +52,7 @@ def build_objective(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
     length = recipe.data.sequence_length
     if len(recipe.objective) == 1:
         (one,) = recipe.objective
+        model = _with_new_heads(model, one, recipe.train.seed)
         return model, make_objective(one.name, model, one.options, length)
     named = [{"name": one.name, **one.options} for one in recipe.objective]
     seed = recipe.train.seed
@@ -61,6 +64,16 @@ def build_objective(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
     )
     model = with_heads(model, parts, seed)
     return model, make_objective("mixture", model, {"parts": parts}, length)
+
+
+def _with_new_heads(model: Model, chosen: ObjectiveSettings, seed: int) -> Model:
+    """Returns the model with the heads that its objective adds; the model may have them already."""
+    known = {head.name for head in model.spec.heads}
+    needed = find_objective(chosen.name).new_heads(chosen.options)
+    fresh = tuple(head for head in needed if head.name not in known)
+    if not fresh:
+        return model
+    return extended(model, replace(model.spec, heads=(*model.spec.heads, *fresh)), seed)
 
 
 def add_adapter(model: Model, recipe: Recipe) -> Model:

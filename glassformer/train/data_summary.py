@@ -78,8 +78,22 @@ class DataSummary:
     def notes(self) -> list[str]:
         """Returns sentences on what may be wrong with the data."""
         return [note for name, split in self.splits.items() for note in _notes(name, split)] + [
-            *self._unlike_labels()
+            *self._unlike_labels(),
+            *self._known_speakers(),
         ]
+
+    def _known_speakers(self) -> Iterator[str]:
+        """Yields notes on held-out speakers that are also trained on."""
+        if "train" not in self.splits:
+            return
+        for name, split in self.splits.items():
+            speakers = split.tally.speakers.keys()
+            known = speakers & self.splits["train"].tally.speakers.keys()
+            if name != "train" and known:
+                yield (
+                    f"{len(known):,} of the {len(speakers):,} speakers of data.{name} are also in "
+                    "data.train; errors on new speakers may be higher."
+                )
 
     def _unlike_labels(self) -> Iterator[str]:
         """Yields notes on labels that only held-out records or only training records have."""
@@ -134,8 +148,14 @@ def _notes(name: str, split: SplitSummary) -> Iterator[str]:
             f"{_were(split.skipped, 'record')} left out of data.{name}; the first: "
             f"{split.reasons[0]}"
         )
-    if tally.unused:
-        yield f"{_were(tally.unused, 'record')} too short to give an example of data.{name}."
+    if tally.too_long:
+        yield (
+            f"{_were(tally.too_long, 'record')} left out of data.{name}, because the sound is "
+            "longer than the model hears at once (or objective.max_duration)."
+        )
+    if tally.unused > tally.too_long:
+        short = tally.unused - tally.too_long
+        yield f"{_were(short, 'record')} too short to give an example of data.{name}."
     if tally.respelled:
         yield (
             f"{_were(tally.respelled, 'label')} read in data.{name} without surrounding space, or "

@@ -54,8 +54,15 @@ ABOUT = {
     "versions": {"*": str},
     "data": {"*": {"count": int, "bytes": int, "first": [list]}},
 }
-COUNTS = ["rows", "unused", "texts", "tokens", "truncated", "cut_tokens", "longest", "respelled"]
-TALLY = {"labels": {"*": {"*": int}}, **{f"{name}?": int for name in COUNTS}, "*": NOTHING}
+COUNTS = ["rows", "unused", "texts", "tokens", "truncated", "cut_tokens", "longest", "respelled",
+          "too_long"]  # fmt: skip
+TALLY = {
+    "labels": {"*": {"*": int}},
+    **{f"{name}?": int for name in COUNTS},
+    "seconds?": float,
+    "speakers?": {"*": int},
+    "*": NOTHING,
+}
 SUMMARY = {
     "splits": {
         "*": {

@@ -14,6 +14,7 @@ from glassformer.data.files import find_files
 from glassformer.data.record import Record, RecordError
 from glassformer.data.records import Records
 from glassformer.data.sources import format_of
+from glassformer.data.speech import TRANSCRIPTS
 from glassformer.errors import DataError
 from glassformer.tasks.registry import TrainingData
 from glassformer.train.coerce import fill
@@ -28,6 +29,7 @@ NAMED = ("csv", "tsv", "jsonl", "parquet")  # formats with names of columns
 WANTED = {  # what a task reads, for messages
     "tag": "CoNLL files (a word and its tag per line), or JSON lines with words and tags",
     "answer": "SQuAD files, or JSON lines with question, context and answers",
+    "transcribe": "tables with audio and text, Common Voice's, or folders as LibriSpeech's",
 }
 
 
@@ -103,6 +105,8 @@ def _patterns(verb: str, file: str) -> list[str]:
     folder = Path(file)
     if not folder.is_dir():
         return [file]
+    if verb == "transcribe" and any(folder.rglob(f"*{TRANSCRIPTS}")):
+        return [f"{file.rstrip('/')}/**/*{TRANSCRIPTS}"]
     if verb not in ("generate", "fill"):
         raise DataError(f"{file} is a folder; {verb} learns from a file with its rows.", path=file)
     texts = any(folder.rglob("*.txt"))

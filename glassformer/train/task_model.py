@@ -144,6 +144,7 @@ SUGGESTED = {
     "summarize": "zoo:translator, or a decoder such as zoo:stories",
     "generate": "a decoder such as zoo:stories or zoo:shakespeare",
     "fill": "an encoder such as zoo:encoder",
+    "transcribe": "a folder of Whisper",
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.registry import find_metric
+from glassformer.spec import AudioFramesSpec
 from glassformer.tasks.registry import TrainingData
 from glassformer.tasks.task_words import find_task
 from glassformer.text.unknown import LIMIT
@@ -105,7 +106,7 @@ def make_task_recipe(task: str, files: Sequence[str], options: TaskOptions) -> T
     columns = _columns(verb, given, training, options)
     if verb == "translate" and options.target_language is not None:
         check_languages(given.first, given.records, columns, options.target_language)
-    base = BaseModel(options.base or BASES.get(verb, USUAL_BASE))
+    base = BaseModel(_base(verb, options))
     chosen = choose_objective(verb, given.records, columns, base, options)
     model, about_model = base.settings(declared.head, verb, chosen.labels)
     held_out, about_data = _held_out(given, options)
@@ -145,6 +146,16 @@ def _unknown(given: TaskFiles, columns: Mapping[str, str], base: BaseModel) -> l
         f"{share:.0%} of the characters are unknown to the vocabulary of {base.name}, so it learns "
         "little from these texts; start from a model of their language (--base)."
     ]
+
+
+def _base(verb: str, options: TaskOptions) -> str:
+    """Returns the model to start from."""
+    if options.base is None and verb == "transcribe":
+        raise ConfigError(
+            "transcribe starts from a model of speech; name one, such as a folder of Whisper: "
+            "--base whisper-tiny."
+        )
+    return options.base or BASES.get(verb, USUAL_BASE)
 
 
 def _columns(
@@ -198,9 +209,13 @@ def _train(
     evaluated: bool,
 ) -> dict[str, Any]:
     stack = base.spec.last_stack
+    encoder = base.spec.encoder
+    tokens = min(given.longest, stack.context_length or given.longest)
+    if encoder is not None and isinstance(encoder.embed, AudioFramesSpec):
+        tokens += encoder.embed.position.length  # every sound is padded to this length
     work = Workload(
         rows=given.rows,
-        tokens=min(given.longest, stack.context_length or given.longest),
+        tokens=tokens,
         parameters=base.parameters,
         width=stack.width,
         layers=len(stack.order),

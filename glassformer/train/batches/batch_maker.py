@@ -54,6 +54,7 @@ class BatchMaker:
                 return self.rows.rows(epochs, numbers)
 
             varied = self._varied(source, self.rows.count, numbers, draws)
+            varied = self.objective.augment(varied, draws)
             if isinstance(self.order, Even):
                 made.append(self._whole(self.objective.collate_to(varied, self.order.slots(batch))))
             else:

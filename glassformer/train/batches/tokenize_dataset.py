@@ -132,11 +132,12 @@ def _write(
 def _prepared(records: Records, objective: Objective) -> Iterator[tuple[int, ExampleBlock]]:
     """Yields blocks in the order of the records, each with the number of bytes read so far."""
     skip = records.settings.on_error == "skip"
+    most = objective.records_per_block or BLOCK_RECORDS
     wanted = records.settings.num_workers or available_cores()
     processes = min(wanted, records.total // WORTH_A_PROCESS)
     shared = without_weights(objective) if processes > 1 else None
     if shared is None:
-        for done, block in _blocks(records):
+        for done, block in _blocks(records, most):
             yield done, prepared(objective, block, skip)
         return
     idle: SimpleQueue[TokenizeWorker] = SimpleQueue()
@@ -154,7 +155,7 @@ def _prepared(records: Records, objective: Objective) -> Iterator[tuple[int, Exa
     waiting: deque[tuple[int, Future[ExampleBlock]]] = deque()
     pool = ThreadPoolExecutor(processes)
     try:
-        for done, block in _blocks(records):
+        for done, block in _blocks(records, most):
             waiting.append((done, pool.submit(work, block)))
             if len(waiting) > 2 * processes:
                 first, future = waiting.popleft()
@@ -169,12 +170,12 @@ def _prepared(records: Records, objective: Objective) -> Iterator[tuple[int, Exa
             worker.close()
 
 
-def _blocks(records: Records) -> Iterator[tuple[int, list[Record | RecordError]]]:
+def _blocks(records: Records, most: int) -> Iterator[tuple[int, list[Record | RecordError]]]:
     held: list[Record | RecordError] = []
     before = 0
     for record in records:
         held.append(record)
-        if len(held) == BLOCK_RECORDS or records.done - before >= BLOCK_BYTES:
+        if len(held) == most or records.done - before >= BLOCK_BYTES:
             before = records.done
             yield before, held
             held = []

@@ -127,6 +127,9 @@ class Distillation(SequenceLevelObjective):
     def vary(self, rows: Rows, draws: RowRandom) -> Rows:
         return self.task.vary(rows, draws)
 
+    def augment(self, rows: Rows, draws: RowRandom) -> Rows:
+        return self.task.augment(rows, draws)
+
     def advance(self, progress: float) -> None:
         self.task.advance(progress)
         self.share = 1.0 if self.until is None else max(0.0, 1 - progress / self.until)

@@ -156,6 +156,19 @@ class Mixture(SequenceLevelObjective):
                 varied[f"{name}{AT}{field}"] = _spread(column, mine, len(chosen))
         return Rows(varied)
 
+    def augment(self, rows: Rows, draws: RowRandom) -> Rows:
+        there, by_part = self._there(rows), _by_part(rows.columns)
+        changed: dict[str, RaggedColumn] = {}
+        for index, name in enumerate(self.names):
+            if type(self.parts[name]).augment is Objective.augment:
+                continue
+            mine = np.flatnonzero(there[index])
+            found = Rows(by_part[name]).take(mine)
+            found = self.parts[name].augment(found, draws.take(mine).child(name))
+            for field, column in found.columns.items():
+                changed[f"{name}{AT}{field}"] = _spread(column, mine, len(rows))
+        return rows | changed
+
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         rows = Rows.of(examples)
         there, by_part = self._can_serve(rows), _by_part(rows.columns)

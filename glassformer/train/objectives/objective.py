@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from glassformer.data.record import Record
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
+from glassformer.spec import HeadSpec
 from glassformer.train.objectives.row_lengths import even
 from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import Example, Rows, column_of
@@ -65,11 +66,20 @@ class Objective(nn.Module, ABC):
     few_shapes: bool = False  # whether batches should have few shapes, for CUDA graphs
     row_lengths: Mapping[str, tuple[int, ...]] = {}  # what rows are then padded to, by field
     mean_lengths: Mapping[str, float] = {}  # what hardly any batch exceeds on average, by field
+    records_per_block: int | None = None  # that are prepared at once; None: the usual number
     others: int = 0  # number of random other rows that are added, with their fields as "other.0.x"
 
     def __init__(self) -> None:
         super().__init__()
         self.tally = Tally()  # what `prepare` counts
+
+    @classmethod
+    def new_heads(cls, options: Mapping[str, Any]) -> tuple[HeadSpec, ...]:
+        """Returns heads that the objective needs with these options and that a model may lack.
+
+        They are added to the model before the objective is made.
+        """
+        return ()
 
     def lookahead_tokenize(self, records: Sequence[Record]) -> None:
         """Announces the records that are prepared next, so that they can be tokenized together."""
@@ -118,10 +128,18 @@ class Objective(nn.Module, ABC):
         """
         return rows
 
+    def augment(self, rows: Rows, draws: RowRandom) -> Rows:
+        """Changes training rows at random (noise, speed); an evaluation reads them as they are.
+
+        The same holds as for `vary`, which comes before.
+        """
+        return rows
+
     @property
     def makes_choices(self) -> bool:
-        """Whether `vary` changes rows."""
-        return type(self).vary is not Objective.vary
+        """Whether `vary` or `augment` changes rows."""
+        kind = type(self)
+        return kind.vary is not Objective.vary or kind.augment is not Objective.augment
 
     @abstractmethod
     def collate(self, examples: Sequence[Example]) -> TrainingBatch:

@@ -23,6 +23,9 @@ class Tally:
         longest: Number of tokens of the longest text, before truncation.
         respelled: Labels that were read without the space around them, or in composed Unicode form.
         labels: For each head, how often every label occurs.
+        seconds: The length of all sounds together.
+        too_long: Sounds that were left out because they are too long.
+        speakers: How many sounds there are of every speaker that the records name.
     """
 
     rows: int = 0
@@ -34,6 +37,9 @@ class Tally:
     longest: int = 0
     respelled: int = 0
     labels: dict[str, Counter[str]] = field(default_factory=dict)
+    seconds: float = 0.0
+    too_long: int = 0
+    speakers: Counter[str] = field(default_factory=Counter)
 
     def count_text(self, kept: int, cut: int) -> None:
         """Counts a text of which so many tokens are read and so many were removed."""
@@ -45,6 +51,12 @@ class Tally:
 
     def count_label(self, head: str, label: str) -> None:
         self.labels.setdefault(head, Counter())[label] += 1
+
+    def count_sound(self, seconds: float, speaker: Any = None) -> None:
+        """Counts a sound of this length; the speaker may be unknown."""
+        self.seconds += seconds
+        if speaker not in (None, ""):
+            self.speakers[str(speaker)] += 1
 
     def add(self, other: Tally) -> None:
         """Adds the counts of other records."""
@@ -58,6 +70,9 @@ class Tally:
         self.respelled += other.respelled
         for head, counts in other.labels.items():
             self.labels.setdefault(head, Counter()).update(counts)
+        self.seconds += other.seconds
+        self.too_long += other.too_long
+        self.speakers.update(other.speakers)
 
     def reset(self) -> None:
         self.__init__()  # type: ignore[misc]  # objects that count hold a reference to it
@@ -65,10 +80,11 @@ class Tally:
     def to_dict(self) -> dict[str, Any]:
         """Returns the counts as JSON values, the most frequent labels first."""
         labels = {head: dict(counts.most_common()) for head, counts in self.labels.items()}
-        return {**asdict(self), "labels": labels}
+        return {**asdict(self), "labels": labels, "speakers": dict(self.speakers.most_common())}
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
         """Returns the counts that `to_dict` has stored."""
         labels = {head: Counter(counts) for head, counts in values["labels"].items()}
-        return cls(**{**values, "labels": labels})
+        speakers = Counter(values.get("speakers", {}))
+        return cls(**{**values, "labels": labels, "speakers": speakers})
