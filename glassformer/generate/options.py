@@ -54,6 +54,9 @@ class GenerationOptions(TypedDict, total=False):
     target_language: str | None
     language: str | None
     task: str | None
+    return_timestamps: bool | None
+    no_timestamps_token_id: int | None
+    max_initial_timestamp_index: int | None
     batch_size: int | None
     prefill_chunk: int | None
     prefix_cache_bytes: int | None
