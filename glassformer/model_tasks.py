@@ -1,4 +1,5 @@
-"""The task methods of `Model`: classify, tag, answer, embed, fill, translate and summarize."""
+"""The task methods of `Model`: classify, tag, answer, embed, fill, translate, summarize and
+transcribe."""
 
 from __future__ import annotations
 
@@ -13,8 +14,11 @@ from glassformer.tasks.embed import EmbedderOptions, Vector, embed
 from glassformer.tasks.fill import FillerOptions, fill
 from glassformer.tasks.fill_types import Filled
 from glassformer.tasks.model_protocol import TaskModel
+from glassformer.tasks.speech.options import TranscriberOptions
+from glassformer.tasks.speech.transcript import Transcript
 from glassformer.tasks.summarize import SummarizerOptions, Summary, summarize
 from glassformer.tasks.tag import Tagged, TaggerOptions, tag
+from glassformer.tasks.transcribe import Recording, transcribe
 from glassformer.tasks.translate import Translation, TranslatorOptions, translate
 from glassformer.text.backend import Text
 
@@ -242,3 +246,24 @@ class TextTasks(TaskModel):
         >>> bart.summarize(article, max_new_tokens=60).text
         """
         return summarize(self, texts, **options)
+
+    def transcribe(
+        self,
+        sound: Recording,
+        rate: int | None = None,
+        **options: Unpack[TranscriberOptions],
+    ) -> Transcript:
+        """Transcribes a recording of any length.
+
+        Args:
+            sound: The path of a file, "-" for standard input, or samples as an array.
+            rate: The samples per second of an array.
+            **options: `language`, `word_timestamps`, `beam_size`; see
+                `tasks.speech.options.TranscribeOptions`.
+
+        Returns:
+            The transcript with its segments, and their words if `word_timestamps` is set.
+
+        >>> whisper.transcribe("talk.wav").text
+        """
+        return transcribe(self, sound, rate, **options)

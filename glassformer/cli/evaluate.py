@@ -54,8 +54,8 @@ def evaluate(
         typer.Option(
             help="classification, regression, tagging, question-answering, multiple-choice, "
             "translation, summarization, perplexity, masked-lm, speech-recognition, embedding, "
-            "lambada, hellaswag, piqa, arc_easy, arc_challenge, openbookqa, winogrande, boolq, copa, "
-            "choices; else that of the model's head."
+            "lambada, hellaswag, piqa, arc_easy, arc_challenge, openbookqa, winogrande, boolq, "
+            "copa, choices; else that of the model's head."
         ),
     ] = None,
     form: Annotated[

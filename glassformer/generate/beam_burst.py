@@ -250,7 +250,7 @@ class Shape(NamedTuple):
 def shape_of(requests: Sequence[GenerationRequest]) -> Shape | None:
     if len({len(request.prompt) for request in requests}) > 1:
         return None
-    if isinstance(requests[0].source, Tensor):
+    if not isinstance(requests[0].source, tuple | None):
         return None
     lengths = {len(request.source or ()) for request in requests}
     source = -(-max(lengths) // SOURCE) * SOURCE

@@ -84,6 +84,9 @@ class GenerationConfig:
     target_language: str | None = None
     language: str | None = None  # spoken language, "de" or "german"; None: detect it
     task: str | None = None  # speech models: "transcribe" or "translate" (to English)
+    return_timestamps: bool = False  # speech models: generate the times of segments
+    no_timestamps_token_id: int | None = None  # the token before the timestamp tokens
+    max_initial_timestamp_index: int | None = None  # of the first time, in steps of 0.02 s
 
     control: str | None = None  # name of a control code, which is put before the prompt
     examples: tuple[str, ...] = ()  # texts before the prompt, whose pattern the new text follows
@@ -232,6 +235,7 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "batch_size": (_above_zero, "1 or more"),
     "prefill_chunk": (_above_zero, "1 or more"),
     "prefix_cache_bytes": (_not_negative, "0 (keep nothing) or more"),
+    "max_initial_timestamp_index": (_not_negative, "0 or more"),
     "task": (lambda value: value in TASKS, "one of " + ", ".join(TASKS)),
     "truncate": (lambda value: value in ("left", "right"), '"left" or "right"'),
 }

@@ -14,7 +14,7 @@ from glassformer.errors import ConfigError, GlassformerError, InputError, Unsupp
 from glassformer.generate.config import DEFAULT_NEW_TOKENS, GenerationConfig, make_generation_config
 from glassformer.generate.context import context_length, extension
 from glassformer.generate.few_shot import example_separator, few_shot_prompt
-from glassformer.generate.listen import beginning
+from glassformer.generate.listen import NO_TIMES, beginning, tokens_of
 from glassformer.generate.prompt import Prompt, as_ids
 from glassformer.generate.strategy import GenerationRequest
 from glassformer.text import Tokenizer
@@ -58,6 +58,8 @@ class RequestBuilder:
                 "language and task are options of speech models; a translation model takes "
                 "source_language and target_language."
             )
+        if found.return_timestamps:
+            found = self.with_timestamps(found)
         if self.listens:
             if found.control or found.examples:
                 raise ConfigError(
@@ -68,6 +70,21 @@ class RequestBuilder:
             ends = (*found.stop_strings, example_separator(found.examples))
             found = replace(found, stop_strings=tuple(dict.fromkeys(ends)))
         return self.in_language(found)
+
+    def with_timestamps(self, knobs: GenerationConfig) -> GenerationConfig:
+        """Sets the token before the timestamp tokens, if generation_config.json does not."""
+        if not self.listens:
+            raise ConfigError("return_timestamps is an option of speech models; leave it out.")
+        if knobs.no_timestamps_token_id is not None:
+            return knobs
+        _, known = tokens_of(self.net, self.tokenizer, self.saved)
+        if NO_TIMES not in known:
+            raise UnsupportedError(
+                "return_timestamps needs no_timestamps_token_id in generation_config.json, or a "
+                f"tokenizer with {NO_TIMES}.",
+                field="return_timestamps",
+            )
+        return replace(knobs, no_timestamps_token_id=known[NO_TIMES])
 
     def in_language(self, knobs: GenerationConfig) -> GenerationConfig:
         """Sets the language token of a translation as the decoder's start or first token."""

@@ -1,7 +1,8 @@
 """Initial decoder tokens of a speech recognition model (Whisper).
 
 The start token is followed by the spoken language, the task, and the token that disables
-timestamps. Their ids come from generation_config.json, or else from the tokenizer.
+timestamps, unless timestamps are generated. Their ids come from generation_config.json, or else
+from the tokenizer.
 """
 
 from __future__ import annotations
@@ -37,13 +38,15 @@ def beginning(
     if forced:
         if forced[0] is None and languages:
             forced[0] = heard(net, start, sound, languages)
-        begun += [token for token in forced if token is not None]
-        return begun + [id for id in [known.get(NO_TIMES)] if id not in (None, begun[-1])]
+        no_times = known.get(NO_TIMES)
+        begun += [token for token in forced if token not in (None, no_times)]  # type: ignore[misc]
+        return begun if knobs.return_timestamps or no_times is None else [*begun, no_times]
     if languages:
         begun.append(named(spoken, languages) if spoken else heard(net, start, sound, languages))
     elif spoken or knobs.task:
         raise ConfigError("This model knows one language and one task; leave them out.")
-    wanted = (f"<|{knobs.task or 'transcribe'}|>", NO_TIMES) if languages else (NO_TIMES,)
+    wanted = [f"<|{knobs.task or 'transcribe'}|>"] if languages else []
+    wanted += [] if knobs.return_timestamps else [NO_TIMES]
     return begun + [known[token] for token in wanted if token in known]
 
 

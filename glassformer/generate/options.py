@@ -57,6 +57,9 @@ class GenerationOptions(TypedDict, total=False):
     task: str | None
     control: str | None
     examples: str | Sequence[str] | None
+    return_timestamps: bool | None
+    no_timestamps_token_id: int | None
+    max_initial_timestamp_index: int | None
     batch_size: int | None
     prefill_chunk: int | None
     prefix_cache_bytes: int | None

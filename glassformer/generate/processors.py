@@ -14,6 +14,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError
 from glassformer.generate.config import AllowedTokens, GenerationConfig, LogitsProcessor
 from glassformer.generate.history import NOTHING, SequenceState
+from glassformer.generate.timestamp_rules import TimestampRules
 
 Processor = Callable[[SequenceState, Tensor], Tensor]
 NEVER = float("-inf")
@@ -46,6 +47,10 @@ def make_processors(knobs: GenerationConfig) -> list[Processor]:
     if knobs.begin_suppress_tokens:
         after_forced = knobs.forced_bos_token_id is not None
         found.append(forbid_at_first(knobs.begin_suppress_tokens, after_forced))
+    if knobs.return_timestamps:
+        assert knobs.no_timestamps_token_id is not None and knobs.eos_token_id
+        most = knobs.max_initial_timestamp_index
+        found.append(TimestampRules(knobs.no_timestamps_token_id, knobs.eos_token_id[0], most))
     return found + [apply_function(function) for function in knobs.logits_processor]
 
 
@@ -56,6 +61,7 @@ def reads_text(knobs: GenerationConfig) -> bool:
         or knobs.presence_penalty
         or knobs.frequency_penalty
         or knobs.no_repeat_ngram_size
+        or knobs.return_timestamps
         or any(len(word) > 1 for word in knobs.bad_words_ids)
         or asks_host(knobs)
     )

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glassformer.core import Cache, ModelOutput, Transformer
 from glassformer.errors import InputError
+from glassformer.generate.encoded_source import EncodedSource, lay_sources
 from glassformer.generate.prefix import PrefixCache, read_once, taken
 from glassformer.generate.strategy import GenerationRequest
 
@@ -62,7 +63,9 @@ class Runner:
         """Appends tokens to the rows of a cache, chunk by chunk; returns the next-token logits."""
         tokens, mask = padded(rows, self.device, "left")
         memory = source_mask = None
-        if sources is not None:
+        if sources is not None and isinstance(sources[0], EncodedSource):
+            lay_sources(cache, sources)
+        elif sources is not None:
             source, source_mask = joined(sources, self.device)
             memory = self.net.encode(source, source_mask)
         length = tokens.shape[1]

@@ -55,7 +55,6 @@ REFUSED = {
     "encoder_no_repeat_ngram_size": Refused(neutral=(0,)),
     "exponential_decay_length_penalty": Refused(),
     "assistant_ensemble_weight": Refused(neutral=(1,)),
-    "return_timestamps": Refused(),
     "cache_implementation": Refused(
         neutral=(
             "dynamic", "static", "offloaded", "offloaded_static", "sliding_window", "hybrid",

@@ -144,7 +144,7 @@ def with_room(cache: Cache, slots: StaticCache | None, request: GenerationReques
     Spectrograms have a fixed length anyway.
     """
     length = source_length(cache)
-    if not length or isinstance(request.source, Tensor):
+    if not length or not isinstance(request.source, tuple | None):
         return cache
     known = 0 if slots is None else source_length(slots)
     room = -(-length // SOURCE) * SOURCE

@@ -33,6 +33,7 @@ CONSTRAINTS = (  # settings that may forbid tokens
     "forced_bos_token_id",
     "forced_eos_token_id",
     "force_words_ids",
+    "return_timestamps",
 )
 
 
@@ -101,6 +102,8 @@ class Strategy(Protocol):
 class SamplingStrategy:
     """Greedy search and sampling, with one row per returned sequence."""
 
+    logprobs_after_processors = False
+
     def __init__(
         self, knobs: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
     ) -> None:
@@ -132,8 +135,7 @@ class SamplingStrategy:
 
     def advance(self, logits: Tensor) -> tuple[StepChoice, StepOutput]:
         assert self.history is not None
-        tokens = self.choose(logits)
-        logprobs = logprobs_of(logits, tokens)
+        tokens, logprobs = self.choose(logits)
         self.history.append(tokens, logprobs)
         news, stays = StepOutput(), []
         reasons = self.stops.of(self.history, [request for request, _ in self.rows])
@@ -155,7 +157,8 @@ class SamplingStrategy:
             self.chance = None if self.chance is None else self.chance[parents]
         return StepChoice(parents, tokens), news
 
-    def choose(self, logits: Tensor) -> Tensor:
+    def choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the next token of each row, and its log-probability."""
         assert self.history is not None
         scores = processed(self.processors, self.history, logits)
         best = largest(scores)
@@ -163,10 +166,10 @@ class SamplingStrategy:
             row = int(stuck.int().argmax())
             made = int(self.history.made[row])
             raise NoTokenLeftError(self.knobs, self.rows[row][0].number, made)
-        if self.chance is None:
-            return best
-        chance = self.chance.gather(1, self.history.made[:, None])[:, 0]
-        return draw(shaped(scores, self.knobs), chance)
+        if self.chance is not None:
+            chance = self.chance.gather(1, self.history.made[:, None])[:, 0]
+            best = draw(shaped(scores, self.knobs), chance)
+        return best, logprobs_of(scores if self.logprobs_after_processors else logits, best)
 
 
 def processed(

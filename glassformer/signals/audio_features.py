@@ -164,13 +164,22 @@ class AudioProcessor:
 
         Maps [row, sample] to [row, band, frame].
         """
-        window = torch.hann_window(self.window, device=rows.device)
-        waves = torch.stft(rows, self.window, self.hop, window=window, return_complex=True)
-        power = (waves[..., :-1].abs() ** 2).contiguous()
-        bands = mel_bands(self.bands, self.window, self.rate).to(rows.device)
-        log = (bands @ power).clamp(min=FLOOR).log10()
+        log = self.log_power(F.pad(rows[:, None], 2 * (self.window // 2,), "reflect")[:, 0])
+        log = log[..., :-1]
         log = torch.maximum(log, log.amax((-2, -1), keepdim=True) - DEPTH)
         return (log + 4.0) / 4.0
+
+    def log_power(self, rows: Tensor) -> Tensor:
+        """Returns the logarithm of the power in each band, [..., band, frame], of [..., sample].
+
+        The first frame begins at the first sample.
+        """
+        window = torch.hann_window(self.window, device=rows.device)
+        waves = torch.stft(
+            rows, self.window, self.hop, window=window, center=False, return_complex=True
+        )
+        bands = mel_bands(self.bands, self.window, self.rate).to(rows.device)
+        return (bands @ (waves.abs() ** 2).contiguous()).clamp(min=FLOOR).log10()
 
 
 @lru_cache(maxsize=8)

@@ -45,12 +45,19 @@ def read_wav(path: str | Path) -> tuple[Tensor, int]:
         )
     if len(data) % (size * channels):
         raise DataError(f"{path} ends in the middle of a sample; get it again.", path=path)
-    samples = _numbers(data, size).reshape(-1, channels).mean(1)
+    samples = pcm_samples(data, size).reshape(-1, channels).mean(1)
     return torch.from_numpy(samples.astype(np.float32)), rate
 
 
-def _numbers(data: bytes, size: int) -> Any:
-    """Converts PCM data: 8 bits are unsigned; 16, 24 and 32 are signed; all are little-endian."""
+def pcm_samples(data: bytes, size: int) -> Any:
+    """Converts PCM data to numbers between -1 and 1.
+
+    8 bits are unsigned; 16, 24 and 32 are signed; all are little-endian.
+
+    Args:
+        data: The bytes.
+        size: Bytes of a sample.
+    """
     if size == 1:
         return (np.frombuffer(data, np.uint8).astype(np.float64) - 128) / 128
     if size == 3:  # as the upper bytes of 32 bits

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glassformer import adapters
+from glassformer.creation import extended
 from glassformer.data import Records
 from glassformer.errors import ConfigError
-from glassformer.creation import extended
 from glassformer.model import Model
 from glassformer.train.objectives import Objective, make_objective
 from glassformer.train.objectives.labels import find_labels

@@ -1,0 +1,1 @@
+"""Parts of speech recognition: audio windows, voice activity, decoding, word times, formats."""
