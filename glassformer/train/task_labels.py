@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from glassformer.data.record import Record
-from glassformer.train.objectives.classification import SEPARATORS
+from glassformer.train.objectives.classification import is_list_text, split_labels
 from glassformer.train.objectives.labels import label_text
 from glassformer.train.task_columns import is_list
 
@@ -82,13 +81,15 @@ def split(value: Any) -> list[str]:
     """Returns the labels of a value that has several."""
     if is_list(value):
         return [label_text(one) for one in value]
-    return [name for name in re.split(SEPARATORS, label_text(value).strip()) if name]
+    return [label_text(one) for one in split_labels(label_text(value))]
 
 
 def _are_several(values: Sequence[Any]) -> bool:
     if any(is_list(value) for value in values):
         return True
     texts = [str(value) for value in values]
+    if texts and all(map(is_list_text, texts)):
+        return True
     joined = [text for text in texts if len(split(text)) > 1]
     if len(joined) < 0.02 * len(texts) or not joined:
         return False

@@ -23,7 +23,7 @@ def columns_of_languages(
     >>> columns_of_languages(["en", "French"], {"source": "fr", "target": "en"})
     {'source': 'French', 'target': 'en'}
     """
-    found = {}
+    found: dict[str, str] = {}
     for role, language in languages.items():
         if language is not None:
             names = {iso_code(language), language.lower(), _name(language)}

@@ -18,7 +18,7 @@ from glassformer.tasks.registry import TrainingData
 from glassformer.tasks.task_words import find_task
 from glassformer.text.unknown import LIMIT
 from glassformer.train.recipe_text import override
-from glassformer.train.task_columns import SAMPLE, choose_columns, columns_of, is_list
+from glassformer.train.task_columns import SAMPLE, choose_columns, columns_of
 from glassformer.train.task_data import TaskFiles, read_files, wanted
 from glassformer.train.task_languages import check_languages, columns_of_languages
 from glassformer.train.task_model import BaseModel
@@ -137,8 +137,8 @@ def _unknown(given: TaskFiles, columns: Mapping[str, str], base: BaseModel) -> l
     if base.tokenizer is None:
         return []
     values = [record.get(name) for record in given.records[:TEXTS] for name in columns.values()]
-    words = [word for value in values for word in (value if is_list(value) else [value])]
-    texts = " ".join(word for word in words if isinstance(word, str))
+    lists = [list(value) if isinstance(value, list | tuple) else [value] for value in values]
+    texts = " ".join(word for words in lists for word in words if isinstance(word, str))
     share = base.tokenizer.unknown_ratio(texts)
     if share <= LIMIT:
         return []

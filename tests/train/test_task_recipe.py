@@ -70,6 +70,7 @@ def test_a_pair_of_sentences_is_recognized(tmp_path):
         (["a", "b"] * 5, "one"),
         (["a", "a;b", "b", "b; c", "c"] * 5, "several"),
         ([["a"], ["a", "b"]] * 5, "several"),
+        (["['a']", "['a', 'b, c']"] * 5, "several"),
         (["No, thanks", "Yes"] * 5, "one"),
         (["1", "2", "3", "4", "5"] * 5, "one"),
         ([str(i) for i in range(77)] * 4, "one"),

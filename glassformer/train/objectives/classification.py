@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -174,7 +176,23 @@ def values_of(record: Record, several: bool) -> Sequence[Any]:
         return [column(record, "label")]
     value = record["labels"]
     if isinstance(value, str):
-        value = [name for name in re.split(SEPARATORS, value.strip()) if name]
+        value = split_labels(value)
     if not isinstance(value, list | tuple):
         raise invalid(record, f"the labels are {value!r:.40}, and not a list")
     return value
+
+
+def split_labels(text: str) -> list[Any]:
+    """Returns the labels in a text: a list, as tables of lists have it, or with separators.
+
+    >>> split_labels("good; fine"), split_labels("['good', 'fine']")
+    (['good', 'fine'], ['good', 'fine'])
+    """
+    if is_list_text(text):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            return list(ast.literal_eval(text.strip()))
+    return [name for name in re.split(SEPARATORS, text.strip()) if name]
+
+
+def is_list_text(text: str) -> bool:
+    return text.strip()[:1] == "[" and text.strip()[-1:] == "]"

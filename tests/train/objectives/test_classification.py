@@ -99,6 +99,7 @@ def test_labels_are_found_in_the_data():
     numbers = [{"label": i} for i in (10, 2, 1)] + [{"label": "2"}]
     assert find_labels("classification", numbers) == ("1", "2", "10")
     assert find_labels("classification", [{"labels": "b, a"}]) == ("a", "b")
+    assert find_labels("classification", [{"labels": "['b, c', 'a']"}]) == ("a", "b, c")
     assert find_labels("tagging", [{"tags": ["O", "B-X"]}]) == ("B-X", "O")
     assert find_labels("regression", [{"value": 0.5}]) == ("value",)
     assert find_labels("causal-lm", [{"text": "a"}]) == ()
