@@ -50,6 +50,19 @@ def test_all_tokens_of_the_steps_are_in_sight(decoder, page):
     assert whole <= wide + 1 and left == 0
 
 
+def test_the_selected_token_is_in_sight_below_the_text(decoder, page):
+    page.set_viewport_size({"width": 500, "height": 1000})
+    visit(page, decoder, panel="positions", text=" ".join([TEXT] * 8))
+    where = """() => {
+        const chosen = document.querySelector("form [aria-selected=true]").getBoundingClientRect();
+        const box = document.querySelector("form .tokens").getBoundingClientRect();
+        return [chosen.top - box.top, box.bottom - chosen.bottom];
+    }"""
+    assert min(page.evaluate(where)) >= 0
+    page.locator("form [role=option]").first.click()
+    assert min(page.evaluate(where)) >= 0
+
+
 def test_the_tour_covers_nothing_that_it_speaks_of(decoder, page):
     for width, height in ((1280, 720), (390, 844)):
         page.set_viewport_size({"width": width, "height": height})
