@@ -230,3 +230,6 @@ def test_json_rows_of_a_tagger_need_lists(tmp_path):
     path.write_text(json.dumps({"text": "Ada lives", "label": "B-PER O"}) + "\n")
     with pytest.raises(gf.DataError, match="has no list of words"):
         made(str(path), "tag")
+    path.write_text(json.dumps({"words": [1.5, "lives"], "tags": ["B-PER", "O"]}) + "\n")
+    with pytest.raises(gf.DataError, match="has no list of words"):
+        made(str(path), "tag")
