@@ -143,9 +143,9 @@ def _tagging(records: Sequence[Record], plain: TaskObjective) -> TaskObjective:
     words, tags = plain.columns["words"], plain.columns["tags"]
 
     def is_tagged(record: Record) -> bool:
-        found = record.get(words)
-        texts = is_list(found) and all(isinstance(word, str) for word in found)
-        return texts and is_list(record.get(tags))
+        if not is_list(record.get(words)) or not is_list(record.get(tags)):
+            return False
+        return all(isinstance(word, str) for word in record[words])
 
     wrong = next((record for record in records if not is_tagged(record)), None)
     if wrong is not None:
