@@ -85,7 +85,7 @@ def test_a_token_that_is_no_text(saved: Path) -> None:
     path = saved / "tokenizer_config.json"
     described = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps(described | {"additional_special_tokens": ["\ud800"]}))
-    assert "tokenizer_config.json describes a token by '\\ud800'" in sentence(saved)
+    assert "tokenizer_config.json describes a token by" in sentence(saved)
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
