@@ -13,7 +13,7 @@ from glassformer.core.adaptive_softmax import AdaptiveLookup
 from glassformer.core.linear import EmbeddingTable, Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 from glassformer.spec import PositionTableSpec, TokenEmbeddingSpec
 
 
@@ -40,6 +40,8 @@ def sinusoids(spec: PositionTableSpec, rows: int, width: int) -> Tensor:
     position = torch.arange(rows, dtype=exact)[:, None]
     pair = torch.arange((width + 1) // 2, dtype=exact)
     last = width // 2 - 1 if inclusive else width / 2
+    if last <= 0:
+        raise ConfigError(f"Sinusoids up to the longest period need a width of 4, not {width}.")
     angle = position * torch.exp(pair * -(math.log(10_000) / last))
     sin, cos = angle.sin(), angle[:, : width // 2].cos()
     if spec.layout == "interleaved":

@@ -111,7 +111,9 @@ class Head(nn.Module):
             return (where @ x)[:, 0]
         if where.dtype != torch.bool:
             return x.gather(1, _wide(where, x))[:, 0]
+        some = where.any(-1, keepdim=True)  # a text may have nothing but padding
         largest = x.masked_fill(~where[..., None], float("-inf")).amax(1)
+        largest = largest.where(some, 0.0)
         if self.spec.pooling == "max":
             return largest
         last = x.gather(1, _wide(last_slots(where), x))[:, 0]
@@ -121,7 +123,7 @@ class Head(nn.Module):
 def _shares(real: Tensor, dtype: torch.dtype) -> Tensor:
     """Returns the weights that average real positions, [batch, 1, position]."""
     weights = real.to(dtype)
-    return (weights / weights.sum(-1, keepdim=True))[:, None]
+    return (weights / weights.sum(-1, keepdim=True).clamp_min(1))[:, None]
 
 
 def _wide(where: Tensor, x: Tensor) -> Tensor:

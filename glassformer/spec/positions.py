@@ -80,6 +80,10 @@ class RotarySpec:
             math.isfinite(self.theta) and self.theta > 0,
             f"Rotary positions have theta = {self.theta}; it must be a finite number above 0.",
         )
+        require(
+            self.theta > 1 or self.scaling is None or self.scaling.kind != "yarn",
+            f"Rotary positions with yarn have theta = {self.theta}; it must be above 1.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +153,12 @@ class DisentangledSpec:
 
     def __post_init__(self) -> None:
         require_sizes(self, "span", "max_distance")
+        middle, most = self.span // 2, self.max_distance
+        require(
+            most is None or (middle > 0 and most > 1 and most != middle + 1),
+            f"A log scale over {self.span} buckets cannot reach the distance {most}; choose at "
+            "least 2 buckets, and a larger distance.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,6 +80,11 @@ class StackSpec:
             f"{self.width} numbers cannot be split into {groups} groups of a convolution; choose a "
             "number that divides it.",
         )
+        require(
+            self.width % 2 == 0 or not any(map(_has_relative_position, self.blocks)),
+            f"Relative positions are sines and cosines, half of a width each, and {self.width} is "
+            "odd; choose an even width.",
+        )
         if not self.order:
             object.__setattr__(self, "order", tuple(range(len(self.blocks))))
         require(
@@ -92,10 +97,7 @@ class StackSpec:
         )
         require(
             not (self.empty_memory_slots or self.embed.has_query_stream)
-            or all(
-                isinstance(b, BlockSpec) and isinstance(b.position, RelativePositionSpec)
-                for b in self.blocks
-            ),
+            or all(map(_has_relative_position, self.blocks)),
             "Only relative positions know the distance of an empty memory or of a query stream; "
             "use RelativePositionSpec.",
         )
@@ -150,3 +152,7 @@ class StackSpec:
     def attention_blocks(self) -> tuple[BlockSpec, ...]:
         """The layers with self-attention: all, or none in a baseline."""
         return tuple(layer for layer in self.blocks if isinstance(layer, BlockSpec))
+
+
+def _has_relative_position(layer: LayerSpec) -> bool:
+    return isinstance(layer, BlockSpec) and isinstance(layer.position, RelativePositionSpec)

@@ -144,7 +144,13 @@ def _classification(
 
 def _tagging(records: Sequence[Record], plain: TaskObjective) -> TaskObjective:
     words, tags = plain.columns["words"], plain.columns["tags"]
-    wrong = next((r for r in records if not (is_list(r.get(words)) and is_list(r.get(tags)))), None)
+
+    def is_tagged(record: Record) -> bool:
+        if not is_list(record.get(words)) or not is_list(record.get(tags)):
+            return False
+        return all(isinstance(word, str) for word in record[words])
+
+    wrong = next((record for record in records if not is_tagged(record)), None)
     if wrong is not None:
         raise DataError(
             f"{wrong['where']} has no list of words in {words} and of tags in {tags}; tag reads "

@@ -228,3 +228,10 @@ def test_without_a_mask_the_first_slot_is_read_whatever_its_token():
     tokens = torch.tensor([[0, 3, 4], [3, 0, 0]])
     head, out = run(spec.HeadSpec(name="h", pooling="first", num_outputs=3), tokens)
     assert torch.allclose(out.logits, head.out(out.last_hidden_state[:, 0]), atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "concat"])
+def test_a_text_of_nothing_but_padding_gives_finite_numbers(pooling):
+    tokens = torch.tensor([[0, 0, 0], [3, 4, 0]])
+    _, out = run(spec.HeadSpec(name="h", pooling=pooling, num_outputs=3), tokens)
+    assert out.logits.isfinite().all()

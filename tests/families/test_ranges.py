@@ -47,16 +47,22 @@ def test_eps_and_theta(key, value):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("kind", "changes", "said"),
     [
-        ("conv_groups", 5, "cannot be split into 5 groups"),
-        ("conv_kernel_size", 4, "choose an odd number"),
+        ("deberta-v2", {"conv_kernel_size": 3, "conv_groups": 5}, "cannot be split into 5 groups"),
+        ("deberta-v2", {"conv_kernel_size": 4}, "choose an odd number"),
+        ("deberta-v2", {"position_buckets": 1}, "cannot reach the distance"),
+        ("deberta-v2", {"max_relative_positions": 1}, "cannot reach the distance 1"),
+        ("transfo-xl", {"d_model": 3}, "choose an even width"),
+        ("llama", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1, "factor": 4.0,
+                                       "original_max_position_embeddings": 16}},
+         "it must be above 1"),
     ],
-)
-def test_convolution(key, value, said):
-    config = {"model_type": "deberta-v2", **families()["deberta-v2"].TINY[0], "conv_kernel_size": 3}
+)  # fmt: skip
+def test_numbers_that_no_computation_can_have(kind, changes, said):
+    family = families()[kind]
     with pytest.raises(GlassformerError, match=said):
-        read({**config, key: value}, "DebertaV2Model")
+        read({"model_type": kind, **family.TINY[0], **changes}, classes_of(family, kind)[0])
 
 
 def test_theta_of_zero():

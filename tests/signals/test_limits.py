@@ -6,6 +6,7 @@ import resource
 import struct
 import wave
 import zlib
+from pathlib import Path
 
 import mido
 import numpy as np
@@ -37,6 +38,26 @@ def test_a_rate_that_no_sound_has(rate, tmp_path):
         file.writeframes(bytes(100))
     with pytest.raises(DataError, match="samples a second"):
         read_wav(tmp_path / "a.wav")
+
+
+@pytest.mark.parametrize("named", [2**32 - 1, 2**31])
+def test_a_length_that_the_file_does_not_have(named, tmp_path):
+    """Python's module would reserve memory for all of it."""
+    path = tmp_path / "a.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(bytes(1000))
+    content = bytearray(path.read_bytes())
+    content[4:8] = content[40:44] = struct.pack("<I", named)
+    path.write_bytes(content)
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    used = int(Path("/proc/self/status").read_text().split("VmData:")[1].split()[0]) * 1024
+    resource.setrlimit(resource.RLIMIT_DATA, (used + 2**29, before[1]))
+    try:
+        samples, rate = read_wav(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+    assert (len(samples), rate) == (500, 16_000)
 
 
 def test_music_of_years(tmp_path):

@@ -81,6 +81,13 @@ def test_a_template_names_a_token_that_it_does_not_define(form: str, saved: Path
     assert capfd.readouterr().err == ""
 
 
+def test_a_token_that_is_no_text(saved: Path) -> None:
+    path = saved / "tokenizer_config.json"
+    described = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(described | {"additional_special_tokens": ["\ud800"]}))
+    assert "tokenizer_config.json describes a token by" in sentence(saved)
+
+
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
 def test_broken_side_files(name: str, saved: Path) -> None:
     (saved / name).write_text("[1, 2]")

@@ -149,8 +149,8 @@ def read_library_file(path: Path) -> Backend:
         library = Backend.from_str(read_bytes(path).decode("utf-8"))
         library.no_truncation()
         library.no_padding()
-        for given in ([""], ["", ""]):  # a template may name special tokens that it does not define
-            library.encode(*given)
+        library.encode("")  # a template may name special tokens that it does not define
+        library.encode("", "")
     return library
 
 

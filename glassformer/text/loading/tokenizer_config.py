@@ -15,6 +15,7 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import ConfigError, LoadError
+from glassformer.storage.files import is_utf8
 from glassformer.storage.parsing import has_form
 from glassformer.text.loading.files import read_json_if_there
 
@@ -134,7 +135,7 @@ class TokenizerConfig:
 def content(value: Any) -> str:
     """Returns the text of a token, which a config gives as a string or as a description."""
     text = value.get("content") if isinstance(value, Mapping) else value
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not is_utf8(text):
         raise ConfigError(f"tokenizer_config.json describes a token by {value!r}.")
     return text
 
