@@ -231,6 +231,9 @@ def test_json_rows_of_a_tagger_need_lists(tmp_path):
     path.write_text(json.dumps({"text": "Ada lives", "label": "B-PER O"}) + "\n")
     with pytest.raises(gf.DataError, match="has no list of words"):
         made(str(path), "tag")
+    path.write_text(json.dumps({"words": [1.5, "lives"], "tags": ["B-PER", "O"]}) + "\n")
+    with pytest.raises(gf.DataError, match="has no list of words"):
+        made(str(path), "tag")
 
 
 def test_a_column_without_a_name_is_not_listed(tmp_path):
@@ -302,6 +305,3 @@ def test_texts_that_the_vocabulary_does_not_know(tmp_path):
     assert "of the characters are unknown to the vocabulary of zoo:encoder" in note
     path = table(tmp_path / "my.csv", [("text", "label"), *ROWS])
     assert not any("unknown" in note for note in made(path).notes)
-    path.write_text(json.dumps({"words": [1.5, "lives"], "tags": ["B-PER", "O"]}) + "\n")
-    with pytest.raises(gf.DataError, match="has no list of words"):
-        made(str(path), "tag")
