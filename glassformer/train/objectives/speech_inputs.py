@@ -62,7 +62,8 @@ class SoundInputs:
     def samples(self, audio: RaggedColumn) -> list[NDArray[np.float32]]:
         """Returns the samples between -1 and 1 of stored sounds."""
         ends = np.cumsum(audio.lengths)[:-1]
-        return [sound.view(np.int16) / np.float32(SCALE) for sound in np.split(audio.values, ends)]
+        sounds = np.split(audio.values, ends)
+        return [sound.view(np.int16).astype(np.float32) / np.float32(SCALE) for sound in sounds]
 
     def frames(self, audio: RaggedColumn) -> NDArray[np.int64]:
         """Returns the number of frames of stored sounds, without the padding."""
@@ -177,7 +178,8 @@ class SpeechTokens:
             return [(text_of(record), 0.0, seconds)]
         found: list[tuple[str, float, float]] = []
         before = 0.0
-        for one in segments if isinstance(segments, Sequence) else (None,):
+        listed: Sequence[Any] = segments if isinstance(segments, list | tuple) else [segments]
+        for one in listed:
             try:
                 text, start, end = str(one["text"]), float(one["start"]), float(one["end"])
             except (TypeError, KeyError, ValueError):

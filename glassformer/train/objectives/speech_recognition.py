@@ -128,7 +128,7 @@ class SpeechRecognition(SequenceLevelObjective):
 
     def augment(self, rows: Rows, draws: RowRandom) -> Rows:
         options, columns = self.augmentation, dict(rows.columns)
-        if set(options.speeds) != {1.0}:
+        if options.speed_perturbation:
             columns |= self._at_speeds(rows, draws)
         frames = self.sounds.frames(columns["audio"])
         bands = options.masked_bands(draws, self.sounds.processor.bands)
@@ -137,11 +137,9 @@ class SpeechRecognition(SequenceLevelObjective):
 
     def _at_speeds(self, rows: Rows, draws: RowRandom) -> dict[str, RaggedColumn]:
         """Returns the sounds and tokens of rows at their drawn speeds."""
-        speeds = np.array(self.augmentation.speeds)[
-            draws.below("speed", len(self.augmentation.speeds))
-        ]
         audio, rate = rows.columns["audio"], self.sounds.processor.rate
         seconds = audio.lengths / 2 / rate
+        speeds = self.augmentation.drawn_speeds(draws)
         speeds = np.where(seconds / speeds > self.sounds.processor.seconds, 1.0, speeds)
         changed = [
             stored(at_speed(torch.from_numpy(samples), speed, rate))
@@ -228,7 +226,7 @@ class SpeechRecognition(SequenceLevelObjective):
         ]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
-        scores = {}
+        scores: dict[str, float] = {}
         for kind in answers[0][0]:
             errors = [SpeechErrors.of(right, own[kind], self.normalize) for own, right in answers]
             scores |= {f"{kind}{name}": value for name, value in SpeechErrors.rates(errors).items()}

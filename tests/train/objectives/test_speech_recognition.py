@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +16,12 @@ import transformers
 import glassformer as gf
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.ctc import ctc_loss, ctc_texts
+from glassformer.train.objectives.registry import options_of
 from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import Rows
 from glassformer.train.objectives.spec_augment import Augmentation, at_speed
 
-PLAIN = {"speeds": (1.0,), "freq_masks": 0, "time_masks": 0}
+PLAIN = {"speed_perturbation": 0.0, "freq_masks": 0, "time_masks": 0}
 TEXTS = ("one", "seven two", "four")
 
 
@@ -186,13 +189,19 @@ def test_speed_changes_length_pitch_and_times(folder, english):
         spectrum = torch.fft.rfft(played).abs()
         pitch = int(spectrum.argmax()) * speech.RATE / len(played)
         assert pitch == pytest.approx(300 * 1.35 * speed, rel=0.01)
-    objective = objective_of(english, timestamps=True, speeds=(0.8,))
-    stored = Rows.of(prepared(objective, records(folder)))
-    example = objective.augment(stored, rows(3))[0]
-    decoded = english.tokenizer.decode(example["tokens"], special=True)
-    assert decoded == f"<|0.00|> one<|0.38|>{speech.END}"  # 0.3 / 0.8, to the nearest of its steps
-    slow = objective_of(english, speeds=(0.5,))
-    assert len(slow.augment(stored, rows(3))[1]["audio"]) == len(stored[1]["audio"])  # 1.2 s
+    objective = objective_of(english, timestamps=True, speed_perturbation=0.2)
+    stored = Rows.of(prepared(objective, records(folder))).take(np.array([0, 1, 2] * 40))
+    varied = objective.augment(stored, rows(120))
+    times = {0.3: "0.30", 0.375: "0.38", 0.25: "0.24"}  # to the nearest step, or the even one
+    for index in range(0, 120, 3):
+        seconds = len(varied[index]["audio"]) / 2 / speech.RATE
+        decoded = english.tokenizer.decode(varied[index]["tokens"], special=True)
+        assert decoded == f"<|0.00|> one<|{times[round(seconds, 4)]}|>{speech.END}"
+    lengths = {len(example["audio"]) / 2 / speech.RATE for example in varied}
+    assert lengths == {0.25, 0.3, 0.375, 0.5, 0.6, 0.75}
+    slow = objective_of(english, speed_perturbation=0.5).augment(stored, rows(120))
+    lengths = {len(slow[row]["audio"]) / 2 / speech.RATE for row in range(1, 120, 3)}
+    assert lengths == {0.4, 0.6}  # not 1.2, which is longer than the model hears
 
 
 def test_an_evaluation_hears_the_sounds_as_they_are(folder, tmp_path, english):
@@ -290,7 +299,7 @@ def test_what_is_wrong_with_a_record(folder, english):
     for options, message in (
         ({"max_duration": 2}, "hears up to 1 s"),
         ({"ctc_weight": 1.0}, "ctc_weight"),
-        ({"speeds": (0.1,)}, "speeds"),
+        ({"speed_perturbation": 0.6}, "speed_perturbation"),
         ({"time_mask_ratio": 2}, "time_mask_ratio"),
         ({"time_masks": -1}, "time_masks"),
         ({"normalizer": "strict"}, "there are"),
@@ -299,3 +308,11 @@ def test_what_is_wrong_with_a_record(folder, english):
             objective_of(english, **options)
     with pytest.raises(gf.GlassformerError, match="needs an encoder of sounds"):
         make_objective("speech-recognition", gf.load("zoo:stories"), {})
+
+
+def test_the_guide_has_every_option_with_its_default():
+    guide = (Path(__file__).parents[3] / "docs" / "train.md").read_text("utf-8")
+    (row,) = re.findall(r"^\| `speech-recognition` \| (.*?) \|", guide, re.M)
+    said = dict(re.findall(r"`(\w+)` ([^,]+)", row))
+    known = options_of("speech-recognition")
+    assert said == {key: str(option.default) for key, option in known.items()}
