@@ -24,9 +24,8 @@ from glassformer.zoo import card_of, checksum, folder_of, model_roots, names, re
 
 ROOT = Path(__file__).parent.parent
 PATHS = sorted((ROOT / "recipes" / "zoo").glob("*.toml"))
-RECIPES = {
-    path.stem: path.relative_to(ROOT) for path in PATHS if path.stem != "stories"
-}  # test_zoo_stories.py
+ELSEWHERE = ("stories", "digits")  # in test_zoo_stories.py and test_zoo_digits.py
+RECIPES = {path.stem: path.relative_to(ROOT) for path in PATHS if path.stem not in ELSEWHERE}
 MODULES = ("sources", "splits", "translator", "letters", "encoder", "reader", "data", "facts",
            "card", "build")  # fmt: skip
 LIMITS = (75_000_000, 93_000_000)  # bytes of the models in each distribution

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.core.heads import Head, Transform
 from glassformer.core.linear import Linear
-from glassformer.spec import HeadSpec, SpanBeamSpec, TransformSpec
+from glassformer.spec import HeadSpec, ModelSpec, SpanBeamSpec, TransformSpec
 
 
 class SpanHead(Head):
@@ -52,6 +52,13 @@ class SpanHead(Head):
             "end_at": at.gather(1, end_slot.flatten(1)),
             "possible": possible[:, 0],
         }
+
+
+def make_heads(spec: ModelSpec) -> nn.ModuleDict:
+    """Returns the heads of a model by name; each reads the output of its stack."""
+    last = spec.last_stack
+    widths = {"last": last.out_width, "encoder": (spec.encoder or last).out_width}
+    return nn.ModuleDict({head.name: make_head(widths[head.stack], head) for head in spec.heads})
 
 
 def make_head(width: int, spec: HeadSpec) -> Head:

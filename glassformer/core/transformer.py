@@ -24,7 +24,7 @@ from glassformer.core.linear import Linear
 from glassformer.core.loss import heads_loss
 from glassformer.core.model_output import ModelOutput
 from glassformer.core.pass_options import PassOptions, check_options, wanted_heads
-from glassformer.core.span_head import make_head
+from glassformer.core.span_head import make_heads
 from glassformer.core.stack import Stack
 from glassformer.core.stack_pass import prepare_pass
 from glassformer.errors import InputError, UnsupportedError
@@ -40,10 +40,7 @@ class Transformer(nn.Module):
         memory_width = (spec.encoder or spec.last_stack).out_width
         self.encoder = None if spec.encoder is None else Stack(spec.encoder, memory_width)
         self.decoder = None if spec.decoder is None else Stack(spec.decoder, memory_width)
-        widths = {"last": spec.last_stack.out_width, "encoder": memory_width}
-        self.heads = nn.ModuleDict(
-            {head.name: make_head(widths[head.stack], head) for head in spec.heads}
-        )
+        self.heads = make_heads(spec)
         for kept, follower in spec.tied_weights:
             owner, _, leaf = follower.rpartition(".")
             setattr(self.get_submodule(owner), leaf, self.get_parameter(kept))
@@ -178,9 +175,8 @@ class Transformer(nn.Module):
         )
         hidden = prepared.finish(stack(*prepared.inputs))
         given = (options, stack, self.spec.tokens)
-        read = HeadInputs(
-            hidden, states, memory, text, text_mask, question, lead, logits_to_keep, *given
-        )
+        reads = (hidden, states, memory, text, text_mask, question, lead, logits_to_keep)
+        read = HeadInputs(*reads, *given)
         results: dict[str, Tensor] = {}
         features = options.get("return_features")
         for spec in heads:

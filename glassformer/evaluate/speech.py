@@ -111,11 +111,12 @@ class SpeechRecognitionEvaluator(Evaluator[SpeechRecord, str]):
         self, inputs: Sequence[SpeechRecord], answers: Sequence[str], draws: Resamples
     ) -> dict[str, GroupMetrics]:
         """Returns the metrics of each speaker, sorted by name; none if no record names one."""
-        own: defaultdict[str, list[tuple[SpeechRecord, str]]] = defaultdict(list)
-        for one, written in zip(inputs, answers, strict=True):
+        rows: defaultdict[str, list[int]] = defaultdict(list)
+        for index, one in enumerate(inputs):
             if one.speaker is not None:
-                own[one.speaker].append((one, written))
-        return {
-            name: GroupMetrics(len(pairs), self.compute_metrics(*zip(*pairs, strict=True), draws))
-            for name, pairs in sorted(own.items())
-        }
+                rows[one.speaker].append(index)
+        found: dict[str, GroupMetrics] = {}
+        for name, own in sorted(rows.items()):
+            records, written = [inputs[i] for i in own], [answers[i] for i in own]
+            found[name] = GroupMetrics(len(own), self.compute_metrics(records, written, draws))
+        return found

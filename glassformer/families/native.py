@@ -77,6 +77,7 @@ FIELDS = {  # of specs in config.json, where they differ from the names in the c
     "MemorySpec": {"reuse_length": "reuse", "zero_initialized": "blank"},
     "StackSpec": {"projection_width": "project"},
 }
+ADDED = {"HeadSpec": {"stack": "last"}}  # later fields, written only with other values than these
 VALUES = {"start_from_last": {False: "start_token", True: "last_token"}}  # in config.json: in code
 
 
@@ -104,7 +105,12 @@ def config_of(model: spec.ModelSpec) -> dict[str, Any]:
 def to_plain(value: Any) -> Any:
     """Converts a spec to JSON values; "is" holds the name of each dataclass."""
     if is_dataclass(value):
-        names = names_in_file(type(value))
+        added = ADDED.get(type(value).__name__, {})
+        names = {
+            field: name
+            for field, name in names_in_file(type(value)).items()
+            if field not in added or getattr(value, field) != added[field]
+        }
         plain = {names[field]: to_plain(getattr(value, field)) for field in names}
         for name in VALUES.keys() & plain.keys():
             plain[name] = next(key for key, held in VALUES[name].items() if held == plain[name])

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent / "objectives"))
 import speech_material as speech
 
 QUICK = ("train.lr_scheduler=constant", "train.betas=[0.9, 0.98]", "train.warmup_steps=10")
-PLAIN = ("objective.speeds=[1.0]", "objective.freq_masks=0", "objective.time_masks=0")
+PLAIN = ("objective.speed_perturbation=0", "objective.freq_masks=0", "objective.time_masks=0")
 
 
 @pytest.fixture(scope="module")

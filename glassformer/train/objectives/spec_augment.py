@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.errors import ConfigError
@@ -16,7 +17,7 @@ from glassformer.signals.wav import resample
 from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import Lengths, RaggedColumn
 
-SLOWEST, FASTEST = 0.5, 2.0
+MOST = 0.5  # by how much a speed may differ from 1
 MASKED = 0.0  # the value of masked bins, as in transformers
 
 
@@ -24,8 +25,8 @@ MASKED = 0.0  # the value of masked bins, as in transformers
 class Augmentation:
     """Options of the augmentation of sounds; an evaluation hears them as they are.
 
-    `speeds` are the speeds of which one is drawn for each row: at 0.9 a sound is longer and lower.
-    A sound that would become longer than the model hears keeps its speed.
+    With a `speed_perturbation` of 0.1, each sound is played at 0.9, 1.0 or 1.1 times its speed: at
+    0.9 it is longer and lower. One that would become longer than the model hears keeps its speed.
 
     SpecAugment masks `freq_masks` ranges of frequencies and `time_masks` ranges of time of the
     spectrogram. A range has from 0 to `freq_mask_param` bands, or from 0 to `time_mask_param`
@@ -34,7 +35,7 @@ class Augmentation:
     not warped.
     """
 
-    speeds: tuple[float, ...] = (0.9, 1.0, 1.1)
+    speed_perturbation: float = 0.1
     freq_masks: int = 2
     freq_mask_param: int | None = None
     time_masks: int = 2
@@ -42,10 +43,10 @@ class Augmentation:
     time_mask_ratio: float = 0.2
 
     def __post_init__(self) -> None:
-        if not self.speeds or not all(SLOWEST <= speed <= FASTEST for speed in self.speeds):
+        if not 0 <= self.speed_perturbation <= MOST:
             raise ConfigError(
-                f"objective.speeds is {list(self.speeds)}; name one or several speeds from "
-                f"{SLOWEST} to {FASTEST}; [1.0] changes nothing."
+                f"objective.speed_perturbation must lie between 0 and {MOST}, not "
+                f"{self.speed_perturbation}."
             )
         for name in ("freq_masks", "freq_mask_param", "time_masks", "time_mask_param"):
             if (getattr(self, name) or 0) < 0:
@@ -54,6 +55,12 @@ class Augmentation:
             raise ConfigError(
                 f"objective.time_mask_ratio must lie between 0 and 1, not {self.time_mask_ratio}."
             )
+
+    def drawn_speeds(self, draws: RowRandom) -> NDArray[np.float64]:
+        """Returns the speed of each row."""
+        changes = np.array([-1.0, 0.0, 1.0])[draws.below("speed", 3)]
+        speeds: NDArray[np.float64] = 1.0 + self.speed_perturbation * changes
+        return speeds
 
     def masked_bands(self, draws: RowRandom, bands: int) -> RaggedColumn | None:
         """Returns the masked ranges of bands of each row, as start and end one after the other."""

@@ -62,7 +62,8 @@ class SoundInputs:
     def samples(self, audio: RaggedColumn) -> list[NDArray[np.float32]]:
         """Returns the samples between -1 and 1 of stored sounds."""
         ends = np.cumsum(audio.lengths)[:-1]
-        return [sound.view(np.int16) / np.float32(SCALE) for sound in np.split(audio.values, ends)]
+        sounds = np.split(audio.values, ends)
+        return [sound.view(np.int16).astype(np.float32) / np.float32(SCALE) for sound in sounds]
 
     def frames(self, audio: RaggedColumn) -> NDArray[np.int64]:
         """Returns the number of frames of stored sounds, without the padding."""
@@ -88,7 +89,7 @@ class SpeechTokens:
     Attributes:
         start: The token that the decoder starts from.
         end: The token that ends a text.
-        first_time: The token of the time 0; None if the model writes no times.
+        first_time: The token of the time 0; None if no text is learned with times.
     """
 
     def __init__(self, model: Model, language: str | None, timestamps: bool) -> None:
@@ -113,32 +114,34 @@ class SpeechTokens:
                 f"objective.timestamps needs a model with the token {NO_TIMES} and time tokens "
                 f"behind it, and {model.architecture} has none."
             )
-        task = [control["<|transcribe|>"]] if self.languages else []
-        self.control = task if no_times is None or timestamps else [*task, no_times]
+        self.task = [control["<|transcribe|>"]] if self.languages else []
+        self.no_times = [] if no_times is None else [no_times]
         self.language = language
         if language is not None and self.languages:
             named(language, self.languages)  # an unknown one is an error at once
 
-    @property
-    def prefix_length(self) -> int:
-        """The number of control tokens before the text, besides the start token."""
-        return len(self.control) + bool(self.languages)
+    def prefix_length(self, *, times: bool) -> int:
+        """Returns the number of control tokens before the text, besides the start token."""
+        return bool(self.languages) + len(self.task) + (0 if times else len(self.no_times))
 
-    def of(self, record: Record, seconds: float) -> list[int]:
+    def of(self, record: Record, seconds: float, *, times: bool) -> list[int]:
         """Returns the tokens behind the start token.
 
         Args:
             record: A record with `text`, and for times perhaps its `segments`.
             seconds: The length of its sound.
+            times: Whether the times of the segments are written.
         """
         language = self._language(record)
         before = [] if language is None else [named(language, self.languages)]
+        before += self.task if times else [*self.task, *self.no_times]
         tokens: list[int] = []
-        for text, start, end in self._segments(record, seconds):
+        whole = [(text_of(record), 0.0, seconds)]
+        for text, start, end in (self._segments(record, seconds) or whole) if times else whole:
             spaced = text.strip() if language in UNSPACED else f" {text.strip()}"
             ids = self.tokenizer.ids(spaced)
-            tokens += ids if self.first_time is None else [self._time(start), *ids, self._time(end)]
-        return [*before, *self.control, *tokens, self.end]
+            tokens += [self._time(start), *ids, self._time(end)] if times else ids
+        return [*before, *tokens, self.end]
 
     def text(self, tokens: Sequence[int]) -> str:
         """Returns the text of written tokens, without times."""
@@ -171,13 +174,12 @@ class SpeechTokens:
         return language_code(str(found).partition("-")[0])
 
     def _segments(self, record: Record, seconds: float) -> list[tuple[str, float, float]]:
-        """Returns the texts with the times at which each begins and ends."""
-        segments = record.get("segments") if self.first_time is not None else None
-        if not segments:
-            return [(text_of(record), 0.0, seconds)]
+        """Returns the segments that a record names: texts, and when each begins and ends."""
+        segments = record.get("segments") or ()
         found: list[tuple[str, float, float]] = []
         before = 0.0
-        for one in segments if isinstance(segments, Sequence) else (None,):
+        listed: Sequence[Any] = segments if isinstance(segments, list | tuple) else [segments]
+        for one in listed:
             try:
                 text, start, end = str(one["text"]), float(one["start"]), float(one["end"])
             except (TypeError, KeyError, ValueError):

@@ -41,9 +41,10 @@ class SpeechRecognition(SequenceLevelObjective):
 
     `audio` is the path of a file, relative to the file that names it. The decoder predicts the
     language and the task (of a model that has several), the token for a text without times, the
-    text and its end. With `timestamps` it predicts the times at which the text, or each of the
-    column `segments` (objects with text, start and end in seconds), begins and ends. The language
-    is given here or in the column `language`.
+    text and its end. Of the rows, it learns a fraction `timestamps` with times: those at which the
+    text, or each of the column `segments` (objects with text, start and end in seconds), begins and
+    ends. An evaluation is without times, unless all rows are with them. The language is given here
+    or in the column `language`.
 
     Audio that is longer than `max_duration`, by default what the encoder reads, is left out and
     counted. With a `ctc_weight` w above 0, the encoder gets a second head that spells the text; the
@@ -56,7 +57,12 @@ class SpeechRecognition(SequenceLevelObjective):
     pipeline_tag = "automatic-speech-recognition"
 
     columns = ("audio", "text", "speaker", "language", "segments")
-    fields: ClassVar = {"audio": np.uint8, "tokens": np.int32, "text": np.uint8}
+    fields: ClassVar = {
+        "audio": np.uint8,
+        "tokens": np.int32,
+        "timed": np.int32,  # the tokens with times; empty unless some rows are learned with them
+        "text": np.uint8,
+    }
     records_per_block = 32
 
     def __init__(
@@ -64,7 +70,7 @@ class SpeechRecognition(SequenceLevelObjective):
         model: Model,
         *,
         language: str | None = None,
-        timestamps: bool = False,
+        timestamps: float = 0.0,
         max_duration: float | None = None,
         label_smoothing: float = 0.0,
         ctc_weight: float = 0.0,
@@ -74,7 +80,13 @@ class SpeechRecognition(SequenceLevelObjective):
         super().__init__()
         require_head(model, "lm", "speech-recognition", "WhisperForConditionalGeneration")
         self.sounds = SoundInputs(model)
-        self.texts = SpeechTokens(model, language, timestamps)
+        if not 0 <= timestamps <= 1:
+            raise ConfigError(
+                f"objective.timestamps is the fraction of rows that are learned with times, from 0 "
+                f"to 1, not {timestamps}."
+            )
+        self.timestamps, self.always_timed = timestamps, timestamps == 1
+        self.texts = SpeechTokens(model, language, timestamps > 0)
         longest = self.sounds.processor.seconds
         self.max_duration = longest if max_duration is None else max_duration
         if not 0 < self.max_duration <= longest:
@@ -109,27 +121,35 @@ class SpeechRecognition(SequenceLevelObjective):
         if seconds > self.max_duration:
             self.tally.too_long += 1
             return
-        tokens = self.texts.of(record, seconds)
-        if self.target_length is not None and len(tokens) > self.target_length:
+        tokens = self.texts.of(record, seconds, times=self.always_timed)
+        mixed = self.timestamps > 0 and not self.always_timed
+        timed = self.texts.of(record, seconds, times=True) if mixed else []
+        longest = max(tokens, timed, key=len)
+        if self.target_length is not None and len(longest) > self.target_length:
             raise invalid(
                 record,
-                f"the text has {len(tokens)} tokens, and the decoder writes {self.target_length}",
+                f"the text has {len(longest)} tokens, and the decoder writes {self.target_length}",
             )
-        if max(tokens) >= self.words:
+        if max(longest) >= self.words:
             raise invalid(
-                record, f"the token {max(tokens)} of the text is not in the model's vocabulary"
+                record, f"the token {max(longest)} of the text is not in the model's vocabulary"
             )
         self.tally.count_sound(seconds, record.get("speaker"))
         yield {
             "audio": stored(samples),
             "tokens": np.array(tokens, dtype=np.int32),
+            "timed": np.array(timed, dtype=np.int32),
             "text": np.frombuffer(record["text"].strip().encode(), np.uint8),
         }
 
     def augment(self, rows: Rows, draws: RowRandom) -> Rows:
         options, columns = self.augmentation, dict(rows.columns)
-        if set(options.speeds) != {1.0}:
-            columns |= self._at_speeds(rows, draws)
+        if len(columns["timed"].values):
+            chosen = np.where(draws.uniform("times") < self.timestamps, len(rows), 0)
+            both = concatenated(columns["tokens"], columns["timed"])
+            columns["tokens"] = both.take(np.arange(len(rows)) + chosen)
+        if options.speed_perturbation:
+            columns |= self._at_speeds(Rows(columns), draws)
         frames = self.sounds.frames(columns["audio"])
         bands = options.masked_bands(draws, self.sounds.processor.bands)
         masked = {BANDS: bands, FRAMES: options.masked_frames(draws, frames)}
@@ -137,11 +157,9 @@ class SpeechRecognition(SequenceLevelObjective):
 
     def _at_speeds(self, rows: Rows, draws: RowRandom) -> dict[str, RaggedColumn]:
         """Returns the sounds and tokens of rows at their drawn speeds."""
-        speeds = np.array(self.augmentation.speeds)[
-            draws.below("speed", len(self.augmentation.speeds))
-        ]
         audio, rate = rows.columns["audio"], self.sounds.processor.rate
         seconds = audio.lengths / 2 / rate
+        speeds = self.augmentation.drawn_speeds(draws)
         speeds = np.where(seconds / speeds > self.sounds.processor.seconds, 1.0, speeds)
         changed = [
             stored(at_speed(torch.from_numpy(samples), speed, rate))
@@ -166,7 +184,8 @@ class SpeechRecognition(SequenceLevelObjective):
             for column in (column_of(examples, BANDS), column_of(examples, FRAMES))
         ]
         features = mask_spectrograms(self.sounds.spectrograms(audio), *masked)
-        length = min(slots["tokens"], self.target_length or slots["tokens"])
+        length = max(slots["tokens"], slots.get("timed", 0))
+        length = min(length, self.target_length or length)
         target, real = pad(examples, "tokens", length=length)
         start = torch.full((len(examples), 1), self.texts.start)
         inputs = {
@@ -207,7 +226,8 @@ class SpeechRecognition(SequenceLevelObjective):
         """
         net: Any = model
         memory = net.encode(batch.inputs["input_features"])
-        begun = batch.inputs["decoder_input_ids"][:, : 1 + self.texts.prefix_length]
+        given = self.texts.prefix_length(times=self.always_timed)
+        begun = batch.inputs["decoder_input_ids"][:, : 1 + given]
         room = (self.target_length or 2**15) - begun.shape[1]
         written = greedy_tokens(
             model,
@@ -228,11 +248,16 @@ class SpeechRecognition(SequenceLevelObjective):
         ]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
-        scores = {}
+        scores: dict[str, float] = {}
         for kind in answers[0][0]:
             errors = [SpeechErrors.of(right, own[kind], self.normalize) for own, right in answers]
             scores |= {f"{kind}{name}": value for name, value in SpeechErrors.rates(errors).items()}
         return scores
+
+
+def concatenated(one: RaggedColumn, other: RaggedColumn) -> RaggedColumn:
+    """Returns the rows of one column, then those of another."""
+    return RaggedColumn(*(np.concatenate(sides) for sides in zip(one, other, strict=True)))
 
 
 def longest_of(real: Tensor) -> int:

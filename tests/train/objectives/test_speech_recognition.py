@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +16,12 @@ import transformers
 import glassformer as gf
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.ctc import ctc_loss, ctc_texts
+from glassformer.train.objectives.registry import options_of
 from glassformer.train.objectives.row_random import RowRandom
 from glassformer.train.objectives.rows import Rows
 from glassformer.train.objectives.spec_augment import Augmentation, at_speed
 
-PLAIN = {"speeds": (1.0,), "freq_masks": 0, "time_masks": 0}
+PLAIN = {"speed_perturbation": 0.0, "freq_masks": 0, "time_masks": 0}
 TEXTS = ("one", "seven two", "four")
 
 
@@ -68,7 +71,7 @@ def test_features_equal_those_of_the_reference(folder, english):
     torch.testing.assert_close(features, expected, atol=2e-5, rtol=0)
 
 
-@pytest.mark.parametrize("timestamps", [False, True])
+@pytest.mark.parametrize("timestamps", [0.0, 1.0])
 @pytest.mark.parametrize("several", [False, True])
 def test_the_loss_equals_that_of_the_reference(
     tmp_path, folder, english, many, several, timestamps
@@ -102,7 +105,7 @@ def test_the_loss_equals_that_of_the_reference(
 
 
 def test_segments_have_their_own_times(folder, english):
-    objective = objective_of(english, timestamps=True)
+    objective = objective_of(english, timestamps=1.0)
     segments = [
         {"text": "seven", "start": 0.0, "end": 0.3},
         {"text": " two ", "start": 0.31, "end": 0.6},
@@ -114,6 +117,27 @@ def test_segments_have_their_own_times(folder, english):
     for wrong in ([{"text": "a"}], [segments[1], segments[0]], "all of it"):
         with pytest.raises(gf.GlassformerError, match="the segment"):
             list(objective.prepare({**record, "segments": wrong}))
+
+
+def test_a_share_of_the_rows_is_learned_with_times(folder, many):
+    objective = objective_of(many, timestamps=0.25, language="de")
+    stored = Rows.of(prepared(objective, records(folder))).take(np.arange(300) % 3)
+    plain, timed = (
+        many.tokenizer.decode(example, special=True)
+        for example in (stored[0]["tokens"], stored[0]["timed"])
+    )
+    assert plain == f"<|de|><|transcribe|>{speech.NO_TIMES} one{speech.END}"
+    assert timed == f"<|de|><|transcribe|><|0.00|> one<|0.30|>{speech.END}"
+    varied = objective.augment(stored, rows(300))
+    written = [many.tokenizer.decode(one["tokens"], special=True) for one in varied][::3]
+    assert {*written} == {plain, timed} and 15 <= written.count(timed) <= 35
+    batch = objective.collate(varied)
+    assert int(batch.counts["lm"]) == sum(len(one["tokens"]) for one in varied)
+    assert objective.collate_to(stored, {"tokens": 5, "timed": 7}).inputs[
+        "decoder_input_ids"
+    ].shape == (300, 7)
+    with pytest.raises(gf.GlassformerError, match="from 0 to 1"):
+        objective_of(many, timestamps=2.0)
 
 
 def test_the_language_is_that_of_the_row_or_of_the_recipe(folder, many):
@@ -186,13 +210,19 @@ def test_speed_changes_length_pitch_and_times(folder, english):
         spectrum = torch.fft.rfft(played).abs()
         pitch = int(spectrum.argmax()) * speech.RATE / len(played)
         assert pitch == pytest.approx(300 * 1.35 * speed, rel=0.01)
-    objective = objective_of(english, timestamps=True, speeds=(0.8,))
-    stored = Rows.of(prepared(objective, records(folder)))
-    example = objective.augment(stored, rows(3))[0]
-    decoded = english.tokenizer.decode(example["tokens"], special=True)
-    assert decoded == f"<|0.00|> one<|0.38|>{speech.END}"  # 0.3 / 0.8, to the nearest of its steps
-    slow = objective_of(english, speeds=(0.5,))
-    assert len(slow.augment(stored, rows(3))[1]["audio"]) == len(stored[1]["audio"])  # 1.2 s
+    objective = objective_of(english, timestamps=1.0, speed_perturbation=0.2)
+    stored = Rows.of(prepared(objective, records(folder))).take(np.array([0, 1, 2] * 40))
+    varied = objective.augment(stored, rows(120))
+    times = {0.3: "0.30", 0.375: "0.38", 0.25: "0.24"}  # to the nearest step, or the even one
+    for index in range(0, 120, 3):
+        seconds = len(varied[index]["audio"]) / 2 / speech.RATE
+        decoded = english.tokenizer.decode(varied[index]["tokens"], special=True)
+        assert decoded == f"<|0.00|> one<|{times[round(seconds, 4)]}|>{speech.END}"
+    lengths = {len(example["audio"]) / 2 / speech.RATE for example in varied}
+    assert lengths == {0.25, 0.3, 0.375, 0.5, 0.6, 0.75}
+    slow = objective_of(english, speed_perturbation=0.5).augment(stored, rows(120))
+    lengths = {len(slow[row]["audio"]) / 2 / speech.RATE for row in range(1, 120, 3)}
+    assert lengths == {0.4, 0.6}  # not 1.2, which is longer than the model hears
 
 
 def test_an_evaluation_hears_the_sounds_as_they_are(folder, tmp_path, english):
@@ -290,7 +320,7 @@ def test_what_is_wrong_with_a_record(folder, english):
     for options, message in (
         ({"max_duration": 2}, "hears up to 1 s"),
         ({"ctc_weight": 1.0}, "ctc_weight"),
-        ({"speeds": (0.1,)}, "speeds"),
+        ({"speed_perturbation": 0.6}, "speed_perturbation"),
         ({"time_mask_ratio": 2}, "time_mask_ratio"),
         ({"time_masks": -1}, "time_masks"),
         ({"normalizer": "strict"}, "there are"),
@@ -299,3 +329,31 @@ def test_what_is_wrong_with_a_record(folder, english):
             objective_of(english, **options)
     with pytest.raises(gf.GlassformerError, match="needs an encoder of sounds"):
         make_objective("speech-recognition", gf.load("zoo:stories"), {})
+
+
+def test_the_guide_has_every_option_with_its_default():
+    guide = (Path(__file__).parents[3] / "docs" / "train.md").read_text("utf-8")
+    (row,) = re.findall(r"^\| `speech-recognition` \| (.*?) \|", guide, re.M)
+    said = dict(re.findall(r"`(\w+)` ([^,]+)", row))
+    known = options_of("speech-recognition")
+    assert said == {key: str(option.default) for key, option in known.items()}
+
+
+def test_a_part_of_a_mixture_is_augmented(folder, english):
+    parts = [{"name": "speech-recognition"}, {"name": "speech-recognition", **PLAIN}]
+    objective = make_objective("mixture", english, {"parts": parts})
+    own = {"where": f"{folder}/data.csv:2", "objective": "speech-recognition"}
+    plain = {**own, "objective": "speech-recognition-2"}
+    given = [{**record, **kind} for record in records(folder) for kind in (own, plain)]
+    stored = Rows.of(prepared(objective, given))
+    before = objective.vary(stored, rows(6))
+    after = objective.augment(before, rows(6))
+    names = ("speech-recognition", "speech-recognition-2")
+    changed, same = (
+        {n: c for n, c in after.columns.items() if n.split("/")[0] == name} for name in names
+    )
+    assert any("masked_bands" in name for name in changed)
+    assert all(np.array_equal(column.values, before.columns[n].values) for n, column in same.items()
+               if "masked" not in n)  # fmt: skip
+    batch = objective.collate(after)
+    assert all(count > 0 for count in batch.counts.values())
