@@ -99,9 +99,10 @@ def load(
             GGUF file, a llama2.c .bin file, an OpenAI .pt file or a CTranslate2 folder of a
             Whisper model, the folder of a training run (which stands for the model that it
             published), or an adapter's folder (which also loads its base). "zoo:NAME" is a model
-            that ships with Glassformer; so is "NAME" if no file or folder has that name. "real:NAME" are published weights that
-            `glassformer zoo` lists. "bert-base-uncased", "org/name" and "org/name@revision" are
-            models of the Hugging Face hub in its cache on this machine; see `download`.
+            that ships with Glassformer; so is "NAME" if no file or folder has that name.
+            "real:NAME" are published weights that `glassformer zoo` lists. "bert-base-uncased",
+            "org/name" and "org/name@revision" are models of the Hugging Face hub in its cache on
+            this machine; see `download`.
         device: Device of the weights.
         dtype: None keeps the dtype of the file, or the one that the adapter was trained in; GGUF
             files, zoo models and, on a CPU, OpenAI files are loaded as float32.

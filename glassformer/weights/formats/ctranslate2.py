@@ -135,7 +135,7 @@ class CTranslate2File(SingleFile):
         bands = self.variables["encoder/conv1/weight"].shape[1]
         size, width = words.shape
         start = start_id(size)
-        sides = {}
+        sides: dict[str, int] = {}
         for side in ("encoder", "decoder"):
             heads = self.variables.get(f"{side}/num_heads")
             sides |= {
