@@ -10,6 +10,7 @@ from pathlib import Path
 from glassformer.adapters.base_model import AdapterDescription, read_description
 from glassformer.errors import LoadError
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_FILES, holds_adapter, published
+from glassformer.weights.formats.ctranslate2 import is_ctranslate2
 from glassformer.weights.hub_cache import (
     find_in_cache,
     is_hub_name,
@@ -59,6 +60,8 @@ def find_folder(source: str | Path, download: bool = False) -> Path:
         if not said and kind == "folder" and is_hub_name(name):
             hint += " If it is a model on the hub, --download (download=True) gets it."
         raise LoadError(f"There is no {kind} {folder}; {hint}")
+    if is_ctranslate2(folder / "model.bin"):
+        return folder / "model.bin"
     folder = published(folder)
     if name in names() and not any(
         (folder / file).is_file() for file in ("config.json", ADAPTER_CONFIG)

@@ -39,7 +39,7 @@ from glassformer.storage.parsing import read_json
 from glassformer.tasks.index_header import check_settings
 from glassformer.tasks.search.index import IndexRows
 from glassformer.tasks.search.search import Index
-from glassformer.text.speech import generation_of
+from glassformer.text.speech import generation_of, generation_of_ctranslate2
 from glassformer.weights.architecture import find_type, named_class, type_by_config
 from glassformer.weights.dtypes import as_dtype
 from glassformer.weights.folder_kind import (
@@ -47,6 +47,7 @@ from glassformer.weights.folder_kind import (
     holds_adapter,
     published,
 )
+from glassformer.weights.formats.ctranslate2 import is_ctranslate2
 from glassformer.weights.hub_cache import find_in_cache
 from glassformer.weights.hub_download import may_download
 from glassformer.weights.load import (
@@ -87,12 +88,13 @@ def load(
 
     Args:
         source: A folder in the published layout, a .safetensors file beside its config.json, a
-            GGUF file, a llama2.c .bin file, an OpenAI .pt file of a Whisper model, the folder of a
-            training run (which stands for the model that it published), or an adapter's folder
-            (which also loads its base). "zoo:NAME" is a model that ships with Glassformer; so is
-            "NAME" if no file or folder has that name. "real:NAME" are published weights that
-            `glassformer zoo` lists. "bert-base-uncased", "org/name" and "org/name@revision" are
-            models of the Hugging Face hub in its cache on this machine; see `download`.
+            GGUF file, a llama2.c .bin file, an OpenAI .pt file or a CTranslate2 folder of a
+            Whisper model, the folder of a training run (which stands for the model that it
+            published), or an adapter's folder (which also loads its base). "zoo:NAME" is a model
+            that ships with Glassformer; so is "NAME" if no file or folder has that name.
+            "real:NAME" are published weights that `glassformer zoo` lists. "bert-base-uncased",
+            "org/name" and "org/name@revision" are models of the Hugging Face hub in its cache on
+            this machine; see `download`.
         device: Device of the weights.
         dtype: None keeps the dtype of the file, or the one that the adapter was trained in; GGUF
             files, zoo models and, on a CPU, OpenAI files are loaded as float32.
@@ -187,7 +189,8 @@ def _load_whole(
         place = as_device(device)
         if dtype is None and is_model(folder):  # stored in bfloat16, at half the size
             dtype = torch.float32
-        if dtype is None and is_openai(folder) and place.type == "cpu":
+        whisper = is_openai(folder) or is_ctranslate2(folder)
+        if dtype is None and whisper and place.type == "cpu":
             dtype = torch.float32  # stored in float16, ten times slower on a CPU
         request = LoadOptions(
             device=place,
@@ -211,6 +214,10 @@ def _load_whole(
         generation_config=generation,
     )
     model.source, model.base = folder, base
+    if is_ctranslate2(folder):
+        model.generation_config = generation_of_ctranslate2(
+            config, read_json(side_files / "config.json")
+        )
     if is_openai(folder) and model.tokenizer is not None:
         model.generation_config = generation_of(model.tokenizer, config["max_target_positions"])
     return model

@@ -58,6 +58,10 @@ class SpeechOptions:
     beam_size: Annotated[int, _option("Number of beams; 1 is greedy search.", DECODING)] = 5
     best_of: Annotated[int, _option("Number of samples at temperatures above 0.", DECODING)] = 5
     length_penalty: Annotated[float, _option("Above 1 favors long texts.", DECODING)] = 1.0
+    max_new_tokens: Annotated[
+        int | None,
+        _option("Maximum number of tokens of 30 s; by default half of the context.", DECODING),
+    ] = None
     temperature: Annotated[
         float | None,
         _option("One temperature; by default 0, and up to 1 where a text fails.", DECODING),

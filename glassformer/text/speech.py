@@ -3,9 +3,10 @@
 OpenAI's program has these settings in its code; published folders have them in a file.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
-from glassformer.text.backends.whisper import LANGUAGES, MULTILINGUAL, START, TASKS
+from glassformer.text.backends.whisper import LANGUAGES, MULTILINGUAL, START, TASKS, TIMES
 from glassformer.text.tokenizer import Tokenizer
 
 SYMBOLS = (
@@ -36,6 +37,38 @@ def generation_of(tokenizer: Tokenizer, longest: int) -> dict[str, Any]:
         "is_multilingual": many,
         **more,
         "max_length": longest,
+        "return_timestamps": False,
+    }
+
+
+def generation_of_ctranslate2(
+    config: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the content of generation_config.json of a CTranslate2 folder.
+
+    Args:
+        config: The model's config.
+        given: The config.json of the folder.
+    """
+    size, end = config["vocab_size"], config["eos_token_id"]
+    no_times = size - len(TIMES) - 1
+    more: dict[str, Any] = {}
+    if size >= MULTILINGUAL:
+        ids = given.get("lang_ids") or range(end + 2, no_times - 5)
+        codes = zip(LANGUAGES, ids, strict=False)
+        more["lang_to_id"] = {f"<|{code}|>": id for code, id in codes}
+        more["task_to_id"] = {task: no_times - 5 + place for place, task in enumerate(TASKS)}
+    if given.get("alignment_heads"):
+        more["alignment_heads"] = given["alignment_heads"]
+    return {
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
+        "decoder_start_token_id": config["decoder_start_token_id"],
+        "begin_suppress_tokens": given.get("suppress_ids_begin", []),
+        "suppress_tokens": given.get("suppress_ids", []),
+        "no_timestamps_token_id": no_times,
+        "is_multilingual": size >= MULTILINGUAL,
+        **more,
+        "max_length": config["max_target_positions"],
         "return_timestamps": False,
     }
 

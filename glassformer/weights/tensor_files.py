@@ -1,8 +1,9 @@
 """Lazy access by name to the tensors of a checkpoint, a folder or a single file.
 
 `formats/` reads the files: safetensors, single or sharded; a legacy pytorch_model.bin, which is a
-pickle; the consolidated files of Meta and Mistral; and a GGUF file, a llama2.c .bin file or
-OpenAI's .pt file of Whisper, each of which contains a whole checkpoint, including its config.
+pickle; the consolidated files of Meta and Mistral; and a GGUF file, a llama2.c .bin file,
+OpenAI's .pt file or CTranslate2's model.bin of Whisper, each of which contains a whole checkpoint,
+including its config.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from glassformer.storage.names import named_in
 from glassformer.storage.parsing import parse_json
 from glassformer.weights.dtypes import is_float8
 from glassformer.weights.formats.consolidated import ConsolidatedFiles, has_published_names
+from glassformer.weights.formats.ctranslate2 import CTranslate2File, is_ctranslate2
 from glassformer.weights.formats.gguf import GgufFile
 from glassformer.weights.formats.llama2c import Llama2cFile
 from glassformer.weights.formats.openai_whisper import OpenAIFile
@@ -30,9 +32,15 @@ from glassformer.weights.hub_cache import download_hint
 from glassformer.weights.tensor_names import inside, published_names, whole_weight
 from glassformer.weights.weight_files import is_index, is_original, weights_among
 
+
+def open_bin(path: Path) -> SingleFile:
+    """Opens a .bin file of a whole model: CTranslate2's, or else llama2.c's."""
+    return CTranslate2File(path) if is_ctranslate2(path) else Llama2cFile(path)
+
+
 SINGLE: dict[str, Callable[[Path], SingleFile]] = {
     ".gguf": GgufFile,
-    ".bin": Llama2cFile,
+    ".bin": open_bin,
     ".pt": OpenAIFile,
 }
 
@@ -49,7 +57,7 @@ def is_weights(path: Path) -> bool:
 
 def folder_beside(path: Path) -> Path:
     """Returns the folder of the config and tokenizer of a checkpoint."""
-    return path.parent if is_weights(path) else path
+    return path.parent if is_weights(path) or is_ctranslate2(path) else path
 
 
 def is_openai(path: Path) -> bool:

@@ -19,6 +19,7 @@ import typer
 from made import make_run
 from models import word_tokenizer
 from small_models import bert
+from whisper_models import voice, write_wav, write_whisper
 
 import glassformer as gf
 from glassformer.cli import app
@@ -90,6 +91,10 @@ COMMANDS = {
         "answer {home}models/answerer --squad {home}squad.json --out {out}", "a.json"
     ),
     "classify": Command("classify {home}models/classifier {home}corpus.txt"),
+    "transcribe": Command(
+        "transcribe {home}models/whisper {home}sound.wav --beam-size 1 --temperature 0 --out {out}",
+        "heard.srt",
+    ),
     "tag": Command("tag {home}models/tagger {home}corpus.txt --words"),
     "watch": Command("watch --label label --file {home}days.jsonl --html {out}", "days.html"),
     "embed": Command("embed {home}models/filler --file {home}corpus.txt --out {out}", "v.npy"),
@@ -145,6 +150,7 @@ def make_home(home: Path) -> Path:
     for size in (10**4, 10**5):
         for tokens in (10**6, 10**7):
             make_run(home / f"runs/{size}-{tokens}", size, tokens, 2.0 + 100 / size + 10 / tokens)
+    write_wav(home / "sound.wav", voice(0.8))
     write(home / "mine.txt", "something of the user's")
     return home
 
@@ -170,6 +176,7 @@ def make_models(folder: Path) -> None:
     t5 = gf.create("t5-small", tokenizer=words, vocab_size=words.size, **sizes, **ids)
     t5.generation_config = {"max_new_tokens": 4, **ids}
     t5.save(folder / "t5")
+    write_whisper(folder / "whisper")
 
 
 def write(path: Path, *lines: str) -> None:

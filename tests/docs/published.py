@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from models import SEQ2SEQ, sentencepiece_in
-from tokenizers import ByteLevelBPETokenizer
+from whisper_models import write_whisper
 
 import glassformer as gf
 
@@ -38,26 +38,7 @@ def m2m100(folder: Path) -> None:
 
 
 def whisper(folder: Path) -> None:
-    begun(folder, "whisper")
-    trained = ByteLevelBPETokenizer()
-    first = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|translate|>",
-             "<|transcribe|>", "<|startofprev|>", "<|notimestamps|>"]  # fmt: skip
-    trained.train_from_iterator(TEXTS, vocab_size=400, special_tokens=first, show_progress=False)
-    trained.save_model(str(folder))
-    ids = {token: number for number, token in enumerate(first)}
-    model = save(folder, "whisper-tiny", **SEQ2SEQ, bos_token_id=0, eos_token_id=0, pad_token_id=0,
-                 decoder_start_token_id=1)  # fmt: skip
-    told = {
-        "lang_to_id": {token: ids[token] for token in ("<|en|>", "<|de|>")},
-        "task_to_id": {task: ids[f"<|{task}|>"] for task in ("translate", "transcribe")},
-        "no_timestamps_token_id": ids["<|notimestamps|>"],
-        "is_multilingual": True,
-        "decoder_start_token_id": 1,
-        "eos_token_id": 0,
-        "max_length": 8,
-    }
-    assert model.tokenizer is not None
-    (folder / "generation_config.json").write_text(json.dumps(told))
+    write_whisper(folder, ("en", "de"))
 
 
 def save(folder: Path, preset: str, **sizes: Any) -> Any:

@@ -117,12 +117,13 @@ class WindowDecoder:
         silence = [self._no_speech(*one) for one in zip(windows, prompts, strict=True)]
         found: dict[int, DecodedWindow] = {}
         waiting = list(range(len(windows)))
+        most = self.options.max_new_tokens or self.tokens.context // 2
         for temperature, configs in self.configs.items():
             requests = [
                 GenerationRequest(
                     number,
                     tuple(prompts[number]),
-                    min(self.tokens.context // 2, self.tokens.context - len(prompts[number])),
+                    min(most, self.tokens.context - len(prompts[number])),
                     windows[number].source,
                 )
                 for number in waiting

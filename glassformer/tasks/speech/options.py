@@ -21,6 +21,7 @@ class TranscriberOptions(TypedDict, total=False):
     beam_size: int
     best_of: int
     length_penalty: float
+    max_new_tokens: int | None
     suppress_tokens: tuple[int, ...] | None
     initial_prompt: str | None
     hotwords: str | None
@@ -52,6 +53,7 @@ class TranscribeOptions:
         beam_size: Number of beams at temperature 0; 1 is greedy search.
         best_of: Number of samples at other temperatures.
         length_penalty: Exponent of the length in the score of beams.
+        max_new_tokens: Largest number of tokens of a window; None for half of the context.
         suppress_tokens: Tokens that are never generated; None for those of the model.
         initial_prompt: Text before the first window: names, style, spelling.
         hotwords: Words in the prompt of every window.
@@ -81,6 +83,7 @@ class TranscribeOptions:
     beam_size: int = 5
     best_of: int = 5
     length_penalty: float = 1.0
+    max_new_tokens: int | None = None
     suppress_tokens: tuple[int, ...] | None = None
     initial_prompt: str | None = None
     hotwords: str | None = None
@@ -108,6 +111,8 @@ class TranscribeOptions:
         for name in ("beam_size", "best_of", "batch_size"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be 1 or more, not {getattr(self, name)}.")
+        if self.max_new_tokens is not None and self.max_new_tokens < 1:
+            raise ConfigError(f"max_new_tokens must be 1 or more, not {self.max_new_tokens}.")
         if not self.temperatures or min(self.temperatures) < 0:
             raise ConfigError("temperature is a number from 0 on, or several.")
         if self.offset < 0 or (self.duration is not None and self.duration <= 0):

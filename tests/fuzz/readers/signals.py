@@ -16,6 +16,7 @@ import torch
 from PIL import Image
 
 from glassformer.signals.audio_features import AudioProcessor
+from glassformer.signals.audio_stream import open_audio
 from glassformer.signals.image_processor import ImageProcessor
 from glassformer.signals.midi import VOCABULARY, decode, encode, read_midi
 from glassformer.signals.wav import read_wav
@@ -53,6 +54,22 @@ def sounds() -> Iterator[Sample]:
             out.setparams((channels, width, rate, 0, "NONE", ""))
             out.writeframes(np.random.default_rng(0).bytes(1500 // width * width))
         yield Sample({"a.wav": file.getvalue()})
+
+
+def read_stream(folder: Path) -> None:
+    stream = open_audio(folder / "a.wav")
+    count = 0
+    for block in stream.mono(16_000):
+        count += len(block)
+        if block.ndim != 1 or not bool(block.isfinite().all()):
+            raise SilentlyWrongError(f"a block of {tuple(block.shape)}")
+    if stream.seconds is not None and abs(count / 16_000 - stream.seconds) > 0.1:
+        raise SilentlyWrongError(f"{count} samples of {stream.seconds} s")
+
+
+@reader("audio stream", read=read_stream, mutations={".wav": change_wav})
+def streams() -> Iterator[Sample]:
+    yield from sounds()
 
 
 def read_music(folder: Path) -> None:

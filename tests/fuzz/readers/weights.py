@@ -1,4 +1,4 @@
-"""Files of tensors: safetensors, shards, pickles, GGUF, llama2.c and OpenAI's Whisper."""
+"""Files of tensors: safetensors, shards, pickles, GGUF, llama2.c, and Whisper's files."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from glassformer.weights.tensor_files import TensorFiles
 from tests.fuzz.mutate import BYTES, change_json, flip_bit, put_number
 from tests.fuzz.readers import _made
 from tests.fuzz.registry import Sample, SilentlyWrongError, reader
+from tests.weights.ctranslate2_files import model, packed, variables
 
 TENSORS = {
     "a": torch.arange(6, dtype=torch.float32).view(2, 3),
@@ -317,3 +318,27 @@ def whisper() -> Iterator[Sample]:
     file = io.BytesIO()
     torch.save({"dims": dims, "model_state_dict": renamed}, file)
     yield Sample({"a.pt": file.getvalue()})
+
+
+def change_variable(rng: Random, content: bytes) -> bytes:
+    """Changes a byte of the part that has names, shapes and sizes, or cuts the file."""
+    data = bytearray(content)
+    if rng.random() < 0.2:
+        return bytes(data[: rng.randrange(len(data))])
+    name = rng.choice((b"encoder/conv1/weight", b"decoder/num_heads", b"layer_0/ffn/linear_0"))
+    at = data.find(name) + rng.randrange(len(name) + 24)
+    data[at] = rng.choice((0, 1, 2, 5, 7, 127, 255))
+    return bytes(data)
+
+
+def read_ctranslate2(folder: Path) -> None:
+    load_single(folder / "model.bin")
+
+
+@reader("CTranslate2", read=read_ctranslate2, mutations={".bin": change_variable})
+def ctranslate2() -> Iterator[Sample]:
+    made = model()
+    state = published(made, find_family(made.config), made.architecture)
+    for quantized in (False, True):
+        content = packed(variables({n: t.detach() for n, t in state.items()}, quantized))
+        yield Sample({"model.bin": content})
