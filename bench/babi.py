@@ -27,7 +27,7 @@ THINGS = ("apple", "football", "milk")
 WORDS = ("<pad>", *PEOPLE, *PLACES, *THINGS, "went", "to", "the", "took", "where", "is")
 IDS = {word: id for id, word in enumerate(WORDS)}
 SENTENCES, LENGTH = 10, 5
-STEPS, BATCH, TEST = 600, 64, 1000
+STEPS, BATCH, TEST = 1500, 64, 1000
 Story = tuple[list[str], str, str]  # sentences, question, answer
 
 

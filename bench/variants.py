@@ -33,20 +33,27 @@ ENCODER = {**DECODER, "preset": "bert-base", "architecture": "BertForMaskedLM",
            "context_length": 128}  # fmt: skip
 TRAIN = {"max_steps": 160, "batch_size": 8, "learning_rate": 3e-3, "warmup_ratio": 0.1,
          "eval_steps": 20, "save_steps": 0, "max_eval_batches": 10}  # fmt: skip
-HOT = {"learning_rate": 1e-2, "warmup_ratio": 0.16}
-COLD = {"learning_rate": 1e-2, "warmup_ratio": 0.0}
+
+
+def placement(rate: float) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    warm = {"learning_rate": rate, "warmup_ratio": 0.16}
+    cold = {"learning_rate": rate, "warmup_ratio": 0.0}
+    return {
+        "pre, warm-up": ({}, warm),
+        "pre, no warm-up": ({}, cold),
+        "post, warm-up": ({"norm_placement": "post"}, warm),
+        "post, no warm-up": ({"norm_placement": "post"}, cold),
+    }
+
+
 VARIANTS: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "attention and norm": {
         "dot product, LayerNorm": ({}, {}),
         "additive attention": ({"attention": "additive"}, {}),
         "BatchNorm": ({"norm": "batch"}, {}),
     },
-    "placement of the norm (rate 0.01)": {
-        "pre, warm-up": ({}, HOT),
-        "pre, no warm-up": ({}, COLD),
-        "post, warm-up": ({"norm_placement": "post"}, HOT),
-        "post, no warm-up": ({"norm_placement": "post"}, COLD),
-    },
+    "placement of the norm, rate 0.006": placement(6e-3),
+    "placement of the norm, rate 0.01": placement(1e-2),
     "positions": {
         "learned": ({}, {}),
         "sinusoidal": ({"positions": "sinusoidal"}, {}),

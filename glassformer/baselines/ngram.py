@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +59,7 @@ class NGramOrder:
             keys,
             counts,
             np.bincount(parents, counts, contexts).astype(np.int64),
-            np.bincount(parents, kept, contexts),
+            np.bincount(parents, kept, contexts).astype(np.float64),
             discounts,
         )
 
@@ -180,9 +179,9 @@ class NGram:
         draws, ids = np.random.default_rng(seed), self._ids(prompt).tolist()
         begin, special = len(ids), sorted(self.tokenizer.special_ids)
         for _ in range(max_new_tokens):
-            chances = self.next_probabilities(ids[max(0, len(ids) - self.context_length) :])
-            chances[special] = 0
-            ids.append(int(draws.choice(len(chances), p=chances / chances.sum())))
+            probabilities = self.next_probabilities(ids[max(0, len(ids) - self.context_length) :])
+            probabilities[special] = 0
+            ids.append(int(draws.choice(len(probabilities), p=probabilities / probabilities.sum())))
         return self.tokenizer.decode(ids[begin:], after=ids[:begin])
 
     def _ids(self, text: str | Sequence[int]) -> Ints:
@@ -200,10 +199,10 @@ class NGram:
         return found
 
     def _probabilities(self, contexts: Sequence[Ints], tokens: Ints) -> Floats:
-        chances: Any = np.full(len(tokens), 1 / self.tokenizer.size)
+        probabilities: Floats = np.full(len(tokens), 1 / self.tokenizer.size)
         for order, context in zip(self.orders, contexts, strict=True):
-            chances = order.probabilities(context, tokens, chances)
-        return chances
+            probabilities = order.probabilities(context, tokens, probabilities)
+        return probabilities
 
 
 def kneser_ney_discounts(counts: Ints) -> Floats:

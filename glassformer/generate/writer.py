@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer.core import Transformer
+from glassformer.core.score import Score
 from glassformer.core.versioning import in_one_call
 from glassformer.errors import ConfigError, InputError
 from glassformer.generate.beam import BeamSearch
@@ -25,7 +26,7 @@ from glassformer.generate.prompt import Prompt, is_list_of_prompts
 from glassformer.generate.regex import match
 from glassformer.generate.result import GenerationChunk, GenerationInterrupted, GenerationOutput
 from glassformer.generate.runner import Runner, is_edited
-from glassformer.generate.score import Score, score, windows
+from glassformer.generate.score import score, windows
 from glassformer.generate.stops import StoppingCriteria
 from glassformer.generate.strategy import (
     FinishedSequence,
