@@ -29,8 +29,8 @@ class Recordings:
         """Makes a copy empty."""
         return Recordings, ()
 
-    def take(self, net: nn.Module, key: Hashable) -> Any | None:
-        """Removes a recording and returns it; a concurrent call does not find it."""
+    def take(self, net: nn.Module, key: Hashable) -> Any:
+        """Removes a recording and returns it, or None; a concurrent call does not find it."""
         place = storage_of(net)
         with self.lock:
             self.kept = {k: one for k, one in self.kept.items() if one[1] == place}
