@@ -19,6 +19,7 @@ from glassformer.core.stack import Stack
 from glassformer.errors import LoadError
 from glassformer.generate import Generator
 from glassformer.generate.prefix import PrefixCache
+from glassformer.generate.recordings import Recordings
 from glassformer.inside.capture.look import look
 from glassformer.inside.capture.model_inputs import Text
 from glassformer.inside.capture.view import View
@@ -99,7 +100,7 @@ class Model(TextGeneration, TextTasks):
         self.processor_source = (
             processor if processor is not None and holds_reader(processor) else None
         )
-        self._recorded: dict[Any, Any] = {}
+        self._recorded = Recordings()
         self._prefix_cache = PrefixCache()
 
     @classmethod
@@ -325,7 +326,7 @@ class Model(TextGeneration, TextTasks):
 
     def __getstate__(self) -> dict[str, Any]:
         """Omits recorded decoding steps and cached prompts from copies."""
-        return {**self.__dict__, "_recorded": {}, "_prefix_cache": PrefixCache()}
+        return {**self.__dict__, "_recorded": Recordings(), "_prefix_cache": PrefixCache()}
 
     def _get_name(self) -> str:
         return self.architecture

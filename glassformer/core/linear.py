@@ -71,6 +71,13 @@ class Linear(nn.Linear):
     def unpack(self) -> None:
         self._packed = None
 
+    def with_spare_rows(self) -> Tensor | None:
+        """The weight's storage with its spare rows; None if the weight has another storage now."""
+        padded = self.padded_weight
+        if padded is None or torch.compiler.is_compiling():
+            return padded
+        return padded if padded.data_ptr() == self.weight.data_ptr() else None
+
     def __getstate__(self) -> dict[str, Any]:
         """Omits the packed weight, because oneDNN's layout cannot be copied."""
         return {**self.__dict__, "_packed": None}

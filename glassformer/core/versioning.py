@@ -136,7 +136,8 @@ def _order(tensor: Tensor) -> tuple[int, ...]:
     plain = tuple(range(tensor.dim()))
     if tensor.is_contiguous():
         return plain
-    order = tuple(sorted(plain, key=lambda axis: -tensor.stride(axis)))
+    strides = tensor.stride()
+    order = tuple(sorted(plain, key=lambda axis: -strides[axis]))
     return order if tensor.permute(order).is_contiguous() else plain
 
 

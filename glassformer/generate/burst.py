@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -64,13 +65,14 @@ class BurstRunner(StaticRunner):
     """Static runner whose recorded step also chooses the next tokens."""
 
     def __init__(self, net: Transformer, knobs: GenerationConfig, *, rows: int) -> None:
-        self.knobs = knobs
+        self.knobs = replace(knobs, temperature=1.0)  # which is not a part of a recording
         super().__init__(net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile)
         shape, device = (self.rows, BURST), self.device
         self.count = torch.zeros(1, dtype=torch.long, device=device)
         self.made = torch.zeros(shape, dtype=torch.long, device=device)
         self.logprobs = torch.zeros(shape, device=device)
         self.chance = torch.ones(shape, dtype=torch.float64, device=device)
+        self.temperature = torch.ones((), device=device)
         head = net.spec.lm_head
         assert head is not None
         self.best = BestToken(rows, head.num_outputs or 0, device)
@@ -89,7 +91,7 @@ class BurstRunner(StaticRunner):
 
     def choose(self, logits: Tensor, chance: Tensor) -> Tensor:
         if self.knobs.do_sample:
-            return draw(shaped(logits, self.knobs), chance)
+            return draw(shaped(logits / self.temperature, self.knobs), chance)
         return logits.argmax(-1)
 
     def record(self) -> None:
@@ -131,6 +133,7 @@ def run_bursts(
     While the host processes one burst, the device runs the next; for rows that turn out to be
     finished, the work of that burst is discarded.
     """
+    runner.temperature.fill_(knobs.temperature)
     waiting, rows, width = deque(requests), list[BurstRow](), knobs.num_return_sequences
     flight: Flight | None = None
     while waiting or rows:

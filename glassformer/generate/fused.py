@@ -200,8 +200,9 @@ class FusedStep:
             width, kind_of(norm), change is not None, self.early, columns, num_warps=4,
             **self.launch,
         )  # fmt: skip
-        if linear is self.head and linear.padded_weight is not None and linear.full_bias is None:
-            return F.linear(normed, linear.padded_weight)[:, :height]
+        padded_weight = linear.with_spare_rows() if linear is self.head else None
+        if padded_weight is not None and linear.full_bias is None:
+            return F.linear(normed, padded_weight)[:, :height]
         if gated and self.suits(width, 128):
             out = normed.new_empty(self.rows, height)
             self.some_rows(normed, linear, out, activation, gated)

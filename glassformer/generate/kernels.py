@@ -138,7 +138,7 @@ def prepare(linear: Linear) -> None:
     """
     weight = linear.weight
     weight.data = weight.detach().contiguous()
-    if weight.shape[0] % EVEN and linear.padded_weight is None:
+    if weight.shape[0] % EVEN and linear.with_spare_rows() is None:
         padded_weight = F.pad(weight.detach(), (0, 0, 0, -weight.shape[0] % EVEN))
         weight.data = padded_weight[: weight.shape[0]]
         linear.padded_weight = padded_weight
@@ -153,8 +153,9 @@ def linear_of(x: Tensor, linear: Linear) -> Tensor | None:
     if x.numel() == x.shape[-1]:
         one: Tensor = row_linear(x, linear.weight, linear.full_bias)
         return one
-    if linear.padded_weight is None:
+    padded_weight = linear.with_spare_rows()
+    if padded_weight is None:
         return None
-    out = F.linear(x, linear.padded_weight)[..., : linear.weight.shape[0]]
+    out = F.linear(x, padded_weight)[..., : linear.weight.shape[0]]
     bias = linear.full_bias
     return out if bias is None else out + bias

@@ -222,9 +222,9 @@ class TapeRunner(Runner):
         for begin in range(0, len(rows), self.tape.rows):
             part = rows[begin : begin + self.tape.rows]
             last = [i for i, row in enumerate(part) if row.prompt is not None]
-            columns = zip(*((row.token, row.line, row.slot) for row in part), strict=True)
-            ends = self.tape.logits.new_empty(len(last), logits.shape[1])
-            self.tape.play(*map(list, columns), last, ends)  # keeps the logits of a step
+            tokens, lines = [row.token for row in part], [row.line for row in part]
+            ends = self.tape.logits.new_empty(len(last), logits.shape[1])  # keeps those of a step
+            self.tape.play(tokens, lines, [row.slot for row in part], last, ends)
             logits[[part[i].prompt for i in last]] = ends
 
     def text(self, ids: Ids, line: int) -> CachedPrefix:

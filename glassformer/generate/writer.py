@@ -23,6 +23,7 @@ from glassformer.generate.phrases import PhraseBeam
 from glassformer.generate.prefix import PrefixCache, can_share, least_for
 from glassformer.generate.processors import Processor, make_processors
 from glassformer.generate.prompt import Prompt, is_list_of_prompts
+from glassformer.generate.recordings import Recordings, storage_of
 from glassformer.generate.regex import match
 from glassformer.generate.result import GenerationChunk, GenerationInterrupted, GenerationOutput
 from glassformer.generate.runner import Runner, is_edited
@@ -49,7 +50,7 @@ class Generator(RequestBuilder):
         net: The model.
         tokenizer: Its tokenizer; None if prompts are token ids only.
         saved: Settings of the model's generation_config.json.
-        recorded: Recorded decoding steps (CUDA graphs) to reuse, keyed by shape; see `played`.
+        recorded: Recorded decoding steps (CUDA graphs) to reuse; see `played`.
         shelf: Prefix cache to reuse.
     """
 
@@ -58,11 +59,11 @@ class Generator(RequestBuilder):
         net: Transformer,
         tokenizer: Tokenizer | None,
         saved: Mapping[str, Any],
-        recorded: dict[Any, Any] | None = None,
+        recorded: Recordings | None = None,
         shelf: PrefixCache | None = None,
     ) -> None:
         super().__init__(net, tokenizer, saved)
-        self.recorded = {} if recorded is None else recorded  # keyed by shape, see `played`
+        self.recorded = recorded or Recordings()
         self.shelf = shelf or PrefixCache()
 
     # --- public methods ------------------------------------------------------------------------
@@ -296,30 +297,31 @@ class Generator(RequestBuilder):
 
         strategy = self.strategy(knobs)(knobs, processors, stops)
         rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
-        shape = (id(self.net), rows, knobs.prefill_chunk, knobs.compile)
+        shape = (rows, knobs.prefill_chunk, knobs.compile)
         if knobs.num_beams > 1 and branches_fit(self.net) and bursts_fit(knobs):
-            search = (id(self.net), rows, knobs)
-            beams = self.recorded.pop(search, None)
+            beams = self.recorded.take(self.net, (rows, knobs))
             if beams is None:
                 count = rows // strategy.width
                 beams = BeamRunner(self.net, knobs, processors, rows=count)
+            place = storage_of(self.net)
             self.share(beams, requests, knobs)
             try:
                 yield from run_beams(beams, requests)
             finally:
                 beams.forget()
-                self.recorded[search] = beams
+                self.recorded.give((rows, knobs), beams, place)
             return
-        taste = (knobs.do_sample, knobs.temperature, knobs.top_k, knobs.top_p, knobs.min_p)
+        taste = (knobs.do_sample, knobs.top_k, knobs.top_p, knobs.min_p, knobs.typical_p)
         plain = bool(processors) or knobs.num_beams > 1
-        key = shape if plain else (shape, taste, knobs.typical_p)
-        runner = self.recorded.pop(key, None)  # a concurrent call must not find it
+        key = shape if plain else (shape, taste)
+        runner = self.recorded.take(self.net, key)
         if runner is None and plain:
             runner = StaticRunner(
                 self.net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile
             )
         elif runner is None:
             runner = BurstRunner(self.net, knobs, rows=rows)
+        place = storage_of(self.net)
         self.share(runner, requests, knobs)
         try:
             if plain:
@@ -329,7 +331,7 @@ class Generator(RequestBuilder):
             yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
         finally:
             runner.forget()
-            self.recorded[key] = runner
+            self.recorded.give(key, runner, place)
 
     def strategy(self, knobs: GenerationConfig) -> Callable[..., Strategy]:
         if knobs.num_beams == 1:

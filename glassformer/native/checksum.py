@@ -39,7 +39,7 @@ def checksums(tensors: Sequence[Tensor]) -> list[int]:
 def _on_cpu(tensors: Sequence[Tensor]) -> list[int]:
     library = native.library(SOURCE)
     if library is None:
-        return [zlib.crc32(_bytes(tensor).numpy()) for tensor in tensors]
+        return [zlib.crc32(_bytes(tensor).numpy().data) for tensor in tensors]
     count = len(tensors)
     data = (c_void_p * count)(*(tensor.data_ptr() for tensor in tensors))
     sizes = (c_int64 * count)(*(tensor.nbytes for tensor in tensors))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from threading import RLock
 from typing import Any, TypeVar
 
 from glassformer.generate.context import context_length
@@ -28,12 +29,14 @@ def cached_task(model: TaskModel, make: Callable[..., Task], **options: Any) -> 
         return make(model, **options)
     if ATTRIBUTE not in vars(model):
         vars(model)[ATTRIBUTE] = TaskCache()
-    tasks: dict[Any, Task] = vars(model)[ATTRIBUTE].tasks_of(model)
-    if key not in tasks:
-        if len(tasks) == SIZE:
-            del tasks[next(iter(tasks))]
-        tasks[key] = make(weakref.proxy(model), **options)
-    return tasks[key]
+    cache: TaskCache = vars(model)[ATTRIBUTE]
+    with cache.lock:
+        tasks: dict[Any, Task] = cache.tasks_of(model)
+        if key not in tasks:
+            if len(tasks) == SIZE:
+                del tasks[next(iter(tasks))]
+            tasks[key] = make(weakref.proxy(model), **options)
+        return tasks[key]
 
 
 class TaskCache:
@@ -42,6 +45,7 @@ class TaskCache:
     def __init__(self) -> None:
         self._made_for: ModelState | None = None
         self._tasks: dict[Any, Any] = {}
+        self.lock = RLock()
 
     def tasks_of(self, model: TaskModel) -> dict[Any, Any]:
         if self._made_for is None or not self._made_for.is_current(model):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+import threading
 
 import torch
 from torch import Tensor
@@ -40,15 +41,17 @@ class HugeBuffer:
 
 
 _last: list[HugeBuffer] = []
+_lock = threading.Lock()
 
 
 def empty(size: int) -> Tensor:
     """Returns an uninitialized uint8 tensor of `size` bytes, in huge pages on Linux."""
     if not sys.platform.startswith("linux"):
         return torch.empty(size, dtype=torch.uint8)
-    taken = _last[0].take(size) if _last else None
-    if taken is None:
-        _last[:] = [HugeBuffer(size)]
-        taken = _last[0].take(size)
+    with _lock:
+        taken = _last[0].take(size) if _last else None
+        if taken is None:
+            _last[:] = [HugeBuffer(size)]
+            taken = _last[0].take(size)
     assert taken is not None
     return taken

@@ -10,7 +10,7 @@ from cases import Case
 from writers import FIRST
 
 import glassformer as gf
-from glassformer.generate import prefix
+from glassformer.generate import prefix, recordings
 
 pytestmark = [
     pytest.mark.gpu,
@@ -196,3 +196,66 @@ def test_what_was_read_is_not_read_again(monkeypatch):
     prompts = [[*text, i] for i in range(6)] + [text[:9]]
     found = [one.tokens for one in model.generate(prompts, max_new_tokens=12)]
     assert found == [one.tokens for one in model.generate(prompts, **without)]
+
+
+def halved(model):
+    for weight in model.parameters():
+        weight.data = weight.data.clone() * 0.5
+
+
+def silent(model):
+    model.decoder.blocks[0].ffn.up.weight.data.mul_(-1.5)
+
+
+CHANGES = {
+    "data": halved,
+    "written in place": silent,
+    "the decoder's dtype": lambda model: model.decoder.to(torch.float64).to(torch.float32),
+    "assigned": lambda model: model.load_state_dict(
+        {name: 0.9 * weight for name, weight in model.state_dict().items()}, assign=True
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("options", [{}, {"top_k": 5}, {"num_beams": 3}], ids=str)
+def test_a_changed_model_is_not_played_with_old_weights(change, options):
+    cpu, gpu = gf.load("shakespeare"), gf.load("shakespeare", device="cuda")
+    for model in (cpu, gpu):
+        model.generate(PROMPTS, max_new_tokens=20, **options)
+        change(model)
+    found, expected = (
+        texts(model.generate(PROMPTS, max_new_tokens=20, **options)) for model in (gpu, cpu)
+    )
+    assert found == expected
+    tokens = gpu.tokenizer(PROMPTS[0], return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        logits = gpu(tokens.cuda()).logits.cpu()
+        torch.testing.assert_close(logits, cpu(tokens).logits, atol=1e-3, rtol=1e-3)
+
+
+def test_a_temperature_needs_no_recording_of_its_own():
+    cpu, gpu = gf.load("shakespeare"), gf.load("shakespeare", device="cuda")
+    for temperature in (0.5, 0.7, 0.9, 1.0, 1.3, 2.0):
+        options = {"temperature": temperature, "seed": 2, "max_new_tokens": 20}
+        found, expected = (texts(model.generate(PROMPTS, **options)) for model in (gpu, cpu))
+        assert found == expected
+        assert len(gpu._recorded.kept) == 1
+
+
+def test_only_the_latest_recordings_are_kept():
+    gpu = gf.load("shakespeare", device="cuda")
+    for k in range(2, 10):
+        gpu.generate(PROMPTS[0], top_k=k, max_new_tokens=4)
+    assert len(gpu._recorded.kept) == recordings.MOST
+
+
+def test_a_function_of_the_user_changes_the_scores():
+    def only_seven(token_ids, scores):
+        assert token_ids.is_cuda and scores.is_cuda
+        return torch.where(torch.arange(scores.shape[1], device="cuda") == 7, scores, -1e9)
+
+    gpu = gf.load("shakespeare", device="cuda")
+    for options in ({}, {"num_beams": 3}, {"enforce_eager": True}):
+        found = gpu.generate(PROMPTS, logits_processor=only_seven, max_new_tokens=4, **options)
+        assert all(one.tokens == [7] * 4 for one in found)

@@ -92,7 +92,7 @@ class DisentangledPosition(nn.Module):
         return {**self.__dict__, "_packed": {}}
 
     def projected(
-        self, attention: Any, part: str, table: Tensor, checksums: dict[Any, int]
+        self, attention: Any, part: str, table: Tensor, checksums: dict[Any, int] | None = None
     ) -> Tensor:
         kept = self._packed.get((attention, part))
         if kept is not None and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
