@@ -100,16 +100,16 @@ class ModelVersion:
     """State of a model, to detect when it has changed."""
 
     def __init__(self, model: nn.Module) -> None:
-        tensors, self.settings = _walk_tensors(model)
+        tensors, self.settings = walk_tensors(model)
         self.tensors = TensorVersion(*tensors)
 
     def matches(self, model: nn.Module) -> bool:
         """Whether the model computes the same as when this version was created."""
-        tensors, settings = _walk_tensors(model)
+        tensors, settings = walk_tensors(model)
         return self.settings == settings and self.tensors.matches(*tensors)
 
 
-def _walk_tensors(model: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
+def walk_tensors(model: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
     """Returns the model's tensors, and for each module its settings and hooks.
 
     A setting may be an adapter's scale; the ids of hooks are never reused. This runs on every call,

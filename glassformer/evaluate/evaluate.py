@@ -29,9 +29,9 @@ from glassformer.model import Model
 from glassformer.spec import head_among
 from glassformer.tasks.heads import kind_of, purpose, require_head
 from glassformer.tasks.registry import TASKS as VERBS
+from glassformer.tasks.speech.special_tokens import listens
 from glassformer.tasks.task_settings import COLUMNS, settings_of
 from glassformer.tasks.task_words import verb_of
-from glassformer.tasks.transcribe_training import hears
 from glassformer.train.given_rows import rows_of
 from glassformer.train.objectives.multiple_choice import MultipleChoice
 from glassformer.train.objectives.regression import Regression
@@ -189,7 +189,7 @@ def task_of(model: Model, head: str | None = None) -> str:
             f"{model.architecture} has heads for {' and '.join(named)}; give the task, or the "
             f"head ({', '.join(meant)})."
         )
-    if hears(model):
+    if listens(model):
         return "speech-recognition"
     if "lm" in kinds and (spec.encoder is None or spec.decoder is None):
         return "perplexity" if spec.encoder is None else "masked-lm"

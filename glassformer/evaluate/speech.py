@@ -20,7 +20,7 @@ from glassformer.metrics.text_normalizers import Normalizer, normalizer_of
 from glassformer.model import Model
 from glassformer.signals.audio_features import AudioProcessor
 from glassformer.tasks.batching import batched
-from glassformer.tasks.transcribe_training import hears
+from glassformer.tasks.speech.special_tokens import listens
 
 SIDE_BY_SIDE = 16  # sounds per batch
 
@@ -45,7 +45,7 @@ class SpeechRecognitionEvaluator(Evaluator[SpeechRecord, str]):
     def __init__(
         self, model: Model, language: str | None = None, normalizer: Normalizer = "basic"
     ) -> None:
-        if not hears(model) or not isinstance(model.processor, AudioProcessor):
+        if not listens(model) or not isinstance(model.processor, AudioProcessor):
             raise UnsupportedError(
                 f"speech-recognition needs a model that hears, and {model.architecture} does not; "
                 "name a folder of Whisper."

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-from glassformer.core.versioning import walk
+from glassformer.core.versioning import walk_tensors
 
 MOST = 4  # recordings of a model; each has its own key-value cache
 
@@ -51,5 +51,5 @@ class Recordings:
 
 def storage_of(net: nn.Module) -> Any:
     """Returns what a recording depends on: where and how weights are stored, settings and hooks."""
-    tensors, settings = walk(net)
+    tensors, settings = walk_tensors(net)
     return [(x.data_ptr(), x.device, x.dtype, x.shape, x.stride()) for x in tensors], settings

@@ -20,11 +20,12 @@ from glassformer.tasks.speech.options import TranscribeOptions, TranscriberOptio
 from glassformer.tasks.speech.special_tokens import SpeechTokens, listens
 from glassformer.tasks.speech.transcript import Transcript, joined_channels
 from glassformer.tasks.speech.transcription import Engine, Transcription
+from glassformer.tasks.transcribe_training import TRAINING
 
 Recording = str | Path | np.ndarray | Tensor | Sequence[float]
 
 
-@task("transcribe", head="lm", objective="sequence-to-sequence", fits=listens)
+@task("transcribe", head="lm", objective="speech-recognition", fits=listens, training=TRAINING)
 class Transcriber:
     """Transcribes recordings with a model and options.
 

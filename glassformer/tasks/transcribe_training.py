@@ -1,10 +1,8 @@
-"""How speech recognition is trained on a user's recordings: `glassformer train transcribe`."""
+"""What `glassformer train transcribe` learns from: the columns of a file of recordings."""
 
 from __future__ import annotations
 
-from glassformer.spec import AudioFramesSpec
-from glassformer.tasks.model_protocol import TaskModel
-from glassformer.tasks.registry import TASKS, TaskDeclaration, TrainingData
+from glassformer.tasks.registry import TrainingData
 
 TRAINING = TrainingData(
     columns={
@@ -18,17 +16,4 @@ TRAINING = TrainingData(
     },
     metric="wer",
     evaluation="speech-recognition",
-)
-
-
-def hears(model: TaskModel) -> bool:
-    """Returns whether a model writes texts about sounds."""
-    encoder = model.spec.encoder
-    both = encoder is not None and model.spec.decoder is not None
-    return both and encoder is not None and isinstance(encoder.embed, AudioFramesSpec)
-
-
-TASKS.register(
-    "transcribe",
-    TaskDeclaration(head="lm", objective="speech-recognition", fits=hears, training=TRAINING),
 )
