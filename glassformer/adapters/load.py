@@ -93,7 +93,7 @@ def _load(
     whole = tuple(end for end in listed if any(within(key, end) for key in tensors))
     if kind in ("LORA", "ADALORA"):
         return _load_ranks(model, config, tensors, name, whole)
-    settings: AdapterConfig
+    settings: Bottleneck | Prefix | Prompt
     if kind == "BOTTLENECK":
         settings = Bottleneck(
             bottleneck_size=config["width"],
@@ -110,10 +110,28 @@ def _load(
             "ADALORA, PREFIX_TUNING, PROMPT_TUNING and BOTTLENECK.",
             field="peft_type",
         )
+    _check_size(settings, tensors, folder)
     adapter = add(model, settings, name)
     with _whole_or_not(model, adapter):
         _fill_named(adapter, model, config, tensors)
     return adapter
+
+
+def _check_size(
+    settings: Bottleneck | Prefix | Prompt, tensors: Mapping[str, Tensor], folder: Path
+) -> None:
+    """Raises an error if the config names a size that no tensor has, before it is allocated."""
+    named = (
+        settings.bottleneck_size
+        if isinstance(settings, Bottleneck)
+        else settings.num_virtual_tokens
+    )
+    largest = max((axis for tensor in tensors.values() for axis in tensor.shape), default=0)
+    if named > largest:
+        raise LoadError(
+            f"{folder / ADAPTER_CONFIG} names the size {named}, and the largest axis of the "
+            f"adapter's tensors has {largest}; get the adapter again."
+        )
 
 
 def _fill_named(

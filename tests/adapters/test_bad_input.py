@@ -230,3 +230,21 @@ def test_a_rank_that_the_config_does_not_give(gpt2, folder):
         gpt2.model().adapters.load(folder)
     with pytest.raises(RuntimeError, match="size mismatch"):
         gpt2.read_by_peft(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        (Bottleneck(bottleneck_size=4), "width"),
+        (Prefix(num_virtual_tokens=2), "num_virtual_tokens"),
+        (Prompt(num_virtual_tokens=2), "num_virtual_tokens"),
+    ],
+)
+def test_a_size_that_no_tensor_has(gpt2, tmp_path, settings, key):
+    adapted(gpt2.model(), settings).adapters.save(tmp_path)
+    path = tmp_path / "adapter_config.json"
+    config = json.loads(path.read_text())
+    assert key in config
+    path.write_text(json.dumps(config | {key: 10**13}))
+    with pytest.raises(gf.LoadError, match=r"names the size 10000000000000, and the largest axis"):
+        gpt2.model().adapters.load(tmp_path)

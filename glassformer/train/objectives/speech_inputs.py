@@ -83,7 +83,7 @@ def stored(samples: Tensor) -> NDArray[np.uint8]:
     return numbers.view(np.uint8)
 
 
-class SpeechTokens:
+class SpeechTargets:
     """The tokens that the decoder writes: control tokens, the text, with or without times, the end.
 
     Attributes:

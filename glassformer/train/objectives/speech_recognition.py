@@ -27,7 +27,7 @@ from glassformer.train.objectives.rows import Example, RaggedColumn, Rows, colum
 from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
 from glassformer.train.objectives.spec_augment import Augmentation, at_speed, mask_spectrograms
 from glassformer.train.objectives.speech_decoding import greedy_tokens
-from glassformer.train.objectives.speech_inputs import SoundInputs, SpeechTokens, stored
+from glassformer.train.objectives.speech_inputs import SoundInputs, SpeechTargets, stored
 from glassformer.train.objectives.text_inputs import IGNORED, count, require_head, target_positions
 
 BANDS, FRAMES = "masked_bands", "masked_frames"  # columns that `augment` adds
@@ -86,7 +86,7 @@ class SpeechRecognition(SequenceLevelObjective):
                 f"to 1, not {timestamps}."
             )
         self.timestamps, self.always_timed = timestamps, timestamps == 1
-        self.texts = SpeechTokens(model, language, timestamps > 0)
+        self.texts = SpeechTargets(model, language, timestamps > 0)
         longest = self.sounds.processor.seconds
         self.max_duration = longest if max_duration is None else max_duration
         if not 0 < self.max_duration <= longest:
