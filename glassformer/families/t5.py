@@ -24,7 +24,6 @@ CLASSES = {
 }
 IGNORED: Mapping[str, str] = {
     "n_positions": "relative positions have no last one",
-    "is_encoder_decoder": "the class says what the model is",
 }
 UNUSED = "{base}decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
 UNUSED_TENSORS = {UNUSED: "cross-attention has no positions"}
@@ -93,6 +92,7 @@ def assemble(config: ConfigReader, kind: str, scaled: bool) -> spec.ModelSpec:
     }[kind]
     alone = kind in ("EncoderModel", "ForTokenClassification")
     config.only("is_decoder", False, *() if alone else (True,))  # true would make an encoder causal
+    config.only("is_encoder_decoder", True, *(False,) if alone else ())  # cross-attention is lost
     token, output = "encoder.embed.token.weight", "heads.lm.out.weight"
     tie = ((token, "decoder.embed.token.weight"), (token, output))
     return spec.ModelSpec(

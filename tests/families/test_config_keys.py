@@ -148,6 +148,8 @@ ENDS = (
     "MTModel",
     "ForImageClassification",
     "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForConditionalGeneration",
 )
 PROBED = [
     name
@@ -164,6 +166,7 @@ def probes(name: Name) -> dict[str, Any]:
     return {
         "is_causal": False,
         "is_decoder": True,
+        "is_encoder_decoder": name.spec.encoder is None or name.spec.decoder is None,
         "sliding_window": 3,
         "layer_types": ["sliding_attention"] * len(blocks),
         "head_dim": 2 * blocks[0].attention.head_dim,
