@@ -31,9 +31,11 @@ def read_librispeech(
             continue
         name, _, text = line.strip().partition(" ")
         found = (path.parent / f"{name}{ending}" for ending in AUDIO)
-        audio = next((file for file in found if file.is_file()), None)
-        if audio is None:
-            yield RecordError(where, f"there is no {name}.flac (or .wav) in {path.parent}")
+        audio = next((file for file in found if is_there(file)), None)
+        if name != Path(name).name:
+            yield RecordError(where, f"{name:.40} is not the name of a file beside it")
+        elif audio is None:
+            yield RecordError(where, f"there is no {name:.80}.flac (or .wav) in {path.parent}")
         elif not text.strip():
             yield RecordError(where, f"{name} has no text")
         else:
@@ -62,7 +64,15 @@ def audio_path(record: Record) -> Path:
     source, _ = path_and_line(str(record.get("where", "")))
     folder = Path(source or ".").parent
     places = (folder / name, folder / CLIPS / name, Path(name))
-    found = next((place for place in places if place.is_file()), None)
+    found = next((place for place in places if is_there(place)), None)
     if found is None:
         raise invalid(record, f"the audio file {places[0]} does not exist")
     return found
+
+
+def is_there(path: Path) -> bool:
+    """Whether a path is that of a file; one that no file system allows is not."""
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long
+        return False

@@ -26,6 +26,8 @@ def test_folders_as_librispeech(tmp_path):
         "",
         "84-121123-0002 THERE IS NO SOUND",
         "84-121123-0000",
+        "../121123/84-121123-0000 ELSEWHERE",
+        f"{'9' * 400} TOO LONG",
     )
     (chapter / "84-121123.trans.txt").write_text("\n".join(lines))
     first, second, *wrong = read(tmp_path / "dev-clean" / "**" / "*.trans.txt")
@@ -35,6 +37,8 @@ def test_folders_as_librispeech(tmp_path):
     assert all(isinstance(one, RecordError) for one in wrong)
     assert "there is no 84-121123-0002.flac" in str(wrong[0])
     assert "84-121123-0000 has no text" in str(wrong[1])
+    assert "is not the name of a file beside it" in str(wrong[2])
+    assert "there is no 999" in str(wrong[3])
 
 
 def test_tables_of_common_voice(tmp_path):
@@ -70,6 +74,8 @@ def test_where_the_audio_is(tmp_path, monkeypatch):
         ({"audio": "c.wav", "where": where}, f"{tmp_path}/data/c.wav does not exist"),
         ({"file": "a.wav", "where": where}, "no column 'audio', only file"),
         ({"audio": 3, "where": where}, "the audio is 3"),
+        ({"audio": "a" * 400, "where": where}, "does not exist"),
+        ({"audio": "a\0b.wav", "where": where}, "does not exist"),
     ):
         with pytest.raises(gf.DataError, match=message):
             audio_path(record)

@@ -96,11 +96,18 @@ def recipes(root: Path) -> None:
     scope.write_text(lines(*REVIEWS, {"text": "What is this?", "label": None}))
 
 
+def train(root: Path) -> None:
+    published.whisper(root / "whisper-tiny")
+    published.sound(root / "clip.wav")
+    (root / "data.csv").write_text("audio,text\n" + "clip.wav,Ja.\n" * 12)
+
+
 MADE = {
     "docs/page.md": page,
     "docs/generate.md": generate,
     "docs/vectors.md": vectors,
     "docs/recipes.md": recipes,
+    "docs/train.md": train,
 }
 
 

@@ -134,3 +134,24 @@ def test_the_recipe_of_a_folder_and_of_common_voice(folder, tmp_path):
         make_task_recipe("asr", [str(tmp_path)], TaskOptions())
     with pytest.raises(gf.DataError, match="is a folder"):
         make_task_recipe("asr", [str(folder / "base")], options)
+
+
+def test_an_adapter_is_trained_beside_weights_that_stay(folder):
+    run = gf.train(
+        "transcribe",
+        folder / "data" / "data.csv",
+        base=str(folder / "base"),
+        out=str(folder / "lora"),
+        validation=0,
+        max_steps=2,
+        lora=True,
+        progress=False,
+    )
+    base, adapted = gf.load(folder / "base"), run.load()
+    before, after = base.state_dict(), adapted.state_dict()
+    assert all(torch.equal(after[name], before[name]) for name in before if name in after)
+    assert adapted.adapters.active == "default"
+    sound = base.processor(folder / "data" / "3.wav")
+    start = torch.tensor([[base.spec.tokens.start]])
+    one, other = (m(input_features=sound, decoder_input_ids=start).logits for m in (base, adapted))
+    assert not torch.equal(one, other)
