@@ -103,6 +103,10 @@ class ModelVersion:
         tensors, self.settings = walk_tensors(model)
         self.tensors = TensorVersion(*tensors)
 
+    def same_as(self, other: ModelVersion) -> bool:
+        """Whether both are versions of a model that computes the same."""
+        return self.settings == other.settings and self.tensors.states == other.tensors.states
+
     def matches(self, model: nn.Module) -> bool:
         """Whether the model computes the same as when this version was created."""
         tensors, settings = walk_tensors(model)

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from glassformer.core import Cache, Transformer
-from glassformer.core.versioning import ModelVersion, one_call
+from glassformer.core.versioning import ModelVersion
 from glassformer.spec import AttentionPattern, BlockSpec
 
 LEAST = 32  # minimum tokens of a prefix; reading fewer is as fast as a lookup
 LEAST_ON_GPU = 512  # the same minimum on a GPU
 WORTH = 64  # tokens that a separate pass must save
-READS = 50  # of the weights, by a call for which it is worth to check whether they have changed
+READS = 100  # of the linear layers' weights, by a call of which a check of all weights is below 2%
 A_READ = 8  # tokens of a prompt that take as long as a read of the weights
 Ids = tuple[int, ...]
 Read = Callable[[Sequence[Ids], Cache], Tensor]  # reads rows into a cache; returns logits
@@ -105,15 +105,14 @@ class PrefixCache:
         self.limit, self.least = limit, least_for(net)
         if not (is_worth_a_check(prompts, new) or self.has_read(prompts)):
             return PrefixCache(limit, self.least)
-        with one_call():
-            version = ModelVersion(net)  # without the lock, as this reads the weights
-            with self.lock:
-                if not self.is_of(net):
-                    self.texts, self.net = {}, version
-                self._drop()
-                opened = PrefixCache(limit, self.least)
-                opened.texts, opened.net, opened.lock = self.texts, self.net, self.lock
-                return opened
+        version = ModelVersion(net)  # without the lock, as this reads the weights
+        with self.lock:
+            if self.net is None or not self.net.same_as(version):
+                self.texts, self.net = {}, version
+            self._drop()
+            opened = PrefixCache(limit, self.least)
+            opened.texts, opened.net, opened.lock = self.texts, self.net, self.lock
+            return opened
 
     def is_of(self, net: Transformer) -> bool:
         return self.net is not None and self.net.matches(net)

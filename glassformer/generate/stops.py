@@ -62,3 +62,12 @@ class StoppingCriteria:
         text = self.decode(request, tokens)
         places = [at for string in self.strings if (at := text.find(string)) >= 0]
         return text[: min(places)] if places else None
+
+
+def unsure(text: str, strings: Sequence[str]) -> int:
+    """Returns how many trailing characters may be the beginning of a stop string."""
+    longest = max((len(string) - 1 for string in strings), default=0)
+    for count in range(min(longest, len(text)), 0, -1):
+        if any(string.startswith(text[-count:]) for string in strings):
+            return count
+    return 0

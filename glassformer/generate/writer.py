@@ -28,7 +28,7 @@ from glassformer.generate.regex import match
 from glassformer.generate.result import GenerationChunk, GenerationInterrupted, GenerationOutput
 from glassformer.generate.runner import Runner, is_edited
 from glassformer.generate.score import score, windows
-from glassformer.generate.stops import StoppingCriteria
+from glassformer.generate.stops import StoppingCriteria, unsure
 from glassformer.generate.strategy import (
     FinishedSequence,
     GenerationRequest,
@@ -395,12 +395,3 @@ def kept(
         for one in news.finished:
             runner.keep((*request.prompt, *one.tokens[:-1]))
         yield news
-
-
-def unsure(text: str, strings: Sequence[str]) -> int:
-    """Returns how many trailing characters may be the beginning of a stop string."""
-    longest = max((len(string) - 1 for string in strings), default=0)
-    for count in range(min(longest, len(text)), 0, -1):
-        if any(string.startswith(text[-count:]) for string in strings):
-            return count
-    return 0
