@@ -141,7 +141,7 @@ def plot() -> None:
             means = [statistics.mean(one[step] for one in seeds.values()) for step in steps]
             series.append(Series(x=[*map(int, steps)], y=means, name=name, color=color))
         panels.append(Panel(title=group, x="step", y="validation loss", series=series))
-    PLOT.write_text(draw(panels), "utf-8")
+    PLOT.write_text(draw(panels, columns=2), "utf-8")
     for group, variants in runs.items():
         for name, seeds in variants.items():
             mean = statistics.mean(list(one.values())[-1] for one in seeds.values())

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from xml.sax.saxutils import escape, quoteattr
 
+from glassformer.rounding import ceil_div
+
 WIDTH, HEIGHT = 640, 400  # of a panel
 LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 56  # margins around the plot area
 ROW, LETTER = 18, 6.6  # height of a legend row, approximate width of a letter
@@ -80,10 +82,12 @@ class Axis:
         return math.log10(value) if self.log else value
 
 
-def draw(panels: Sequence[Panel]) -> str:
-    """Returns the picture as SVG text, with the panels side by side."""
+def draw(panels: Sequence[Panel], columns: int | None = None) -> str:
+    """Returns the picture as SVG text, with the panels side by side, or so many in a row."""
     rows = max(len(_legend_rows(panel)) for panel in panels)
-    width, height = WIDTH * len(panels), HEIGHT + ROW * rows
+    columns = columns or len(panels)
+    each = HEIGHT + ROW * rows
+    width, height = WIDTH * columns, each * ceil_div(len(panels), columns)
     label = "; ".join(panel.title for panel in panels)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -92,7 +96,8 @@ def draw(panels: Sequence[Panel]) -> str:
         f'<rect class="ground" width="{width}" height="{height}"/>',
     ]
     for number, panel in enumerate(panels):
-        lines.append(f'<g transform="translate({number * WIDTH} 0)">')
+        row, column = divmod(number, columns)
+        lines.append(f'<g transform="translate({column * WIDTH} {row * each})">')
         lines += _panel(panel)
         lines.append("</g>")
     return "\n".join([*lines, "</svg>"]) + "\n"

@@ -18,6 +18,7 @@ from typing import Any
 
 import glassformer as gf
 from glassformer import adapters, generate, inside
+from glassformer.baselines.ngram import NGram
 from glassformer.evaluate.evaluate import evaluate
 from glassformer.generate.result import GenerationOutput
 from glassformer.model_adapters import ModelAdapters
@@ -141,6 +142,7 @@ def sections() -> dict[str, list[Entry]]:
             *methods(inside.NamedTensor, "tensor"),
         ],
         "Tuned lens": [*methods(inside.TunedLens, "lens")],
+        "N-gram model": [*methods(NGram, "ngram")],
         "Adapters": [*members(adapters, "adapters", ADAPTERS)],
     }
 

@@ -120,3 +120,16 @@ def test_ticks_are_numbers_that_can_be_read():
     assert [tick(value) for value in (0, 0.001, 250, 2.5e6, 1e-5, 1e15, -3)] == [
         "0", "0.001", "250", "2.5e6", "1e-5", "1e15", "-3"
     ]  # fmt: skip
+
+
+def test_panels_in_several_rows():
+    panels = [Panel(title=str(i), x="step", y="loss", series=[Series(x=[1, 2], y=[1, 2], name="a")])
+              for i in range(3)]  # fmt: skip
+    places = [panel.get("transform") for panel in read(draw(panels, columns=2))]
+    beside, below = places[1], places[2]
+    assert places[0] == "translate(0 0)" and beside.endswith(" 0)")
+    assert below.startswith("translate(0 ") and below != places[0]
+    root = ET.fromstring(draw(panels, columns=2))
+    one = ET.fromstring(draw(panels[:1]))
+    assert int(root.get("height")) == 2 * int(one.get("height"))
+    assert int(root.get("width")) == 2 * int(one.get("width"))
