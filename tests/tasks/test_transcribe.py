@@ -181,7 +181,9 @@ def test_batches_find_what_the_windows_say(model):
     sound = voice(3)
     found = model.transcribe(sound, RATE, batch_size=4, temperature=0.0, language="en")
     one = model.transcribe(sound, RATE, batch_size=2, temperature=0.0, language="en")
-    assert found.segments and found == one
+    assert [(s.start, s.tokens) for s in found.segments] == [
+        (s.start, s.tokens) for s in one.segments
+    ]
     starts = [segment.start for segment in found.segments]
     assert starts == sorted(starts)
 
