@@ -23,7 +23,6 @@ from glassformer.tasks.model_protocol import TaskModel
 from glassformer.tasks.speech.options import TranscribeOptions
 from glassformer.tasks.speech.special_tokens import SpeechTokens
 
-
 FIRST_TIME = 1.0
 """Latest start of the first segment in its window, in seconds, if nothing else is said."""
 
