@@ -78,14 +78,9 @@ def transcribe(
     from glassformer.tasks.transcribe import Transcriber
 
     formats = formats_of(format, out, output_dir)
-    layout = {
-        "max_line_width": subtitles.max_line_width,
-        "max_line_count": subtitles.max_line_count,
-        "highlight_words": subtitles.highlight_words,
-    }
     if subtitles.used and not speech.word_timestamps:
         raise ConfigError("The options of subtitles need the times of words: --word-timestamps.")
-    writers = {name: TranscriptFormat(name, **layout) for name in formats}
+    writers = {name: TranscriptFormat(name, **subtitles.layout) for name in formats}
     recordings = planned(find_recordings(files), out, output_dir, formats)
     if output_dir is not None:
         output_dir.mkdir(parents=True, exist_ok=True)

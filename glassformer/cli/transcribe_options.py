@@ -131,6 +131,11 @@ class SubtitleOptions:
     ] = False
 
     @property
+    def layout(self) -> dict[str, Any]:
+        """The keyword arguments of `TranscriptFormat`."""
+        return asdict(self)
+
+    @property
     def used(self) -> bool:
         """Whether an option is given."""
         return self != SubtitleOptions()

@@ -39,7 +39,7 @@ def beginning(
         if forced[0] is None and languages:
             forced[0] = heard(net, start, sound, languages)
         no_times = known.get(NO_TIMES)
-        begun += [token for token in forced if token not in (None, no_times)]  # type: ignore[misc]
+        begun += [token for token in forced if token not in (None, no_times)]
         return begun if knobs.return_timestamps or no_times is None else [*begun, no_times]
     if languages:
         begun.append(named(spoken, languages) if spoken else heard(net, start, sound, languages))

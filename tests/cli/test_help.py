@@ -189,7 +189,7 @@ def test_a_mistake_is_one_sentence(glassformer, words, said):
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("glassformer tra", ["translate", "train"]),
+        ("glassformer tra", ["translate", "transcribe", "train"]),
         ("glassformer generate --max", ["--max-new-tokens", "--max-time"]),
         ("glassformer summarize m --long ", ["cut", "split"]),
         ("glassformer generate sh", ["shakespeare"]),

@@ -83,6 +83,11 @@ def generate(root: Path) -> None:
     (root / "in.jsonl").write_text(lines("ROMEO:", {"prompt": "KING:", "id": 7, "seed": 1}))
 
 
+def transcribe(root: Path) -> None:
+    published.whisper(root / "path/to/whisper")
+    published.sound(root / "hello.wav")
+
+
 def vectors(root: Path) -> None:
     (root / "text.txt").write_text(LINE * 20)
     (root / "questions.txt").write_text(": family\nman king woman queen\n")
@@ -105,6 +110,7 @@ def train(root: Path) -> None:
 MADE = {
     "docs/page.md": page,
     "docs/generate.md": generate,
+    "docs/transcribe.md": transcribe,
     "docs/vectors.md": vectors,
     "docs/recipes.md": recipes,
     "docs/train.md": train,

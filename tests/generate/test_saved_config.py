@@ -24,7 +24,6 @@ EFFECTIVE = {
     "encoder_no_repeat_ngram_size": 3,
     "exponential_decay_length_penalty": [5, 1.1],
     "assistant_ensemble_weight": 0.5,
-    "return_timestamps": True,
     "cache_implementation": "quantized",
     "epsilon_cutoff": 3e-4,
     "eta_cutoff": 3e-4,

@@ -170,7 +170,7 @@ def alignment_heads(model: Transformer, saved: Mapping[str, Any]) -> list[tuple[
     counts = [block.attention.heads for block in blocks]
     listed = saved.get("alignment_heads")
     if listed is None:
-        vocabulary = model.decoder.spec.embed.vocabulary  # type: ignore[union-attr]
+        vocabulary = model.decoder.spec.embed.vocabulary
         listed = HEADS.get((len(blocks), model.decoder.spec.width, vocabulary))
     if listed is None:
         half = len(blocks) // 2

@@ -85,8 +85,8 @@ class AudioFeed:
         return self.frames[:, start - self.first : end - self.first]
 
     def drop(self, frame: int) -> None:
-        """Forgets the frames before this one."""
-        count = min(max(0, frame - self.first), self.frames.shape[1])
+        """Forgets what nothing at or after this frame depends on."""
+        count = min(max(0, frame - MERGE - PAD - self.first), self.frames.shape[1])
         self.frames, self.speech = self.frames[:, count:], self.speech[count:]
         self.first += count
 
@@ -115,7 +115,7 @@ class AudioFeed:
                 if self.ended:
                     return None
                 frame = max(frame, self.known - MERGE - PAD)
-            self.drop(frame - MERGE - PAD)
+            self.drop(frame)
 
     def _last_speech(self, limit: int) -> int:
         """Returns the end of the last speech that begins before a frame, or that frame."""

@@ -18,9 +18,13 @@ from glassformer.generate import GenerationOutput, Generator
 from glassformer.generate.config import GenerationConfig
 from glassformer.generate.encoded_source import EncodedSource, encode_sources
 from glassformer.generate.strategy import GenerationRequest, SamplingStrategy, Strategy
+from glassformer.generate.timestamp_rules import PRECISION
 from glassformer.tasks.model_protocol import TaskModel
 from glassformer.tasks.speech.options import TranscribeOptions
 from glassformer.tasks.speech.special_tokens import SpeechTokens
+
+FIRST_TIME = 1.0
+"""Latest start of the first segment in its window, in seconds, if nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,11 @@ class WindowDecoder:
             "batch_size": max(1, options.batch_size) * max(options.beam_size, options.best_of),
         }
         if times:
-            given["max_initial_timestamp_index"] = round(options.max_initial_timestamp / 0.02)
+            seconds = options.max_initial_timestamp
+            saved = self.generator.saved.get("max_initial_timestamp_index")
+            if seconds is not None or saved is None:
+                seconds = FIRST_TIME if seconds is None else seconds
+                given["max_initial_timestamp_index"] = round(seconds / PRECISION)
             given["no_timestamps_token_id"] = self.tokens.no_times
         if options.suppress_tokens is not None:
             given["suppress_tokens"] = options.suppress_tokens

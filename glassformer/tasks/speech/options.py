@@ -30,7 +30,7 @@ class TranscriberOptions(TypedDict, total=False):
     logprob_threshold: float
     no_speech_threshold: float
     without_timestamps: bool
-    max_initial_timestamp: float
+    max_initial_timestamp: float | None
     word_timestamps: bool
     hallucination_silence_threshold: float | None
     vad: bool
@@ -62,7 +62,8 @@ class TranscribeOptions:
         logprob_threshold: Texts below it are decoded again, as improbable.
         no_speech_threshold: Improbable texts of windows above it count as silence.
         without_timestamps: Generates no times; each window is then one segment.
-        max_initial_timestamp: Latest start of the first segment in its window, in seconds.
+        max_initial_timestamp: Latest start of the first segment in its window, in seconds; None
+            for that of generation_config.json, or 1.
         word_timestamps: Whether the times of words are computed.
         hallucination_silence_threshold: With word timestamps, silence of more than so many
             seconds around an improbable segment drops it; None keeps it.
@@ -92,7 +93,7 @@ class TranscribeOptions:
     logprob_threshold: float = -1.0
     no_speech_threshold: float = 0.6
     without_timestamps: bool = False
-    max_initial_timestamp: float = 1.0
+    max_initial_timestamp: float | None = None
     word_timestamps: bool = False
     hallucination_silence_threshold: float | None = None
     vad: bool = True

@@ -37,11 +37,12 @@ def split_window(
         frames: The number of frames of the window.
         seconds: Seconds of a frame.
         keep_rest: Whether tokens behind the last pair are a segment; otherwise the next window
-            begins at the last pair and decodes them again.
+            begins at the last pair and decodes them again. Times then end with the window.
     """
 
     def time(token: int) -> float:
-        return (token - begin) * 2 * seconds
+        place = (token - begin) * 2
+        return (min(place, frames) if keep_rest else place) * seconds
 
     is_time = [token >= begin for token in tokens]
     complete = is_time[-2:] == [False, True]

@@ -108,7 +108,7 @@ class Transcription:
                 self._remember(segments, result)
                 yield from self._finished(segments, result)
             self.position = min(seek, self.feed.known) * self.seconds
-            self.feed.drop(seek - self.length)
+            self.feed.drop(seek)
 
     def _in_batches(self) -> Iterator[Segment]:
         seek = 0
@@ -133,7 +133,7 @@ class Transcription:
                     segments, _ = self._segments(window, source, result, window.end)
                     yield from self._finished(segments, result)
                 self.position = window.end * self.seconds
-            self.feed.drop(seek - self.length)
+            self.feed.drop(seek)
 
     def _window(self, start: int, end: int) -> SpeechWindow:
         feed, options = self.feed, self.engine.options
