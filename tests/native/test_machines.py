@@ -1,6 +1,7 @@
-"""Machines without AVX-512, VNNI, AVX2 or a compiler compute what this one does. The variables are read
-when torch is imported, so every kind is a process of its own."""
+"""Machines without AVX-512, VNNI, AVX2 or a compiler compute what this one does.
 
+The variables are read when torch is imported, so every kind is a process of its own.
+"""
 from __future__ import annotations
 
 import os

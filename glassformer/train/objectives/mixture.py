@@ -157,7 +157,7 @@ class Mixture(SequenceLevelObjective):
         return Rows(varied)
 
     def augment(self, rows: Rows, draws: RowRandom) -> Rows:
-        there, by_part = self._there(rows), _by_part(rows.columns)
+        there, by_part = self._can_serve(rows), _by_part(rows.columns)
         changed: dict[str, RaggedColumn] = {}
         for index, name in enumerate(self.names):
             if type(self.parts[name]).augment is Objective.augment:
