@@ -2,6 +2,7 @@
 
 The variables are read when torch is imported, so every kind is a process of its own.
 """
+
 from __future__ import annotations
 
 import os
