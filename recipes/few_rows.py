@@ -34,6 +34,7 @@ CHANGED: dict[str, dict[str, Any]] = {
         "settings": ["objective.label_smoothing=0.1", "train.ema_decay=0.99"]
     },
     "defaults, rate 2e-3": {"learning_rate": 2e-3},
+    "defaults, rate 7e-4": {"learning_rate": 7e-4},
 }
 BY_HAND: dict[str, dict[str, Any]] = {
     "rate 1e-3, 30 epochs": {},
