@@ -81,6 +81,15 @@ def test_a_template_names_a_token_that_it_does_not_define(form: str, saved: Path
     assert capfd.readouterr().err == ""
 
 
+def test_a_template_adds_an_id_that_is_no_token(saved: Path) -> None:
+    path = saved / "tokenizer.json"
+    described = json.loads(path.read_text("utf-8"))
+    tokens = described["post_processor"]["special_tokens"]
+    next(iter(tokens.values()))["ids"] = [10**9]
+    path.write_text(json.dumps(described), "utf-8")
+    assert "adds the id 1000000000, which is no token" in sentence(saved)
+
+
 def test_a_token_that_is_no_text(saved: Path) -> None:
     path = saved / "tokenizer_config.json"
     described = json.loads(path.read_text("utf-8"))

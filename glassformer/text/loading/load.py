@@ -149,8 +149,11 @@ def read_library_file(path: Path) -> Backend:
         library = Backend.from_str(read_bytes(path).decode("utf-8"))
         library.no_truncation()
         library.no_padding()
-        library.encode("")  # a template may name special tokens that it does not define
-        library.encode("", "")
+        # A template may name special tokens that it does not define, and ids that are no tokens.
+        written = {*library.encode("").ids, *library.encode("", "").ids}
+    unknown = [i for i in sorted(written) if library.id_to_token(i) is None]
+    if unknown:
+        raise LoadError(f"The template of {path} adds the id {unknown[0]}, which is no token.")
     return library
 
 

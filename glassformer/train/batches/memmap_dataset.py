@@ -55,10 +55,11 @@ class MemmapDataset:
             self.reasons: list[str] = list(header["reasons"])
             self.tally = Tally.read(header["tally"])
             fields = {name: np.dtype(str(kind)) for name, kind in header["fields"].items()}
+            files = {name: (folder / _values(name), folder / _offsets(name)) for name in fields}
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, SyntaxError):
             raise self._damaged(HEADER) from None
-        self._values = {name: _mapped(folder / _values(name), fields[name]) for name in fields}
-        self._offsets = {name: _mapped(folder / _offsets(name), np.int64) for name in fields}
+        self._values = {name: _mapped(values, fields[name]) for name, (values, _) in files.items()}
+        self._offsets = {name: _mapped(offsets, np.int64) for name, (_, offsets) in files.items()}
         self._begins = _mapped(folder / "begins", np.bool_)
         if not fields or len(self._begins) != self.count:
             raise self._damaged("begins")

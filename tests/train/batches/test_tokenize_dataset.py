@@ -330,6 +330,15 @@ def test_fields_of_different_lengths(tmp_path):
         assert all(found[name].tolist() == example[name].tolist() for name in fields)
 
 
+def test_a_field_whose_name_is_no_text(tmp_path):
+    writer = MemmapWriter(tmp_path, {"tokens": np.uint16})
+    writer.close({})
+    path = tmp_path / "header.json"
+    path.write_text(path.read_text().replace('"tokens"', '"\\ud800"'))
+    with pytest.raises(gf.LoadError, match=r"header\.json is damaged"):
+        MemmapDataset(tmp_path)
+
+
 def test_objectives_that_cannot_travel_stay_at_home(text, tmp_path, eager):
     class Local(Letters):
         pass
