@@ -36,7 +36,7 @@ ALONE = {  # models of one task beside together.toml: their part, class and figu
     "sentiment": ("classification-2", "BertForSequenceClassification", "accuracy"),
     "names": ("tagging", "BertForTokenClassification", "f1"),
 }
-FETCHED = real.where("minilm") or real.home() / "minilm"  # by `glassformer fetch minilm`
+FETCHED = real.where("minilm") or real.cache_folder() / "minilm"  # by `glassformer fetch minilm`
 MINILM = ROOT / "data" / "minilm"  # the same by recipes/gather.py, in half as many bytes
 FEW = 60  # records of a file, where it only has to run
 SHORT = ("train.max_steps=8", "train.warmup_steps=1")

@@ -19,6 +19,7 @@ FORMS = {
     "squad": "a SQuAD file",
     "parquet": "a Parquet file",
     "tokens": "token ids",
+    "librispeech": "LibriSpeech transcripts",
 }
 LITERALLY = "(to use its name as a text, give it on standard input)"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.help_layout import print_error
 from glassformer.cli.model_options import ModelOptions
 from glassformer.cli.option_groups import grouped
 from glassformer.cli.output_paths import OutputPath
-from glassformer.cli.printing import print_note
+from glassformer.cli.printing import print_note, progress_bar
 from glassformer.cli.shared_options import COMPUTED
 from glassformer.cli.transcribe_options import SpeechOptions, SubtitleOptions
 from glassformer.cli.verbs import verb
@@ -191,13 +190,12 @@ def bar() -> Iterator[Callable[[Transcription], Iterator[Segment]]]:
     The bar is on standard error if that is a terminal.
     """
     console = Console(stderr=True)
-    progress = Progress(
+    progress = progress_bar(
         TextColumn("transcribing"),
         BarColumn(),
         TextColumn("{task.fields[status]}"),
         TimeRemainingColumn(),
         console=console,
-        redirect_stdout=sys.stdout.isatty(),
         disable=not console.is_terminal,
     )
 

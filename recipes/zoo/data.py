@@ -15,7 +15,7 @@ from pathlib import Path
 import encoder
 import letters
 import reader
-import six
+import six_words
 import translator
 from sources import SourceFiles
 
@@ -24,7 +24,7 @@ MAKERS: dict[str, Callable[[SourceFiles, Path], None]] = {
     "reader": reader.make,
     "encoder": encoder.make,  # which reads none of what the other two are tested with
     "letters": letters.make,
-    "six": six.make,
+    "six": six_words.make,
 }
 HOME = Path("data", "zoo")
 

@@ -18,12 +18,14 @@ from glassformer.cli import app
 from glassformer.cli.output_paths import OutputPath, targets_in
 
 INPUTS = {
-    ("generate", "batch"), ("generate", "file"),
+    ("generate", "batch"), ("generate", "examples"), ("generate", "file"),
     ("index", "texts"), ("score", "file"), ("search", "folder"),
     ("vectors analogy", "file"), ("vectors convert", "file"), ("vectors evaluate", "analogy_file"),
     ("vectors evaluate", "file"), ("vectors evaluate", "similarity_file"),
     ("vectors nearest", "file"), ("vectors train", "texts"),
 }  # fmt: skip
+
+FOLDERS = {("transcribe", "output_dir")}  # in which files that exist are kept
 
 
 def verbs(group: Any = None, before: str = "") -> Iterator[tuple[str, dict]]:
@@ -76,7 +78,7 @@ def test_every_path_is_an_input_or_an_output():
         for name, hint in hints.items()
         if "Path" in str(getattr(hint, "__origin__", hint)) and (verb, name) not in found
     }
-    assert paths == INPUTS
+    assert paths == INPUTS | FOLDERS
     for word in ("out", "output", "save", "plot", "svg", "html"):
         assert not [verb for verb, hints in verbs() if word in hints and (verb, word) not in found]
 

@@ -202,7 +202,7 @@ def test_the_recipe_that_is_written_gives_the_same_run(glassformer, here, base):
             "the label is empty; correct it, or leave it out with --on-error",
         ),
         (("classify", "my.csv", "--to", "fr"), "--from and --to are for translate"),
-        (("classify", "my.csv", "--delimiter", ";"), 'say --delimiter ","'),
+        (("classify", "my.csv", "--delimiter", ";"), 'set --delimiter ","'),
         (("classify", "usual.csv", "--validation", "my.csv"), "the columns of the first file"),
     ],
 )

@@ -20,6 +20,8 @@ NOT_RUN = {  # whoever adds one here has thought about running it
     ("docs/models.md", "a card's first lines"): 1,
     ("docs/models.md", "it needs the network"): 3,
     ("docs/recipes.md", "its texts are not in the repository, and a run takes a GPU"): 3,
+    ("docs/transcribe.md", "it needs the network"): 1,
+    ("docs/transcribe.md", "what the commands above print"): 1,
     ("docs/tasks.md", "the benchmark's files are not in the repository"): 1,
     ("docs/vectors.md", "it needs jieba"): 1,
     ("docs/train.md", "times differ between machines, and six runs are too many"): 1,

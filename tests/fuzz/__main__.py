@@ -32,7 +32,6 @@ sys.dont_write_bytecode = True
 
 LIBRARIES = ("torch", "numpy", "safetensors", "tokenizers", "mido", "pillow", "jinja2", "pyarrow")
 RECORD = Path(__file__).with_name("record.json")
-CLEAR = "\r\x1b[K"  # of a line of a terminal
 
 
 @dataclass
@@ -58,6 +57,7 @@ class Tally:
 def main(words: Sequence[str] | None = None) -> int:
     options = parsed(words)
     from tests.fuzz.prepare import prepare
+    from tests.fuzz.progress import Progress
 
     readers = prepare(options.only)
     progress = Progress(1 if options.trial is not None else options.trials)
@@ -105,26 +105,6 @@ def parsed(words: Sequence[str] | None) -> argparse.Namespace:
     if options.keep is not None and os.path.lexists(options.keep):
         sys.exit(f"{options.keep} exists; name a new folder for --keep.")
     return options
-
-
-class Progress:
-    """A line about the trials on standard error, if that is a terminal."""
-
-    def __init__(self, total: int) -> None:
-        self.total, self.terminal = total, sys.stderr.isatty()
-        self.begin, self.shown = time.monotonic(), 0.0
-
-    def show(self, done: int, failures: int) -> None:
-        now = time.monotonic()
-        if self.terminal and now - self.shown > 0.5:
-            left = (now - self.begin) / done * (self.total - done) / 60
-            counts = f"{done:,} of {self.total:,} trials, {failures:,} failed"
-            print(f"{CLEAR}{counts}, {left:.0f} min left", end="", file=sys.stderr, flush=True)
-            self.shown = now
-
-    def clear(self) -> None:
-        if self.terminal:
-            print(CLEAR, end="", file=sys.stderr, flush=True)
 
 
 def trial(reader: Any, seed: int, number: int, place: Path, keep: Path | None = None) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.page.handlers import ROUTES
-from tests.fuzz.__main__ import Progress
+from tests.fuzz.progress import Progress
 from tests.fuzz.readers.page import QUESTIONS
 from tests.fuzz.registry import all_readers
 

@@ -40,6 +40,7 @@ OUT_OF_RANGE = {
     "batch_size": 0,
     "prefill_chunk": 0,
     "truncate": "middle",
+    "max_initial_timestamp_index": -1,
 }
 
 

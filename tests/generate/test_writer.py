@@ -39,9 +39,11 @@ def test_prompts_of_every_kind_are_one(bard):
     wanted = bard.generate(PROMPT, max_new_tokens=5)
     for prompt in (ids, tuple(ids), torch.tensor(ids)):
         assert bard.generate(prompt, max_new_tokens=5) == wanted
-    for prompts in ([PROMPT, ids], [ids, ids], torch.tensor([ids, ids])):
+    for prompts in ([PROMPT, ids], [ids, ids]):
         found = bard.generate(prompts, max_new_tokens=5)
         assert [one.tokens for one in found] == [wanted.tokens, wanted.tokens]
+    rows = bard.generate(torch.tensor([ids, ids]), max_new_tokens=5)
+    assert rows.tolist() == [ids + wanted.tokens] * 2
 
 
 def test_without_a_prompt_a_text_begins_with_the_start_token(bard):

@@ -235,7 +235,7 @@ def test_a_run_of_an_older_version_goes_on_if_it_makes_no_random_choices(tmp_pat
     assert values.pop("random_choices") == 2
     progress.write_text(json.dumps(values))  # as version 0.1 wrote it
     if refused:
-        with pytest.raises(GlassformerError, match=r"begun by an older version, .*--restart"):
+        with pytest.raises(GlassformerError, match=r"was started by an older version, .*--restart"):
             gf.train(stopped)
     else:
         gf.train(stopped)
