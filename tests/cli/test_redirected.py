@@ -19,6 +19,7 @@ from fork_server import CLOSED, FULL, ForkServer
 from made import make_run
 from quick import quick
 from small_models import bert, word_tokenizer
+from whisper_models import voice, write_wav, write_whisper
 
 from glassformer.cli import app
 
@@ -72,6 +73,7 @@ EXAMPLES = {
     "score": Example("zoo:letters {data}/stories.txt"),
     "classify": Example("zoo:reader {data}/stories.txt --head sentiment"),
     "watch": Example("--label label --file {data}/days.jsonl"),
+    "transcribe": Example("{data}/whisper {data}/voice.wav --beam-size 1 --temperature 0 --no-vad"),
     "tag": Example("zoo:reader {data}/stories.txt --words"),
     "answer": Example("{data}/answerer {data}/questions.jsonl"),
     "embed": Example("zoo:encoder {data}/stories.txt"),
@@ -136,6 +138,8 @@ def data(tmp_path_factory) -> Path:
             make_run(folder / f"runs/a-long-name-n{size}-d{tokens}", size, tokens, 1 + 9 / size)
     tokenizer = word_tokenizer(folder / "tokenizer", f"{TEXT} Who slept?")
     bert(tokenizer, "QuestionAnswering").save(folder / "answerer")
+    write_whisper(folder / "whisper")
+    write_wav(folder / "voice.wav", voice(0.4))
     (folder / "cache/glassformer/real/microformer").mkdir(parents=True)
     return folder
 

@@ -8,7 +8,7 @@ import torch
 
 from glassformer import inside
 from glassformer.errors import InputError
-from glassformer.generate import taped, writer
+from glassformer.generate import prefix, taped, writer
 from glassformer.inside.generation_trace import beam_tree, generation_trace
 
 PROMPT = "time flies like an arrow"
@@ -136,7 +136,8 @@ def test_with_the_cache_an_edit_is_what_it_is_without(model, name):
 
 def test_fast_paths_are_left_for_the_time_of_the_edit(monkeypatch):
     model = small.decoder()
-    long = " ".join([PROMPT] * 8)  # enough for the shelf of prefixes
+    long = " ".join([PROMPT] * 8)  # enough for the cache of prefixes
+    monkeypatch.setattr(prefix, "READS", 1)  # also by a short call
     made = []
 
     class Seen(taped.TapeRunner):

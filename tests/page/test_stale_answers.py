@@ -41,7 +41,7 @@ OFF = {"kind": "scale", "at": "decoder.blocks.1.z", "heads": [2], "factor": 0}
 # What else is asked for in a panel, by its own tools.
 OPTIONS: dict[str, dict[str, Any]] = {
     "thumbnails": {"attention.measure": "previous"},
-    "candidates": {"next.knobs": "0.5_3_1_0"},
+    "candidates": {"next.options": "0.5_3_1_0"},
     "beams": {"next.beams": 4},
     "steps": {"next.sample": 1},
     "the lens": {"lens.token": "5 a"},
