@@ -7,13 +7,16 @@ from typing import Any
 
 from glassformer.errors import LoadError
 
+LONGEST = 255  # bytes of a name in the usual file systems
+
 
 def is_plain(name: Any) -> bool:
-    """Whether it names an entry of a folder: no path, no drive, neither "." nor ".."."""
+    """Whether it can name an entry of a folder: no path, no drive, neither "." nor ".."."""
     return (
         isinstance(name, str)
         and name not in ("", ".", "..")
         and not any(character in name for character in "/\\:\0")
+        and len(name.encode("utf-8", "surrogatepass")) <= LONGEST
     )
 
 
