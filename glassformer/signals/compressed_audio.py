@@ -39,6 +39,8 @@ def open_compressed(
         raise _unreadable(name, error) from None
     if stream is None:
         raise DataError(f"{name} has no sound; name a file that has.")
+    if stream.codec_context is None:
+        raise DataError(f"{name} has sound in a format that FFmpeg does not know; convert it.")
     if not stream.rate or not stream.codec_context.channels:
         raise DataError(f"{name} says neither its rate nor its channels; convert it with ffmpeg.")
     length = container.duration if seekable else None

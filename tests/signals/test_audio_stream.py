@@ -165,6 +165,16 @@ def test_other_formats(tmp_path):
             assert torch.allclose(found, mono(sound[0], 16_000), atol=1e-4)
 
 
+def test_a_codec_that_nobody_knows(tmp_path):
+    pytest.importorskip("av")
+    path = write_wav(tmp_path / "a.wav", voice(0.1))
+    content = bytearray(path.read_bytes())
+    struct.pack_into("<H", content, 20, 0x9999)  # the format's number
+    path.write_bytes(content)
+    with pytest.raises(gf.DataError, match="a format that FFmpeg does not know"):
+        open_audio(path)
+
+
 def test_without_pyav_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
     (tmp_path / "a.flac").write_bytes(b"fLaC" + bytes(100))
