@@ -38,6 +38,7 @@ def text_of(page: str) -> str:
 def test_the_blocks_run_in_their_order_and_print_what_is_shown(page, tmp_path, monkeypatch):
     own_files(page, tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GLASSFORMER_DOWNLOAD", "")  # --download sets it for the process
     told = page.startswith(("docs/course/", "docs/commands"))  # there all that is printed is shown
     for block in run(text_of(page), page):
         if block.shown is not None or told:
