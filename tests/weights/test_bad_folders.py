@@ -190,6 +190,12 @@ def malicious_plain_pickle(folder):
     return "holds something else than tensors|is not a whole PyTorch file"
 
 
+def bin_empty(folder):
+    (folder.path / "pytorch_model.bin").touch()
+    folder.weights.unlink()
+    return "is not a whole PyTorch file"
+
+
 def bin_truncated(folder):
     path = folder.path / "pytorch_model.bin"
     torch.save(folder.tensors, path)

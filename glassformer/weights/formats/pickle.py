@@ -47,9 +47,9 @@ def unpickle(path: Path) -> Any:
     """
     with (
         path.open("rb") as file,
+        parsing(path, "a whole PyTorch file"),
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
         warnings.catch_warnings(),
-        parsing(path, "a whole PyTorch file"),
     ):
         warnings.simplefilter("ignore")  # of the protocol of the pickle
         try:
