@@ -193,7 +193,7 @@ def malicious_plain_pickle(folder):
 def bin_empty(folder):
     (folder.path / "pytorch_model.bin").touch()
     folder.weights.unlink()
-    return "is not a whole PyTorch file"
+    return "pytorch_model.bin is empty"
 
 
 def bin_truncated(folder):
