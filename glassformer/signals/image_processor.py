@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,6 +22,9 @@ PIXELS, PIXELS_A_BYTE = 4_000_000, 8  # that a file may unpack to: these, and fo
 MOST_PIXELS = 2**14  # of a side that a model reads
 KINDS = ("ViTImageProcessor", "ViTImageProcessorPil", "ViTImageProcessorFast",
          "ViTFeatureExtractor")  # fmt: skip
+
+# Without a handler, Python prints what Pillow logs beside the exception that it raises.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +66,7 @@ class ImageProcessor:
                     f"{path} sets {key}, which is not supported; crop the images before.", field=key
                 )
         resample = values.get("resample", cls.resample)
-        if resample not in range(6):
+        if not isinstance(resample, int) or resample not in range(6):
             raise ConfigError(f"{path} has resample = {resample!r}; it is a number, 0 to 5.")
         normal = values.get("do_normalize", True)
         try:

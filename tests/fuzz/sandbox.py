@@ -37,7 +37,7 @@ GOOD: tuple[Kind, ...] = ("read", "refused")
 SECONDS, WALL_SECONDS = 10, 300
 BASE_BYTES, TIMES_SIZE = 64 * 2**20, 10
 SLACK = 64 * 2**20  # what is reserved and not used; what is used is measured
-OUT_OF_MEMORY = re.compile(r"memory|alloc", re.IGNORECASE)
+OUT_OF_MEMORY = re.compile(r"\bmemory\b|alloc", re.IGNORECASE)
 LEAVING = (
     "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "os.startfile",
     "subprocess.Popen", "socket.connect", "socket.getaddrinfo", "socket.bind", "ctypes.dlopen",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import resource
 import struct
+import subprocess
+import sys
 import wave
 import zlib
 from pathlib import Path
@@ -12,6 +14,7 @@ import mido
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from glassformer.errors import DataError, InputError
 from glassformer.signals.audio_features import AudioProcessor
@@ -81,10 +84,26 @@ def test_an_image_that_unpacks_to_gigabytes(side, tmp_path):
         ImageProcessor()(tmp_path / "a.png")
 
 
+def test_what_pillow_logs_is_not_printed(tmp_path):
+    """A TIFF file that claims 4,218 samples a pixel."""
+    path = tmp_path / "a.tiff"
+    Image.new("RGB", (4, 4)).save(path)
+    content = path.read_bytes()
+    at = content.index(struct.pack("<HHI", 277, 3, 1))  # SamplesPerPixel, one short number
+    path.write_bytes(content[: at + 8] + struct.pack("<H", 4218) + content[at + 10 :])
+    code = (
+        "import sys; from glassformer.signals.image_processor import open_image\n"
+        "from pathlib import Path; open_image(Path(sys.argv[1]))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    assert "samples per pixel" not in ended.stderr.lower()
+    assert "is not an image that can be read" in ended.stderr
+
+
 @pytest.mark.parametrize(
     "settings",
     ['{"image_std": [0, 1, 1]}', '{"image_mean": [1, 2]}', '{"size": 100000}', '{"size": 0}',
-     '{"rescale_factor": NaN}', '{"image_mean": [Infinity, 0, 0]}'],
+     '{"rescale_factor": NaN}', '{"image_mean": [Infinity, 0, 0]}', '{"resample": 2.0}'],
 )  # fmt: skip
 def test_settings_of_images_out_of_range(settings, tmp_path):
     (tmp_path / "preprocessor_config.json").write_text(settings)
