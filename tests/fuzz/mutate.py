@@ -16,6 +16,7 @@ from tests.fuzz.registry import Mutation
 
 LONG = 100_000  # characters of a very long text
 DEEP = 100_000  # brackets of a very deep nesting
+MOST_BYTES = 2**24  # of a changed file
 NUMBERS: tuple[Any, ...] = (
     0, -1, 1, 2, 3, 7, 255, 65_535, 10**6, 10**9, 2**31 - 1, 2**31, 2**53, 2**63 - 1, 2**63, 2**64,
     10**30, -(2**63), 0.0, -0.0, 0.5, -0.5, 1.5, 1e-300, 1e9, 1e308, -1e308,
@@ -36,9 +37,11 @@ def mutated(rng: Random, name: str, content: bytes, own: Mapping[str, Mutation])
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         change = structure if known and structure is not None else rng.choice(BYTES)
         try:
-            content = change(rng, content)
+            changed = change(rng, content)
         except Exception:  # no longer of that structure
-            content = rng.choice(BYTES)(rng, content)
+            changed = rng.choice(BYTES)(rng, content)
+        if len(changed) <= MOST_BYTES:  # a trial may take ten times the bytes of its file
+            content = changed
     return content
 
 
