@@ -214,8 +214,8 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "min_length": (_not_negative, "0 or more"),
     "max_time": (_above_zero, "a number of seconds above 0"),
     "temperature": (
-        _above_zero,
-        "above 0 to sample (leave do_sample out for the most probable token)",
+        lambda value: value >= 1e-9,  # scores stay finite
+        "above 1e-9 to sample (leave do_sample out for the most probable token)",
     ),
     "top_k": (_not_negative, "0 (all tokens) or more"),
     "top_p": (_share, "above 0 and at most 1"),
@@ -230,7 +230,7 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "penalty_alpha": (lambda value: 0 <= value <= 1, "between 0 and 1"),
     "prompt_lookup_num_tokens": (_not_negative, "0 or more"),
     "num_assistant_tokens": (_above_zero, "1 or more"),
-    "repetition_penalty": (_above_zero, "above 0"),
+    "repetition_penalty": (lambda value: 0.01 <= value <= 100, "between 0.01 and 100"),
     "no_repeat_ngram_size": (_not_negative, "0 or more"),
     "batch_size": (_above_zero, "1 or more"),
     "prefill_chunk": (_above_zero, "1 or more"),

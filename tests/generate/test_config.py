@@ -44,6 +44,12 @@ OUT_OF_RANGE = {
 }
 
 
+@pytest.mark.parametrize("option", ["temperature", "repetition_penalty"])
+def test_a_number_with_which_scores_are_not_finite(option):
+    with pytest.raises(GlassformerError, match=f"{option} must be"):
+        gf.GenerationConfig(do_sample=True, **{option: 1e-300})
+
+
 def test_every_range_has_a_value_outside():
     assert set(OUT_OF_RANGE) == set(RANGES)
 
