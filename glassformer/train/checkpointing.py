@@ -198,7 +198,14 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def read_progress(checkpoint: Path) -> dict[str, Any]:
     """Returns the values of the `TrainState` of a checkpoint."""
-    return read_record(checkpoint / PROGRESS, FORM)
+    values = read_record(checkpoint / PROGRESS, FORM)
+    step = values.get("step")
+    if step != step_number(checkpoint):
+        raise LoadError(
+            f"{checkpoint / PROGRESS} is of step {step}, and its folder of another; put it back as "
+            "it was, or --restart starts a new run."
+        )
+    return values
 
 
 def step_folders(folder: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from test_resume import Interrupting, recipe
 
 import glassformer as gf
 from glassformer.storage.parsing import has_form
+from glassformer.train.checkpointing import read_progress
 from glassformer.train.compare_runs import curves, find_runs
 from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.run_records import PROGRESS, read_record
@@ -144,6 +145,15 @@ def test_a_stored_recipe_of_another_form(tmp_path, tables):
     (tmp_path / "recipe.toml").write_text(tables + "\n")
     with pytest.raises(gf.GlassformerError):
         read_stored_recipe(tmp_path / "recipe.toml")
+
+
+def test_a_checkpoint_of_another_step_than_its_folder(begun, tmp_path):
+    copy = Path(shutil.copytree(begun, tmp_path / "run"))
+    (copy / "finished.json").unlink()
+    (notes,) = copy.glob("state/*/notes.json")
+    notes.write_text(json.dumps(json.loads(notes.read_text()) | {"step": 2**31 - 1}))
+    with pytest.raises(gf.LoadError, match=r"is of step 2147483647, .*--restart"):
+        read_progress(notes.parent)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 40, (5).to_bytes(8, "little") + b"{nope"])
