@@ -33,7 +33,7 @@ def open_compressed(
             "pip install 'glassformer[audio]', or convert it with ffmpeg."
         ) from None
     try:
-        container = av.open(file, metadata_errors="ignore")
+        container: Any = av.open(file, metadata_errors="ignore")
         stream = next(iter(container.streams.audio), None)
     except (av.error.FFmpegError, ValueError, OSError) as error:
         raise _unreadable(name, error) from None
