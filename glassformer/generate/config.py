@@ -215,7 +215,7 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "max_time": (_above_zero, "a number of seconds above 0"),
     "temperature": (
         lambda value: value >= 1e-9,  # scores stay finite
-        "above 1e-9 to sample (leave do_sample out for the most probable token)",
+        "at least 1e-9 to sample (leave do_sample out for the most probable token)",
     ),
     "top_k": (_not_negative, "0 (all tokens) or more"),
     "top_p": (_share, "above 0 and at most 1"),
