@@ -11,6 +11,8 @@ from glassformer.core import Transformer
 from glassformer.core.score import Score
 from glassformer.core.versioning import in_one_call
 from glassformer.errors import ConfigError, InputError
+from glassformer.generate.backends.cpp.runner import ROWS, CppRunner
+from glassformer.generate.backends.cpp.support import is_supported
 from glassformer.generate.beam import BeamSearch
 from glassformer.generate.branches import BranchRunner, branches_fit
 from glassformer.generate.config import GenerationConfig
@@ -37,7 +39,6 @@ from glassformer.generate.strategy import (
     StepOutput,
     Strategy,
 )
-from glassformer.generate.taped import ROWS, TapeRunner, knows
 from glassformer.text import Tokenizer
 from glassformer.text.unknown import warned
 from glassformer.weights.quantization import is_quantized
@@ -246,8 +247,8 @@ class Generator(RequestBuilder):
         rows = strategy.width * max(1, min(size // strategy.width, len(requests)))
         # only the plain runner supports bidirectional prompts and edited activations
         plain = knobs.bidirectional_prefix or is_edited(self.net)
-        if not knobs.enforce_eager and rows <= ROWS and knows(self.net) and not plain:
-            runner = TapeRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
+        if not knobs.enforce_eager and rows <= ROWS and is_supported(self.net) and not plain:
+            runner = CppRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
         elif knobs.num_beams > 1 and branches_fit(self.net) and not plain:
             runner = BranchRunner(self.net, strategy.width, chunk=knobs.prefill_chunk)
         self.share(runner, requests, knobs)
@@ -262,8 +263,8 @@ class Generator(RequestBuilder):
         longest = max((len(one.prompt) + one.limit for one in requests), default=0)
         if not knobs.prefix_cache_bytes:
             self.shelf.forget()
-        elif is_quantized(self.net) and not isinstance(runner, TapeRunner):
-            return  # the modules round keys and values in another way than a tape
+        elif is_quantized(self.net) and not isinstance(runner, CppRunner):
+            return  # the modules round keys and values in another way than the compiled step
         elif (
             not knobs.bidirectional_prefix and longest > least_for(self.net) and can_share(self.net)
         ):

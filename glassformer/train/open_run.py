@@ -223,6 +223,11 @@ def _compare_inputs(run: Run, progress: Progress | None) -> None:
         if run.is_begun or finished:
             raise DataError(changed)
         _clear(run)  # no checkpoint yet
-    elif run.is_begun or finished:  # of an older version
-        return
+    elif run.is_begun or finished:
+        if run.manifest.adopted:  # of an older version, which stored none
+            return
+        raise DataError(
+            f"{run.folder / INPUTS} is gone, so nothing says whether the run's data and models are "
+            "still the same; --restart starts again."
+        )
     run.manifest.write(INPUTS, json.dumps(inputs.fingerprints(progress), indent=1) + "\n")

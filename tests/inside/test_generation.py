@@ -8,7 +8,9 @@ import torch
 
 from glassformer import inside
 from glassformer.errors import InputError
-from glassformer.generate import prefix, taped, writer
+from glassformer.generate import prefix, writer
+from glassformer.generate.backends.cpp import runner as cpp
+from glassformer.generate.backends.cpp.build import library
 from glassformer.inside.generation_trace import beam_tree, generation_trace
 
 PROMPT = "time flies like an arrow"
@@ -140,25 +142,25 @@ def test_fast_paths_are_left_for_the_time_of_the_edit(monkeypatch):
     monkeypatch.setattr(prefix, "READS", 1)  # also by a short call
     made = []
 
-    class Seen(taped.TapeRunner):
+    class Seen(cpp.CppRunner):
         def __init__(self, *given, **more):
-            made.append("tape")
+            made.append("cpp")
             super().__init__(*given, **more)
 
-    monkeypatch.setattr(writer, "TapeRunner", Seen)
+    monkeypatch.setattr(writer, "CppRunner", Seen)
     before = model.generate(long, max_new_tokens=3)
-    taped_before, kept = list(made), set(model._prefix_cache.texts)
+    first_made, kept = list(made), set(model._prefix_cache.texts)
     assert kept
     with model.edit(inside.ablate_heads(0, [1])):
         edited = model.generate(long, max_new_tokens=3)
-        assert made == taped_before and set(model._prefix_cache.texts) == kept
+        assert made == first_made and set(model._prefix_cache.texts) == kept
     after = model.generate(long, max_new_tokens=3)
     assert after.tokens == before.tokens
     assert after.logprobs == pytest.approx(before.logprobs, abs=1e-5)
     assert edited.logprobs != pytest.approx(after.logprobs, abs=1e-3)
-    assert len(made) == 2 * len(taped_before) and set(model._prefix_cache.texts) >= kept
-    if taped.library() is not None:
-        assert taped_before == ["tape"]
+    assert len(made) == 2 * len(first_made) and set(model._prefix_cache.texts) >= kept
+    if library() is not None:
+        assert first_made == ["cpp"]
 
 
 def test_an_encoder_decoder_writes_from_its_start():

@@ -10,9 +10,10 @@ from safetensors.torch import save_file
 
 import glassformer as gf
 from glassformer.core.linear import Linear
-from glassformer.generate.build import library
+from glassformer.generate.backends.cpp.build import library
+from glassformer.generate.backends.cpp.runner import CppRunner
+from glassformer.generate.backends.cpp.support import is_supported
 from glassformer.generate.strategy import GenerationRequest
-from glassformer.generate.taped import TapeRunner, knows
 from glassformer.native.instructions import architecture
 from glassformer.native.torch_kernels import ONEDNN_DTYPES
 from glassformer.weights.quantization import QuantizedLinear
@@ -62,11 +63,11 @@ def everything() -> dict[str, torch.Tensor]:
         found[f"modules {kind}"] = made(TOKENS).logits
         found[f"packed {kind}"] = made.pack()(TOKENS).logits
         if library() is not None and kind != "float16":
-            assert knows(made)
+            assert is_supported(made)
             requests = [
                 GenerationRequest(i, tuple(row), 5) for i, row in enumerate(TOKENS.tolist())
             ]
-            found[f"step {kind}"] = TapeRunner(made, rows=2).read(requests, 1)
+            found[f"step {kind}"] = CppRunner(made, rows=2).read(requests, 1)
         for options in ({}, {"enforce_eager": True}, {"num_beams": 2}):
             texts = made.generate(PROMPTS, max_new_tokens=4, **options)
             assert all(len(text.tokens) == 4 for text in texts)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from glassformer.generate.build import library
+from glassformer.generate.backends.cpp.build import library
 
 PROGRAM = Path(__file__).with_name("machine.py")
 OLDER = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "GLASSFORMER_CPU": "avx2"}

@@ -167,6 +167,7 @@ def test_the_run_of_an_older_version_goes_on(tmp_path):
     stopped(whole)
     manifest = json.loads((folder / "run.json").read_text())
     del manifest["files"]["inputs.json"]
+    manifest["adopted"] = True
     (folder / "run.json").write_text(json.dumps(manifest))
     (folder / "inputs.json").unlink()
     notes = next((folder / "state").glob("*/notes.json"))
@@ -175,6 +176,15 @@ def test_the_run_of_an_older_version_goes_on(tmp_path):
     notes.write_text(json.dumps(state))
     gf.train(whole)
     assert_same_run(tmp_path / "whole", folder)
+
+
+def test_a_run_without_its_list_of_inputs_does_not_go_on(tmp_path):
+    whole, listed = recipe(tmp_path / "run", **STEPS), tmp_path / "run/inputs.json"
+    stopped(whole)
+    listed.unlink()
+    with pytest.raises(GlassformerError, match=r"inputs\.json is gone, .*; --restart starts again"):
+        gf.train(whole)
+    assert gf.train(whole, restart=True).finished
 
 
 def test_the_tokenizer_that_the_run_has_trained(tmp_path):

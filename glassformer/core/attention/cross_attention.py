@@ -40,10 +40,19 @@ class CrossAttention(nn.Module):
     def project_encoder_output(self, ctx: PassContext) -> tuple[Tensor, Tensor]:
         held = None if ctx.cache is None else ctx.cache.cross(ctx.layer)
         if held is None:
-            k, v = self.kv(ctx.encoder_hidden_states).split(self.kv.parts, -1)
-            k, v = split_heads(k, self.spec.head_dim), split_heads(v, self.spec.head_dim)
-            held = (k if self.spec.qk_norm is None else self.k_norm(k)), v
+            assert ctx.encoder_hidden_states is not None
+            held = self.project(ctx.encoder_hidden_states)
             if ctx.cache is not None:  # contiguous, because they are read at every step
                 held = held[0].contiguous(), held[1].contiguous()
                 ctx.cache.set_cross(ctx.layer, *held)
         return held
+
+    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns keys and values of [batch, head, position, dim].
+
+        Args:
+            memory: The encoder's output, [batch, position, width].
+        """
+        k, v = self.kv(memory).split(self.kv.parts, -1)
+        k, v = split_heads(k, self.spec.head_dim), split_heads(v, self.spec.head_dim)
+        return (k if self.spec.qk_norm is None else self.k_norm(k)), v

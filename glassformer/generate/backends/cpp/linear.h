@@ -1,9 +1,8 @@
-// Generate room, the step on a CPU: linear layers, which are most of it. Their weights are read once,
-// in the order in which they lie.
+// Linear layers, which take most of a step. Their weights are read once, in their order in memory.
 
 #pragma once
 
-#include "../weights/int4.h"
+#include "../../../weights/int4.h"
 #include "ops.h"
 
 struct Input {  // the rows that a layer reads, as its kernel wants them

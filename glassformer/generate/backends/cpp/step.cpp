@@ -1,11 +1,10 @@
-// Generate room, the step on a CPU: one token a row through a decoder, as a list of operations.
+// A decoder step on a CPU: one token per row, as a list of operations.
 //
-// At a token a row, reading the weights is all the work, so what counts is that they are read once,
-// in the order in which they lie, and that nothing waits in between. `tape.py` writes the list;
-// `play` walks through it with all threads, which meet after every operation. A norm, and the
-// rounding of what a layer of codes reads, every thread computes for itself: that takes less time
-// than meeting once more. Compiled at first use (`build.py`), so vectors are as wide as the
-// machine's.
+// With one token per row, most of the time is spent reading the weights. So they are read once, in
+// their order in memory, and without waiting in between. step.py makes the list; `run` executes it
+// with all threads, which meet after every operation. Every thread computes norms, and the rounding
+// of the inputs of quantized layers, for itself: that takes less time than meeting once more. The
+// code is compiled at its first use (build.py), for the vectors of the machine.
 
 #include <atomic>
 #include <thread>
@@ -22,21 +21,24 @@ inline void pause() {
 
 template <class Kernel> struct Layer {
     static void read(const Op &op, const Step &step, Input &x) {
-        int rows = op.last ? step.asked : step.rows;
+        int rows = rows_of(op, step);
         x.rows = op.source;
-        if (op.norm.scale || op.last) {
+        if (op.norm.scale || op.which_rows == SELECT || op.factor != 1) {
             x.own.resize(rows * op.in);
             for (int r = 0; r < rows; r++) {
-                const float *row = op.source + (op.last ? step.which[r] : r) * op.in;
-                if (op.norm.scale) normed(op.norm, row, x.own.data() + r * op.in, op.in);
-                else std::copy(row, row + op.in, x.own.data() + r * op.in);
+                const float *row = op.source + source_row(op, step, r) * op.in;
+                float *own = x.own.data() + r * op.in;
+                if (op.norm.scale) normed(op.norm, row, own, op.in);
+                else std::copy(row, row + op.in, own);
+                if (op.factor != 1)
+                    for (int64_t i = 0; i < op.in; i++) own[i] *= op.factor;
             }
             x.rows = x.own.data();
         }
         Kernel::prepare(x, rows, op.in);
     }
     static void compute(const Op &op, const Step &step, const Input &x, int64_t begin, int64_t end) {
-        int rows = op.last ? step.asked : step.rows;
+        int rows = rows_of(op, step);
         product<Kernel>(op, x, rows, begin, end, op.middle);
         if (op.gated) {
             int64_t width = op.out / 2;
@@ -60,29 +62,34 @@ template <class Kernel> struct Layer {
 
 template <class Weight> void embed(const Op &op, const Step &step, int row) {
     const Weight *token = (const Weight *)op.weight + step.token[row] * op.in;
-    const Weight *place = (const Weight *)op.positions + step.slot[row] * op.in;
-    for (int64_t i = 0; i < op.in; i++) {
-        float x = number(token[i]) * op.factor;
-        op.target[row * op.in + i] = op.positions ? x + number(place[i]) : x;
-    }
+    const Weight *position = (const Weight *)op.positions + step.position[row] * op.in;
+    const Weight *segment = (const Weight *)op.segments;
+    float *x = op.target + row * op.in;
+    if (op.weight)
+        for (int64_t i = 0; i < op.in; i++) x[i] = number(token[i]) * op.factor;
+    if (op.segments)
+        for (int64_t i = 0; i < op.in; i++) x[i] += number(segment[i]);
+    if (op.positions)
+        for (int64_t i = 0; i < op.in; i++) x[i] += number(position[i]);
 }
 
-// Queries and keys are normed and turned by their position; keys and values go to their line.
-void turn(const Op &op, const Step &step, int row) {
-    const int dim = op.dim, half = op.turned / 2;
-    const float *cos = op.cos + int64_t(step.slot[row]) * op.turned;
-    const float *sin = op.sin + int64_t(step.slot[row]) * op.turned;
-    for (int head = 0; head < op.heads + op.key_heads; head++) {
+// Norms and rotates queries and keys, and stores keys and values.
+void write(const Op &op, const Step &step, int row) {
+    const int dim = op.dim, half = op.rotary_dim / 2;
+    const float *cos = op.cos + int64_t(step.slot[row]) * op.rotary_dim;
+    const float *sin = op.sin + int64_t(step.slot[row]) * op.rotary_dim;
+    const int key_heads = op.cross ? 0 : op.key_heads;  // those of a source are stored already
+    for (int head = 0; head < op.heads + key_heads; head++) {
         float *x = (float *)op.source + row * op.in + head * dim;
         if (op.norm.scale) normed(head < op.heads ? op.norm : op.key_norm, x, x, dim);
         for (int i = 0; i < half; i++) {
-            int a = op.paired ? 2 * i : i, b = op.paired ? a + 1 : i + half;
+            int a = op.pairs ? 2 * i : i, b = op.pairs ? a + 1 : i + half;
             float first = x[a], second = x[b];
             x[a] = first * cos[a] - second * sin[a];
             x[b] = second * cos[b] + first * sin[b];
         }
     }
-    for (int head = 0; head < op.key_heads; head++) {
+    for (int head = 0; head < key_heads; head++) {
         const float *key = op.source + row * op.in + (op.heads + head) * dim;
         const float *value = key + op.key_heads * dim;
         int64_t at = (int64_t(step.line[row]) * op.key_heads + head) * op.capacity + step.slot[row];
@@ -102,23 +109,31 @@ void mix(const float *weights, const float *values, int count, int dim, float *o
 
 void attend(const Op &op, const Step &step, int row, int head) {
     static thread_local std::vector<float> room;
-    const int dim = op.dim, slot = step.slot[row], first = std::max(0, slot - op.left);
-    const int begin = first / LANES * LANES, count = slot - first + 1;  // keys are read by LANES
+    const int dim = op.dim, end = op.cross ? step.source_length[row] : step.slot[row] + 1;
+    int first = op.cross ? 0 : std::max(0, end - 1 - op.left);
+    if (op.window_block) first = std::max(first, (end - 1) / op.window_block * op.window_block);
+    const int begin = first / LANES * LANES, count = end - first;  // keys are read by LANES
     const int key_head = head / (op.heads / op.key_heads);
-    const int64_t line = (int64_t(step.line[row]) * op.key_heads + key_head) * op.capacity;
+    const int64_t text = op.cross ? step.source_line[row] : step.line[row];
+    const int64_t line = (text * op.key_heads + key_head) * op.capacity;
     const float *keys = op.keys + line * dim, *values = op.values + (line + first) * dim;
     const float *query = op.source + row * op.in + head * dim;
     float *out = op.target + (int64_t(row) * op.heads + head) * dim;
-    room.resize((slot - begin) / LANES * LANES + LANES);
-    for (int i = begin; i <= slot; i += LANES)
+    room.resize((end - 1 - begin) / LANES * LANES + LANES);
+    for (int i = begin; i < end; i += LANES)
         Floats<float>::dots<1, LANES, 4096>(keys + int64_t(i) * dim, query, dim, &room[i - begin], 0);
     float *scores = room.data() + (first - begin), top = -INFINITY, total = 0;
     const float factor = op.factor, cap = op.cap;
     for (int i = 0; i < count; i++) scores[i] *= factor;
     if (cap)
         for (int i = 0; i < count; i++) scores[i] = cap * hyperbolic(scores[i] / cap);
-    if (op.slopes)
-        for (int i = 0; i < count; i++) scores[i] -= op.slopes[head] * (count - 1 - i);
+    if (op.biases) {
+        const float *biases = op.biases + (head + 1) * op.capacity - count;
+        for (int i = 0; i < count; i++) scores[i] += biases[i];
+    }
+    if (op.dilation > 1)
+        for (int i = 0; i < count; i++)
+            if ((count - 1 - i) % op.dilation) scores[i] = -INFINITY;
     for (int i = 0; i < count; i++) top = std::max(top, scores[i]);
     for (int i = 0; i < count; i++) scores[i] = exponential(scores[i] - top);
     for (int i = 0; i < count; i++) total += scores[i];
@@ -132,16 +147,16 @@ void attend(const Op &op, const Step &step, int row, int head) {
     }
 }
 
-// --- playing -----------------------------------------------------------------------------------
+// --- execution ---------------------------------------------------------------------------------
 
-// Every thread has a share of an operation's pieces; who is done with it takes pieces of the others'
-// shares, and goes on when all are done. So nobody waits for a thread that the system has put aside,
-// unless it holds a piece.
+// Every thread has a share of an operation's pieces. A thread that has finished its share takes
+// pieces of the others', and goes on when all are done. So no thread waits for one that the system
+// has suspended, unless that one holds a piece.
 struct alignas(64) Counter {
     std::atomic<int> count{0};
 };
 
-struct Player {
+struct Execution {
     const Op *ops;
     int count, threads;
     const Step &step;
@@ -174,7 +189,7 @@ struct Player {
     }
     int pieces(const Op &op) const { return (width(op) + size(op) - 1) / size(op); }
 
-    // Where the next layer begins to read, for the time of waiting.
+    // Prefetches the first weights of the next layer while waiting.
     void fetch(int i, int thread) const {
         while (i < count && ops[i].kind != LINEAR) i++;
         if (i == count) return;
@@ -196,7 +211,7 @@ struct Player {
         });
     }
 
-    void play(int thread) {
+    void run(int thread) {
         for (int i = 0; i < count; i++) {
             const Op &op = ops[i];
             if (op.kind == LINEAR && op.form == FLOAT) linear<Floats<float>>(i, thread);
@@ -204,14 +219,15 @@ struct Player {
             if (op.kind == LINEAR && op.form == INT8) linear<Bytes>(i, thread);
             if (op.kind == LINEAR && op.form == INT4) linear<Nibbles>(i, thread);
             if (op.kind == LINEAR) continue;
-            share(i, step.rows * (op.kind == ATTEND ? op.heads : 1), thread, [&](int piece) {
+            share(i, rows_of(op, step) * (op.kind == ATTEND ? op.heads : 1), thread, [&](int piece) {
                 if (op.kind == EMBED && op.form == FLOAT) embed<float>(op, step, piece);
                 if (op.kind == EMBED && op.form == BFLOAT) embed<uint16_t>(op, step, piece);
                 if (op.kind == NORM) {
                     float *target = op.target + piece * op.in;
-                    normed(op.norm, op.source + piece * op.in, target, op.in, op.add);
+                    const float *source = op.source + source_row(op, step, piece) * op.in;
+                    normed(op.norm, source, target, op.in, op.add);
                 }
-                if (op.kind == TURN) turn(op, step, piece);
+                if (op.kind == WRITE) write(op, step, piece);
                 if (op.kind == ATTEND) attend(op, step, piece / op.heads, piece % op.heads);
             });
         }
@@ -219,12 +235,12 @@ struct Player {
 };
 
 extern "C" {
-int64_t sizes() { return sizeof(Op) * 1000 + sizeof(Step); }  // tape.py's must be the same
+int64_t sizes() { return sizeof(Op) * 1000 + sizeof(Step); }  // structures.py's must be the same
 
-void play(const Op *ops, int count, const Step *step, int threads) {
+void run(const Op *ops, int count, const Step *step, int threads) {
     std::vector<Counter> taken(count * threads), done(count);
-    Player player{ops, count, threads, *step, std::move(taken), std::move(done)};
+    Execution execution{ops, count, threads, *step, std::move(taken), std::move(done)};
 #pragma omp parallel num_threads(threads)
-    player.play(omp_get_thread_num());
+    execution.run(omp_get_thread_num());
 }
 }

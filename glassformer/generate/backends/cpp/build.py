@@ -1,4 +1,4 @@
-"""Build of the compiled CPU decoding step (step.cpp)."""
+"""Compiles step.cpp at its first use."""
 
 from __future__ import annotations
 

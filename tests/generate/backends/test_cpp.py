@@ -1,4 +1,4 @@
-"""A tape plays what the modules compute: in float32 the same, with codes by exact integers."""
+"""The C++ back end equals the modules in float32; products of quantized weights are exact sums."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import ctypes
 import numpy as np
 import pytest
 import torch
-from cases import Case
-from writers import FIRST
+from cases import NAMES, Case, sample, writes
 
 import glassformer as gf
 from glassformer import native
 from glassformer.core.linear import Linear
-from glassformer.generate import build, tape
+from glassformer.generate.backends.cpp import structures
+from glassformer.generate.backends.cpp.build import library
+from glassformer.generate.backends.cpp.runner import ROWS, SHORT, CppRunner
+from glassformer.generate.backends.cpp.step import CppStep, KeyValueStore, StepInput
+from glassformer.generate.backends.cpp.support import compiled, is_supported, supported_program
+from glassformer.generate.program import LinearOp, StepProgram
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import GenerationRequest
-from glassformer.generate.tape import Tape
-from glassformer.generate.taped import ROWS, SHORT, TapeRunner, knows
 from glassformer.weights.quantization import GROUP, QuantizedLinear
 
-TAPED = [
-    *("ctrl", "gemma", "gemma2", "gemma3_text", "openai-gpt", "gpt2", "gpt_neo", "gpt_neox"),
-    *("gptj", "llama", "mistral", "opt", "phi", "qwen2", "qwen3", "xlm"),
-]
+COMPILED = [name for name in NAMES if writes(name) and isinstance(compiled(name.spec), StepProgram)]
+FIRST = sample(COMPILED, "body")
 OPTIONS = {
     "greedy": {},
     "sampled": {"do_sample": True, "seed": 3, "top_p": 0.9, "num_return_sequences": 2},
@@ -33,21 +33,29 @@ OPTIONS = {
 }
 SMALL = {"n_embd": 64, "n_head": 4, "n_layer": 2, "vocab_size": 101, "n_positions": 128}
 
-pytestmark = pytest.mark.skipif(build.library() is None, reason="there is no compiler here")
+pytestmark = pytest.mark.skipif(library() is None, reason="there is no compiler here")
 
 
 def texts(results):
     return [[one.tokens for one in (result, *result.alternatives)] for result in results]
 
 
-def together(model, prompts):
-    """Logits of both runners, all along: rows leave, join, change places and are copied."""
-    requests = [GenerationRequest(i, tuple(prompt), 12) for i, prompt in enumerate(prompts)]
-    pair = Runner(model), TapeRunner(model, rows=6)
-    logits = [runner.read(requests[:3], 1) for runner in pair]
+def requests(case, prompts, limit=12):
+    """Requests for a case; an encoder reads the prompts, and the decoder texts of its own."""
+    if not case.both:
+        return [GenerationRequest(i, tuple(text), limit) for i, text in enumerate(prompts)]
+    begun = case.texts([1 + i % 3 for i in range(len(prompts))], seed=8)
+    pairs = enumerate(zip(begun, prompts, strict=True))
+    return [GenerationRequest(i, tuple(text), limit, source) for i, (text, source) in pairs]
+
+
+def together(model, asked):
+    """Logits of both runners, step by step: rows leave, join, change places and are copied."""
+    pair = Runner(model), CppRunner(model, rows=6)
+    logits = [runner.read(asked[:3], 1) for runner in pair]
     for parents in ((0, 1, 2), (0, 2), "join", (1, 0, 2, 3, 4, 5), (0, 0, 2, 5, 5, 5), range(6)):
         if parents == "join":
-            read = [runner.read(requests[3:], 2) for runner in pair]
+            read = [runner.read(asked[3:], 2) for runner in pair]
             logits = [torch.cat(both) for both in zip(logits, read, strict=True)]
         else:
             rows = torch.tensor(list(parents))
@@ -56,15 +64,26 @@ def together(model, prompts):
         yield logits
 
 
-@pytest.mark.parametrize("kind", TAPED)
-def test_the_same_logits(kind, tmp_path):
-    """A long prompt is read by torch, short ones by the tape."""
-    case = Case(FIRST[kind], tmp_path)
-    assert knows(case.model)
+def assert_same_logits(case, asked, rtol=1e-5):
     with torch.inference_mode():
-        for last in (SHORT + 1, 7):
-            for plain, played in together(case.model, case.prompts((4, 9, 6, 2, last), 5)):
-                assert torch.allclose(plain, played, atol=1e-5)
+        for plain, fast in together(case.model, asked):
+            assert torch.allclose(plain, fast, rtol=rtol, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FIRST, ids=str)
+def test_the_same_logits(name, tmp_path):
+    """For every body that has a step program. Torch reads the long prompt of a decoder alone."""
+    case = Case(name, tmp_path)
+    assert supported_program(case.model)
+    for last in (SHORT + 1, 7):
+        assert_same_logits(case, requests(case, case.prompts((4, 9, 6, 2, last), 5)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in COMPILED if name not in FIRST], ids=str)
+def test_the_same_logits_of_every_class(name, tmp_path):
+    case = Case(name, tmp_path)
+    assert_same_logits(case, requests(case, case.prompts((4, 9, 6, 2, SHORT + 1), 5)))
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
@@ -77,15 +96,15 @@ def test_the_same_tokens(options):
 
 def test_a_longer_text_gets_a_longer_store():
     model = gf.create("gpt2", seed=3, **SMALL)
-    plain, played = Runner(model), TapeRunner(model, rows=2)
+    plain, fast = Runner(model), CppRunner(model, rows=2)
     with torch.inference_mode():
         for request in (
             GenerationRequest(0, (1, 2, 3), 9),
             GenerationRequest(1, tuple(range(40)), 60),
         ):
-            assert torch.allclose(plain.read([request], 1), played.read([request], 1), atol=1e-5)
+            assert torch.allclose(plain.read([request], 1), fast.read([request], 1), atol=1e-5)
         rows, tokens = torch.tensor([0, 1]), torch.tensor([7, 8])
-        assert torch.allclose(plain.step(rows, tokens), played.step(rows, tokens), atol=1e-5)
+        assert torch.allclose(plain.step(rows, tokens), fast.step(rows, tokens), atol=1e-5)
 
 
 def test_weights_of_bfloat16_are_read_exactly():
@@ -110,25 +129,37 @@ LLAMA = {
 
 
 def play(model, tokens=3):
-    runner = TapeRunner(model, rows=1)
+    runner = CppRunner(model, rows=1)
     return runner.read([GenerationRequest(0, tuple(range(tokens)), 5)], 1)
 
 
-class Alone(Tape):
-    """One linear layer as a whole tape, on rows that are given."""
-
-    def __init__(self, layer, x):
-        self.layer, self.x = layer, x
-        super().__init__(None, len(x), torch.zeros(1))
-
-    def write(self):
-        self.source, self.logits = self.room(self.x.shape[1]), self.room(self.layer.out_features)
-        self.source.copy_(self.x)
-        self.linear(self.layer, self.source, self.logits, last=1)
-
-    def result(self):
-        rows = range(len(self.x))
-        return self.play(rows, rows, rows, rows).double().numpy()
+def result(x, *layers, **options):
+    """What linear layers compute from rows, one after another. The options are the first one's."""
+    net, last = torch.nn.Module(), len(layers) - 1
+    operations, buffers = [], {"0": x.shape[1]}
+    for number, layer in enumerate(layers):
+        setattr(net, f"layer{number}", layer)
+        target, rows = ("logits", "select") if number == last else (str(number + 1), "all")
+        width = layer.out_features // (2 if number == 0 and options.get("gated") else 1)
+        buffers[target] = width
+        operations.append(
+            LinearOp(
+                layer=f"layer{number}", source=str(number), target=target, rows=rows, **options
+            )
+        )
+        options = {}
+    program = StepProgram(
+        operations=tuple(operations),
+        buffers=buffers,
+        self_attention=(),
+        cross_attention=(),
+        uncounted_token=None,
+        uncounted_position=0,
+    )
+    step = CppStep(net, program, len(x), KeyValueStore((), 1, 64))
+    step.buffers["0"].copy_(x)
+    rows = range(len(x))
+    return step.run([StepInput(0, 0, row, 0) for row in rows], rows).double().numpy()
 
 
 def drawn(width, height=37):
@@ -163,7 +194,7 @@ def test_codes_are_multiplied_as_integers(kind, width, rows):
         by_group = sums * scale + inputs.sum(-1)[:, None] * layer.zero.double().numpy()
         exact = (by_group * sizes[..., 0][:, None]).sum(-1)
     exact += layer.bias.detach().double().numpy()
-    off = np.abs(Alone(layer, x).result() - exact).max(-1)
+    off = np.abs(result(x, layer) - exact).max(-1)
     assert (off <= 1e-5 * np.abs(exact).max(-1)).all()
 
 
@@ -175,8 +206,9 @@ def test_codes_mean_the_same_to_the_modules(kind, inner):
     model = gf.create("llama-7b", seed=3, **{**LLAMA, "intermediate_size": inner}).quantize(kind)
     prompts = [[(7 * i + row) % 99 for i in range(n)] for row, n in enumerate((4, 9, 6, 2, 40))]
     with torch.inference_mode():
-        for plain, played in together(model, prompts):
-            assert (plain - played).abs().max() < 0.005 * plain.abs().max()
+        asked = [GenerationRequest(i, tuple(prompt), 12) for i, prompt in enumerate(prompts)]
+        for plain, fast in together(model, asked):
+            assert (plain - fast).abs().max() < 0.005 * plain.abs().max()
 
 
 @pytest.mark.parametrize("rows", range(1, ROWS + 1))
@@ -184,21 +216,21 @@ def test_codes_mean_the_same_to_the_modules(kind, inner):
 def test_any_number_of_rows_and_columns(width, rows):
     layer, x = drawn(width), torch.randn(rows, width)
     with torch.no_grad():
-        assert np.allclose(Alone(layer, x).result(), layer(x).numpy(), atol=1e-4)
+        assert np.allclose(result(x, layer), layer(x).numpy(), atol=1e-4)
 
 
 def test_what_a_layer_computes_does_not_depend_on_other_rows():
     for kind in ("int8", "int4"):
         layer, x = QuantizedLinear(drawn(96), kind), torch.randn(8, 96)
-        alone = np.concatenate([Alone(layer, row[None]).result() for row in x])
-        together = Alone(layer, x).result()
+        alone = np.concatenate([result(row[None], layer) for row in x])
+        together = result(x, layer)
         assert np.allclose(together, alone, rtol=1e-6, atol=1e-6)
         assert kind == "int8" or np.array_equal(together, alone)
 
 
-@pytest.mark.parametrize("activation", tape.ACTIVATIONS)
+@pytest.mark.parametrize("activation", structures.ACTIVATIONS)
 @pytest.mark.parametrize("gated", [False, True])
-def test_activations(activation, gated, tmp_path):
+def test_activations(activation, gated):
     from glassformer.core.activation import ACTIVATIONS
 
     torch.manual_seed(0)
@@ -208,52 +240,50 @@ def test_activations(activation, gated, tmp_path):
         layer.weight.normal_()
         layer.bias.normal_()
         x = torch.randn(3, 32)
-
-        class Activated(Alone):
-            def write(self):
-                self.source, self.logits = self.room(32), self.room(48)
-                self.sums, hidden = self.room(96), self.room(48)
-                self.source.copy_(self.x)
-                place = tape.ACTIVATIONS.index(activation)
-                self.linear(layer, self.source, hidden, activation=place, gated=int(gated))
-                self.linear(same, hidden, self.logits, last=1)
-
         y = layer(x)
         wanted = ACTIVATIONS[activation](y[:, :48]) * (y[:, 48:] if gated else 1.0)
-        assert np.allclose(Activated(layer, x).result(), wanted.numpy(), rtol=1e-5, atol=1e-5)
+        found = result(x, layer, same, activation=activation, gated=gated)
+        assert np.allclose(found, wanted.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_the_input_is_scaled_and_the_output_capped():
+    layer, x = drawn(64), torch.randn(3, 64)
+    with torch.no_grad():
+        wanted = 2 * torch.tanh(layer(0.5 * x) / 2)
+    assert np.allclose(result(x, layer, scale=0.5, softcap=2.0), wanted.numpy(), atol=1e-5)
 
 
 def test_both_sides_lay_out_operations_alike():
-    sizes = ctypes.sizeof(tape.Op), ctypes.sizeof(tape.TapeStep)
-    assert build.library().sizes() == 1000 * sizes[0] + sizes[1]
+    sizes = ctypes.sizeof(structures.CppOp), ctypes.sizeof(structures.StepRows)
+    assert library().sizes() == 1000 * sizes[0] + sizes[1]
 
 
 @pytest.mark.parametrize("compiler", ["/nowhere/c++", "false", "true"])
-def test_without_a_compiler_the_modules_are_walked(compiler, monkeypatch, tmp_path):
+def test_without_a_compiler_the_modules_are_used(compiler, monkeypatch, tmp_path):
     model = gf.create("gpt2", seed=3, **SMALL)
     expected = model.generate([1, 2, 3], max_new_tokens=15).tokens
     monkeypatch.setenv("CXX", compiler)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     native.library.cache_clear()
     try:
-        assert build.library() is None and not knows(model)
+        assert library() is None and not is_supported(model)
         assert model.generate([1, 2, 3], max_new_tokens=15).tokens == expected
     finally:
         monkeypatch.undo()
         native.library.cache_clear()
 
 
-def test_what_is_listened_to_or_trained_is_not_taped():
+def test_what_has_a_hook_or_is_trained_runs_on_the_modules():
     model = gf.create("gpt2", **SMALL)
-    assert knows(model)
+    assert is_supported(model)
     hook = model.decoder.blocks[0].ffn.register_forward_hook(lambda *_: None)
-    assert not knows(model)
+    assert not is_supported(model)
     hook.remove()
-    assert knows(model) and not knows(model.train())
+    assert is_supported(model) and not is_supported(model.train())
 
 
 def test_a_model_that_has_written_learns_as_before(tmp_path):
-    """Its file keeps matrices transposed; the tape lays them out otherwise."""
+    """Its file keeps matrices transposed; the compiled step needs them in rows."""
     gf.create("gpt2", seed=3, **SMALL).save(tmp_path)
     model, fresh = gf.load(tmp_path), gf.load(tmp_path)
     assert not model.decoder.blocks[0].ffn.up.weight.is_contiguous()

@@ -1,0 +1,1 @@
+"""Back ends: what executes the program of a decoder step, instead of the modules."""
