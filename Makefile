@@ -11,11 +11,8 @@ CPU_TORCH ?= https://download.pytorch.org/whl/cpu
 open: $(VENV)/.user  # says the page's address, opens it where there is a display, and serves until
 	@$(BIN)/glassformer open $(OPEN)  # it is interrupted; OPEN=--check tries it, and ends
 
-# Lint runs beside the tests, which leave processors idle at times; what it says follows them.
 test: $(VENV)/.test  # every family, head, invariant and verb once
-	@mkdir -p build; make --no-print-directory lint > build/lint.log 2>&1 & lint=$$!; \
-	  $(BIN)/python -m pytest -n 2 -m "not gpu and not real"; tested=$$?; \
-	  wait $$lint; linted=$$?; cat build/lint.log; test $$tested = 0 -a $$linted = 0
+	$(BIN)/python -m pytest -n 2 -m "not gpu and not real"
 	@$(BIN)/python tests/chromium.py  # says if the page was not tried, for want of a browser
 
 test-all: $(VENV)/.test  # every configuration, seed and prompt; docs, notebooks, real weights that are here

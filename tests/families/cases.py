@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,12 @@ class Name:
 
     @property
     def spec(self) -> ModelSpec:
-        return spec_from_config(self.config, self.architecture)
+        return _spec_of(self)
+
+
+@cache
+def _spec_of(name: Name) -> ModelSpec:
+    return spec_from_config(name.config, name.architecture)
 
 
 NAMES = [

@@ -17,9 +17,16 @@ def first_of_its_type(name: Name) -> bool:
 
 
 @pytest.mark.over(which=first_of_its_type)
-@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "eager",
+        pytest.param("aot_eager", marks=pytest.mark.slow),
+        pytest.param("inductor", marks=pytest.mark.slow),
+    ],
+)
 def test_compiled_as_eager(case, backend):
-    """`aot_eager` shows that the graph is whole and equal; tests/core runs inductor, too."""
+    """`eager` shows that the graph is whole and equal; tests/core runs inductor, too."""
     batch = case.batch((9, 12, 5, 12), "left")
     torch._dynamo.reset()
     compiled = torch.compile(case.model, fullgraph=True, backend=backend)

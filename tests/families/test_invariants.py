@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from itertools import pairwise
 
 import pytest
@@ -100,7 +101,7 @@ def test_with_the_cache_as_without(case, side):
     assert float((stepwise[real] - whole[real]).abs().max()) <= TOLERANCE
 
 
-@pytest.mark.over(which=writes)
+@pytest.mark.over(which=writes, once_per="type")
 def test_greedy_and_beam_write_the_same_tokens_with_and_without_the_cache(case):
     batch = case.batch((4, 6, 5), "left")
     for write in (greedy, beam):
@@ -176,25 +177,31 @@ def tensors_of(folder) -> dict[str, torch.Tensor]:
     return {name: files.read(name, mapped=False) for name in files}
 
 
+@pytest.fixture(scope="module")
+def saved(case, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved") / "once"
+    case.model.save(folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
 @pytest.mark.over(once_per="class")
-def test_save_load_save_gives_the_same_bytes(case, tmp_path):
-    case.model.save(tmp_path / "once")
-    gf.load(tmp_path / "once").save(tmp_path / "twice")
+def test_save_load_save_gives_the_same_bytes(case, saved, tmp_path):
+    gf.load(saved).save(tmp_path / "twice")
     first, second = (
-        (tmp_path / name / "model.safetensors").read_bytes() for name in ("once", "twice")
+        (folder / "model.safetensors").read_bytes() for folder in (saved, tmp_path / "twice")
     )
     assert first == second
-    saved, report = tensors_of(tmp_path / "once"), case.model.load_report
+    kept, report = tensors_of(saved), case.model.load_report
     for name, tensor in tensors_of(case.folder).items():
         if name not in report.dropped:
-            same = [other for other in saved.values() if torch.equal(other, tensor)]
-            assert torch.equal(saved.get(name, same[0]), tensor), name
+            same = [other for other in kept.values() if torch.equal(other, tensor)]
+            assert torch.equal(kept.get(name, same[0]), tensor), name
 
 
 @pytest.mark.over(once_per="class")
-def test_the_reference_loads_what_we_save(case, tmp_path):
-    case.model.save(tmp_path / "ours")
-    loaded, info = reference.load(tmp_path / "ours", case.name.architecture)
+def test_the_reference_loads_what_we_save(case, saved):
+    loaded, info = reference.load(saved, case.name.architecture)
     missing = set(info["missing_keys"]) - set(case.model.load_report.dropped)
     assert not missing and not info["unexpected_keys"] and not info["mismatched_keys"]
     batch = case.batch(LENGTHS, "right")

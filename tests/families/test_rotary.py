@@ -53,6 +53,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+PAIRS = [  # without --all, every kind of settings and every class once
+    pytest.param(
+        settings,
+        model_type,
+        id=f"{name}-{model_type}",
+        marks=() if kind % len(CLASSES) == number else pytest.mark.slow,
+    )
+    for kind, (name, settings) in enumerate(SETTINGS.items())
+    for number, model_type in enumerate(CLASSES)
+]
+
+
 def make(folder: Path, model_type: str, settings: dict[str, Any]) -> Any:
     """A random model of the reference, read from the same config.json as ours."""
     config = {"model_type": model_type, "architectures": [CLASSES[model_type]], **SIZE, **settings}
@@ -70,8 +82,7 @@ def reference(folder: Path) -> Any:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("model_type", CLASSES)
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.parametrize(("settings", "model_type"), PAIRS)
 def test_equals_the_reference_beyond_the_trained_length(model_type, settings, tmp_path):
     theirs = make(tmp_path / "theirs", model_type, settings)
     ours = gf.load(tmp_path / "theirs")

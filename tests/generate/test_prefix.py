@@ -70,7 +70,14 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(options, marks=() if name == "greedy" else pytest.mark.over(once_per="kind"))
+        for name, options in OPTIONS.items()
+    ],
+    ids=OPTIONS,
+)
 def test_the_same_texts_in_one_call_and_in_the_next(case, options):
     if case.both:
         assert not can_share(case.model)

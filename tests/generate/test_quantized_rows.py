@@ -9,7 +9,8 @@ from quick import quick
 from writers import FIRST
 
 import glassformer as gf
-from glassformer.generate import build, prefix
+from glassformer.generate import prefix
+from glassformer.generate.backends.cpp.build import library
 
 TAPED = [
     *("ctrl", "gemma", "gemma2", "gemma3_text", "openai-gpt", "gpt2", "gpt_neo", "gpt_neox"),
@@ -23,7 +24,7 @@ OPTIONS = {
     "beam": {"num_beams": 3, "num_return_sequences": 2},
 }
 
-pytestmark = pytest.mark.skipif(build.library() is None, reason="there is no compiler here")
+pytestmark = pytest.mark.skipif(library() is None, reason="there is no compiler here")
 
 
 def drawn(vocabulary, count=20):
