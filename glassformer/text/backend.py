@@ -75,9 +75,15 @@ def tokenizing() -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class LibraryBackend:
-    """A backend that the `tokenizers` library describes completely."""
+    """A backend that the `tokenizers` library describes completely.
+
+    Attributes:
+        vocabulary: The library's tokenizer.
+        was_parsed: Whether the library has parsed it from JSON.
+    """
 
     vocabulary: Backend
+    was_parsed: bool = False
 
     @property
     def piecewise(self) -> bool:
@@ -109,11 +115,13 @@ class LibraryBackend:
             return " ".join(tokens) if decoder is None else str(decoder.decode(tokens))
 
     def files(self) -> dict[str, bytes]:
-        # The library reads some scores slightly different from what it wrote; after one round trip
-        # they are stable.
+        # The library reads some scores slightly different from what it wrote; once it has parsed
+        # them, they are stable.
         with silent(), tokenizing():
-            settled = Backend.from_str(self.vocabulary.to_str())
-            return {"tokenizer.json": settled.to_str(pretty=True).encode("utf-8")}
+            stable = self.vocabulary
+            if not self.was_parsed:
+                stable = Backend.from_str(stable.to_str())
+            return {"tokenizer.json": stable.to_str(pretty=True).encode("utf-8")}
 
     def reference_class(self) -> str:
         return "PreTrainedTokenizerFast"

@@ -127,7 +127,7 @@ class LanguageBackend:
         before, after = self.frame
         backend = Backend.from_str(self.vocabulary.to_str())
         set_template(backend, [*before, "$A", *after], [*before, "$A", "$B", *after])
-        return LibraryBackend(backend).files()
+        return LibraryBackend(backend, was_parsed=True).files()
 
     def reference_class(self) -> str:
         return self.inner.reference_class()

@@ -63,7 +63,7 @@ def load_backend(
             folder, known_defaults(family if model_type else None, library)
         )
         add_tokens(library, settings)
-        backend = LibraryBackend(library)
+        backend = LibraryBackend(library, was_parsed=True)
     else:
         raise LoadError(nothing_found(folder, model_type, family))
     if isinstance(backend, LibraryBackend) and "language_code" in settings.values:
@@ -84,7 +84,7 @@ def load_openai(path: Path, size: int | None) -> tuple[TokenizerBackend, Tokeniz
         library = read_library_file(library_file)
         settings = TokenizerConfig.read(folder, known_defaults(family, library))
         add_tokens(library, settings)
-        backend: TokenizerBackend = LibraryBackend(library)
+        backend: TokenizerBackend = LibraryBackend(library, was_parsed=True)
     elif family.complete(folder):
         backend = family.load(folder, settings)
     else:
