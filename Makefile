@@ -6,7 +6,7 @@ SEED ?= 1
 TRIALS ?= 100000
 CPU_TORCH ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: open page page-fresh docs notebooks wheel test test-all test-real test-gpu fuzz lint bench equality reliability clean
+.PHONY: open page page-fresh docs notebooks wheel test test-all test-real test-gpu test-triton fuzz lint bench equality reliability clean
 
 open: $(VENV)/.user  # says the page's address, opens it where there is a display, and serves until
 	@$(BIN)/glassformer open $(OPEN)  # it is interrupted; OPEN=--check tries it, and ends
@@ -57,6 +57,10 @@ test-real: $(VENV)/.test  # on published weights; of those that cannot be fetche
 
 test-gpu: $(VENV)/.test
 	$(BIN)/python -m pytest -m gpu
+
+test-triton: $(VENV)/.test  # kernels of GPUs in Triton's interpreter, which torch must not find elsewhere
+	$(BIN)/pip install --quiet --no-deps --target build/triton --upgrade triton
+	TRITON_INTERPRET=1 PYTHONPATH=build/triton $(BIN)/python -m pytest tests/generate/backends/test_triton.py -m "not gpu"
 
 fuzz: $(VENV)/.test  # damaged files for every reader; tests/fuzz/record.json keeps what came of it
 	$(BIN)/python -m tests.fuzz --seed $(SEED) --trials $(TRIALS) --record

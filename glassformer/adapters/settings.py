@@ -14,6 +14,10 @@ Biases = Literal["none", "all", "lora_only"]
 Places = Literal["both", "ffn"]
 
 
+OPTIONAL = {"max_steps": 100, "init_text": "a text"}
+"""Examples of the values that options have whose default is None."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AdapterConfig:
     """Base class of adapter settings.
@@ -29,13 +33,16 @@ class AdapterConfig:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if isinstance(value, list):
-                object.__setattr__(self, each.name, tuple(value))
-            elif isinstance(value, str) and isinstance(each.default, tuple | None):
-                if each.name in ("target_modules", "modules_to_save"):
-                    object.__setattr__(self, each.name, (value,))
-            elif each.default is not None and each.default is not MISSING:
-                _check_type(each.name, value, each.default)
+            names = each.name in ("target_modules", "modules_to_save")
+            if isinstance(value, list) or (names and isinstance(value, str)):
+                value = (value,) if isinstance(value, str) else tuple(value)
+                object.__setattr__(self, each.name, value)
+            if names:
+                _check_names(each.name, value)
+                continue
+            like = OPTIONAL.get(each.name) if each.default is None else each.default
+            if like is not MISSING and like is not None and value is not each.default:
+                _check_type(each.name, value, like)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +264,12 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
         raise ConfigError(f"{name} is {value!r}; {nearest(value, known)}")
 
 
+def _check_names(name: str, value: Any) -> None:
+    is_list = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+    if not (value is None or is_list):
+        raise ConfigError(f"{name} is {value!r}; it must be a list of names of modules.")
+
+
 def _check_type(name: str, value: Any, default: Any) -> None:
     kind = type(default)
     number = isinstance(value, int) and not isinstance(value, bool)
@@ -264,3 +277,8 @@ def _check_type(name: str, value: Any, default: Any) -> None:
         kind is float and number
     ):
         raise ConfigError(f"{name} is {value!r}; it must be like {default!r}.")
+    if kind is tuple:
+        if len(value) != len(default):
+            raise ConfigError(f"{name} is {value!r}; it must be like {default!r}.")
+        for one, like in zip(value, default, strict=True):
+            _check_type(name, one, like)

@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core import Transformer
+from glassformer.generate.backends.triton.step import BestToken
 from glassformer.generate.config import GenerationConfig
-from glassformer.generate.fused import BestToken
 from glassformer.generate.sampling import chances, draw, shaped
 from glassformer.generate.slots import StaticCache
 from glassformer.generate.static import StaticRunner

@@ -188,11 +188,11 @@ class GenerationConfig:
 
 
 def _above_zero(value: float) -> bool:
-    return value > 0
+    return 0 < value < 2**62  # so that tensors can hold sums of two
 
 
 def _not_negative(value: float) -> bool:
-    return value >= 0
+    return 0 <= value < 2**62
 
 
 def _share(value: float) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.core.linear import Linear
 from glassformer.core.pass_context import PassContext
-from glassformer.generate.fused_kernels import project_row, row_shape
+from glassformer.generate.backends.triton.kernels import project_row, row_shape
 from glassformer.spec import AttentionPattern
 
 QUERIES = 16  # minimum size of a matrix product; a group of heads fills part of it
@@ -28,9 +28,9 @@ def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     out = x.new_empty(*x.shape[:-1], height)
     rows, warps = row_shape(width)
     project_row[(triton.cdiv(height, rows),)](
-        x, x, x, 0.0, weight, weight if bias is None else bias, out, height, width, "none",
-        "linear", bias is not None, False, False, False, rows, triton.next_power_of_2(width),
-        num_warps=warps,
+        x, x, x, 0.0, weight, weight if bias is None else bias, x, out, height, 1.0, 0.0, width,
+        "none", "linear", bias is not None, False, False, False, rows,
+        triton.next_power_of_2(width), num_warps=warps,
     )  # fmt: skip
     return out
 

@@ -24,6 +24,7 @@ class StaticCache(Cache):
         self.next = torch.zeros(1, dtype=torch.long, device=device)
         self.places = torch.arange(capacity, device=device)
         self.position = torch.zeros(rows, 1, dtype=torch.long, device=device)
+        self.begins = torch.zeros(rows, dtype=torch.long, device=device)  # first slot of each text
         self.real = torch.zeros(rows, capacity, dtype=torch.bool, device=device)
         for depth, (k, _) in like._self.items():
             both = k.new_zeros(2, rows, k.shape[1], capacity, k.shape[3])
@@ -84,6 +85,7 @@ class StaticCache(Cache):
             self.encoder_attention_mask[:rows] = cache.encoder_attention_mask
         self.real.fill_(False)
         self.real[:rows, :length] = cache.real_tokens
+        self.begins[:rows] = cache.real_tokens.int().argmax(-1)
         self.real[:, length:] = True  # future tokens; masked by causality until then
         self.position[:rows] = cache.next_position
         self.next.fill_(length)
@@ -105,7 +107,7 @@ class StaticCache(Cache):
         """Replaces every row by a copy of its parent, in place."""
         held = [x for pair in (*self._self.values(), *self._cross.values()) for x in pair]
         masks = [] if self.encoder_attention_mask is None else [self.encoder_attention_mask]
-        for x in (*held, *masks, self.real, self.position):
+        for x in (*held, *masks, self.real, self.position, self.begins):
             x.copy_(x.index_select(0, parents))
 
 
@@ -126,8 +128,10 @@ class PrefillCache(Cache):
         slots, length = self.slots, self.length
         assert self.next_position is not None
         slots.real.fill_(True)
+        slots.begins.zero_()
         if self.mask is not None:
             slots.real[:, :length] = self.mask
+            slots.begins.copy_(self.mask.int().argmax(-1))
         slots.position.copy_(self.next_position.expand_as(slots.position))
         slots.next.fill_(length)
 

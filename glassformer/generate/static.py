@@ -17,7 +17,8 @@ from torch import Tensor
 from glassformer.core import Cache, Transformer
 from glassformer.core.linear import Linear
 from glassformer.core.pass_context import PassContext
-from glassformer.generate.fused import FusedStep, knows
+from glassformer.generate.backends.triton.step import TritonStep
+from glassformer.generate.backends.triton.support import is_supported, supported_program
 from glassformer.generate.kernels import attend_newest, prepare
 from glassformer.generate.runner import Runner, last_logits, padded
 from glassformer.generate.slots import PrefillCache, StaticCache, with_room
@@ -98,8 +99,8 @@ class StaticRunner(Runner):
         self.slots: StaticCache | None = None
         self.tokens = torch.zeros(rows, 1, dtype=torch.long, device=self.device)
         self.order = torch.arange(rows, device=self.device)
-        self.fused: FusedStep | None = None
-        self.fuses = knows(net)
+        self.fused: TritonStep | None = None
+        self.fuses = is_supported(net)
         self.readings: dict[tuple[int, bool], RecordedPrefill] = {}
         self.side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         self.one: Callable[..., Any] = self.work
@@ -166,7 +167,9 @@ class StaticRunner(Runner):
         assert self.slots is not None
         slots = self.slots
         self.readings.clear()
-        self.fused = FusedStep(self.net, slots) if self.fuses else None
+        self.fused = None
+        if self.fuses:
+            self.fused = TritonStep(self.net, supported_program(self.net), slots)
 
         def step() -> Any:
             slots.next.zero_()

@@ -95,12 +95,12 @@ SIZES = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rows", [1, 3, 64])
 @torch.inference_mode()
-def test_the_fused_step_computes_what_the_net_computes(name, dtype, rows):
-    from glassformer.generate.fused import FusedStep, knows
+def test_the_triton_step_computes_what_the_modules_compute(name, dtype, rows):
+    from glassformer.generate.backends.triton.step import TritonStep
+    from glassformer.generate.backends.triton.support import supported_program
     from glassformer.generate.slots import PrefillCache, StaticCache
 
     model = gf.create(name, seed=3, **SIZES[name]).to("cuda", dtype).eval()
-    assert knows(model)
     exact = copy.deepcopy(model).float()
     tokens = torch.randint(0, 1001, (rows, 9), device="cuda")
     mask = torch.arange(9, device="cuda") >= torch.arange(rows, device="cuda")[:, None] % 5
@@ -110,7 +110,7 @@ def test_the_fused_step_computes_what_the_net_computes(name, dtype, rows):
     filling.settle()
     exact(tokens, attention_mask=mask, past_key_values=cache)
     model(tokens, attention_mask=mask, past_key_values=plain)
-    step = FusedStep(model, slots)
+    step = TritonStep(model, supported_program(model), slots)
     for _ in range(3):
         token = torch.randint(0, 1001, (rows, 1), device="cuda")
         ours = step(token).float()

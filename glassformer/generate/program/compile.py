@@ -191,7 +191,7 @@ class _Compiler:
         self.self_attention.append(shape)
         width = (spec.heads + 2 * shape.heads) * spec.head_dim
         self.linear(f"{path}.attention.qkv", "x", "qkv", width, norm)
-        rotary = position if isinstance(position, RotarySpec) else None
+        rotary, bias = (position, None) if isinstance(position, RotarySpec) else (None, position)
         self.add(
             WriteKeysOp(
                 depth=depth,
@@ -217,7 +217,7 @@ class _Compiler:
                 left=left,
                 dilation=dilation,
                 window_block=window_block,
-                position=None if rotary is not None else position,
+                position=bias,
             )
         )
 
@@ -256,7 +256,9 @@ class _Compiler:
                 norms = f"{path}.q_norm", f"{path}.k_norm"
             return shape, scale, attention.softcap, *norms
 
-    def position(self, spec: PositionSpec | None, path: str) -> PositionSpec | None:
+    def position(
+        self, spec: PositionSpec | None, path: str
+    ) -> RotarySpec | T5BiasSpec | AlibiSpec | None:
         if spec is None:
             return None
         if not isinstance(spec, RotarySpec | T5BiasSpec | AlibiSpec):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from glassformer.spec import Activation, PositionSpec
+from glassformer.spec import Activation, AlibiSpec, RotarySpec, T5BiasSpec
 
 Rows = Literal["all", "select", "selected"]
 """Which rows an operation computes: all of them; those whose logits are asked for, selected from
@@ -85,7 +85,7 @@ class WriteKeysOp:
     cross: bool = False
     query_norm: str | None = None
     key_norm: str | None = None
-    position: PositionSpec | None = None
+    position: RotarySpec | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class AttendOp:
     left: int | None = None
     dilation: int = 1
     window_block: int | None = None
-    position: PositionSpec | None = None
+    position: T5BiasSpec | AlibiSpec | None = None
 
 
 Operation = EmbedOp | NormOp | LinearOp | WriteKeysOp | AttendOp

@@ -16,7 +16,8 @@ from glassformer.generate.backends.cpp import structures
 from glassformer.generate.backends.cpp.build import library
 from glassformer.generate.backends.cpp.runner import ROWS, SHORT, CppRunner
 from glassformer.generate.backends.cpp.step import CppStep, KeyValueStore, StepInput
-from glassformer.generate.backends.cpp.support import compiled, is_supported, supported_program
+from glassformer.generate.backends.cpp.support import is_supported, supported_program
+from glassformer.generate.backends.support import compiled
 from glassformer.generate.program import LinearOp, StepProgram
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import GenerationRequest

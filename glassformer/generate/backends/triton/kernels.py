@@ -1,4 +1,4 @@
-"""Triton kernels for a decoder block at one token per row, with few launches.
+"""Triton kernels of a decoder step with one token per row.
 
 At one token per row, launches and reading the weights take all of the time, so norms, biases,
 activations and residual sums are fused into other kernels.
@@ -25,8 +25,17 @@ def _activated(x, kind: tl.constexpr):  # type: ignore[no-untyped-def]
     elif kind == "gelu_tanh":
         inner = 0.7978845608028654 * (x + 0.044715 * x * x * x)
         x = x * tl.sigmoid(2 * inner)  # (1 + tanh(y)) / 2 = sigmoid(2y)
+    elif kind == "gelu_sigmoid":
+        x = x * tl.sigmoid(1.702 * x)
     elif kind == "silu":
         x = x * tl.sigmoid(x)
+    elif kind == "relu2":
+        x = tl.maximum(x, 0.0)
+        x = x * x
+    elif kind == "tanh":
+        x = 2 * tl.sigmoid(2 * x) - 1
+    elif kind == "sigmoid":
+        x = tl.sigmoid(x)
     return x
 
 
@@ -57,8 +66,11 @@ def project_row(  # type: ignore[no-untyped-def]
     eps,
     weight,
     bias,
+    add,
     out,
     height,
+    scale,
+    softcap,
     width: tl.constexpr,
     norm: tl.constexpr,
     activation: tl.constexpr,
@@ -69,7 +81,10 @@ def project_row(  # type: ignore[no-untyped-def]
     rows_at_once: tl.constexpr,
     columns: tl.constexpr,
 ):
-    """out [+]= activation(norm(x) W^T + b) for one row x. If gated, W has the gate's rows first."""
+    """out = [add +] cap(activation(scale * norm(x) W^T + b)) for one row x.
+
+    If gated, W has the gate's rows first.
+    """
     row = tl.program_id(0) * rows_at_once + tl.arange(0, rows_at_once)
     column = tl.arange(0, columns)
     there, inside = row < height, column < width
@@ -83,7 +98,7 @@ def project_row(  # type: ignore[no-untyped-def]
         gdc_launch_dependents()
         gdc_wait()
     values = tl.load(x + column, inside, other=0.0).to(tl.float32)
-    values = _normed(values, inside, column, norm_weight, norm_bias, eps, width, norm)
+    values = _normed(values, inside, column, norm_weight, norm_bias, eps, width, norm) * scale
     result = tl.sum(part.to(tl.float32) * values[None, :], 1)
     if biased:
         result += tl.load(bias + row, there, other=0.0).to(tl.float32)
@@ -93,8 +108,10 @@ def project_row(  # type: ignore[no-untyped-def]
         if biased:
             linear += tl.load(bias + height + row, there, other=0.0).to(tl.float32)
         result *= linear
+    if softcap > 0:
+        result = softcap * (2 * tl.sigmoid(2 * result / softcap) - 1)
     if adds:
-        result += tl.load(out + row, there, other=0.0)
+        result += tl.load(add + row, there, other=0.0)
     tl.store(out + row, result.to(out.dtype.element_ty), there)
 
 
@@ -178,24 +195,28 @@ def add_and_norm(  # type: ignore[no-untyped-def]
     norm_bias,
     eps,
     out,
+    scale,
     width: tl.constexpr,
     norm: tl.constexpr,
     adds: tl.constexpr,
+    accumulates: tl.constexpr,
     early: tl.constexpr,
     columns: tl.constexpr,
 ):
-    """stream += change; out = norm(stream), with one program per row."""
+    """stream += change; out [+]= scale * norm(stream), with one program per row."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, columns)
     inside = column < width
     if early:
         gdc_launch_dependents()
         gdc_wait()
-    x = tl.load(stream + row * width + column, inside, other=0.0)
+    x = tl.load(stream + row * width + column, inside, other=0.0).to(tl.float32)
     if adds:
         x += tl.load(change + row * width + column, inside, other=0.0).to(tl.float32)
         tl.store(stream + row * width + column, x, inside)
-    x = _normed(x, inside, column, norm_weight, norm_bias, eps, width, norm)
+    x = _normed(x, inside, column, norm_weight, norm_bias, eps, width, norm) * scale
+    if accumulates:
+        x += tl.load(out + row * width + column, inside, other=0.0).to(tl.float32)
     tl.store(out + row * width + column, x.to(out.dtype.element_ty), inside)
 
 
@@ -227,22 +248,37 @@ def activate(  # type: ignore[no-untyped-def]
 def embed(  # type: ignore[no-untyped-def]
     tokens,
     table,
+    segments,
     positions,
     position,
     stream,
     scale,
     offset,
+    uncounted_token,
+    uncounted_position,
     width: tl.constexpr,
-    tabled: tl.constexpr,
+    has_table: tl.constexpr,
+    has_segments: tl.constexpr,
+    has_positions: tl.constexpr,
     columns: tl.constexpr,
 ):
+    """stream = scale * table[token] + segments[0] + positions[position].
+
+    Without a table the rest is added to the stream.
+    """
     row = tl.program_id(0)
     column = tl.arange(0, columns)
     inside = column < width
     token = tl.load(tokens + row)
-    x = tl.load(table + token * width + column, inside, other=0.0).to(tl.float32) * scale
-    if tabled:
-        at = tl.load(position + row) + offset
+    if has_table:
+        x = tl.load(table + token * width + column, inside, other=0.0).to(tl.float32) * scale
+    else:
+        x = tl.load(stream + row * width + column, inside, other=0.0)
+    if has_segments:
+        x += tl.load(segments + column, inside, other=0.0).to(tl.float32)
+    if has_positions:
+        at = tl.load(position + row)
+        at = tl.where(token == uncounted_token, uncounted_position, at) + offset
         x += tl.load(positions + at * width + column, inside, other=0.0).to(tl.float32)
     tl.store(stream + row * width + column, x, inside)
 
