@@ -155,6 +155,8 @@ def test_one_that_was_stopped_in_its_first_step_begins_anew(tmp_path, monkeypatc
         lambda tensors, told: tensors.update(recent=torch.zeros(5)),
         lambda tensors, told: tensors.update(weight=tensors["weight"].half()),
         lambda tensors, told: tensors.update(bias=torch.zeros(())),
+        lambda tensors, told: tensors["0.step"].fill_(-1e-34),
+        lambda tensors, told: tensors["weight"].fill_(float("nan")),
         lambda tensors, told: told.pop("done"),
         lambda tensors, told: told.update(done="a"),
         lambda tensors, told: told.update(done=-4),
@@ -176,7 +178,7 @@ def test_a_damaged_state_is_refused(tmp_path, change):
     change(tensors, told)
     save_file(tensors, path, {"told": json.dumps(told)})
     with pytest.raises(
-        GlassformerError, match=r"unfinished lens of another|is not the state of a lens"
+        GlassformerError, match=r"unfinished lens of another|is not the state of a lens|is damaged"
     ):
         inside.tune_lens(model, LEARN, folder=tmp_path, **few)
 

@@ -255,6 +255,12 @@ class Tuning:
                 f"{folder} has an unfinished lens of another model, other texts or other "
                 "settings; use the same ones to resume, or another folder."
             )
+        steps = [held[f"{number}.step"].item() for number in (0, 1)]
+        if steps != [self.done] * 2 or not all(bool(x.isfinite().all()) for x in held.values()):
+            raise LoadError(
+                f"{folder / BEGUN} is damaged: some of its numbers are not those of a training; "
+                "name another folder."
+            )
         for x, name in ((self.weight, "weight"), (self.bias, "bias"), (self.recent, "recent")):
             x.copy_(held[name])
         names = ("step", "exp_avg", "exp_avg_sq")
