@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from glassformer.data.data_config import DataSettings
 from glassformer.data.files import TextFileReader
 from glassformer.data.header import check_header, check_names
+from glassformer.data.parquet_pages import page_sizes
 from glassformer.data.record import WHERE_COLUMN, Record, RecordError
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.storage.parsing import parsing
@@ -23,6 +25,7 @@ DELIMITERS = (",", ";", "\t", "|")
 RETURNS = "lines end with a carriage return alone"
 NAME_COLUMNS = "name the columns in data.column_names"
 QUOTED = re.compile(r'"[^"]*"')
+LARGEST_PAGE = 2**25  # bytes, of a small Parquet file; writers make pages of about one megabyte
 LONGEST_FIELD = 2**26
 """Maximum number of characters of a field; an unclosed quote would swallow the rest of the file."""
 
@@ -152,6 +155,7 @@ def read_parquet(
         number = 0
         with parsing(path, "a whole Parquet file", DataError):
             table = parquet.ParquetFile(stream)
+            _check_pages(stream, table.metadata)
             names, batches = table.schema_arrow.names, table.iter_batches(batch_size=1000)
         check_names(settings.columns, names, path)
         while True:
@@ -163,6 +167,14 @@ def read_parquet(
             for row in rows:
                 number += 1
                 yield {**row, "where": f"{path}: row {number}"}
+
+
+def _check_pages(stream: BinaryIO, metadata: Any) -> None:
+    """Raises an error for a page that needs much more memory than the file has bytes."""
+    most = max(LARGEST_PAGE, 10 * stream.seek(0, os.SEEK_END))
+    for size in page_sizes(stream, metadata):
+        if size.uncompressed > most:
+            raise ValueError(f"one of its pages has {size.uncompressed:,} bytes, unpacked")
 
 
 def _import_parquet(path: Path) -> Any:
