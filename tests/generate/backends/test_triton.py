@@ -20,7 +20,9 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu"
 COMPILED = [name for name in NAMES if writes(name) and isinstance(compiled(name.spec), StepProgram)]
 FIRST = sample(COMPILED, "type")
-pytestmark = [] if INTERPRETED else pytest.mark.gpu
+pytestmark = (
+    [] if INTERPRETED else [pytest.mark.gpu, pytest.mark.skipif(DEVICE == "cpu", reason="no GPU")]
+)
 LLAMA = {
     "num_hidden_layers": 2,
     "hidden_size": 64,
@@ -87,7 +89,8 @@ def test_many_slots_are_divided_among_programs(count):
     assert difference(model, requests, capacity=192) <= 1e-5
 
 
-@pytest.mark.gpu  # the interpreter does not compute with bfloat16
+@pytest.mark.gpu
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter does not compute with bfloat16")
 @pytest.mark.parametrize("count", [1, 3])
 def test_bfloat16(count):
     model = gf.create("llama-7b", seed=3, **LLAMA).bfloat16().to(DEVICE)
