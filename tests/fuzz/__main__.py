@@ -3,7 +3,8 @@
 A trial takes a valid sample of a reader, mutates its files, and reads them in a fork (`sandbox`).
 It must end with a result, or with one sentence. A trial is a function of the seed, its number and
 the reader: `--trial 17` repeats one, and `--keep FOLDER` keeps its files. Ctrl-C ends the trials;
-`--record` then records those that were done.
+`--record` then records those that were done. `--again` repeats the failures of the record, after
+their cause is mended, and records what became of them.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def main(words: Sequence[str] | None = None) -> int:
     from tests.fuzz.prepare import prepare
     from tests.fuzz.progress import Progress
 
+    if options.again:
+        return try_again(RECORD)
     readers = prepare(options.only)
     progress = Progress(1 if options.trial is not None else options.trials)
     names = [name for name, reader in readers.items() for _ in range(reader.weight)]
@@ -99,12 +102,37 @@ def parsed(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--trial", type=int, help="repeats the trial of this number")
     parser.add_argument("--keep", type=Path, help="keeps the files of --trial in this new folder")
     parser.add_argument("--record", type=Path, nargs="?", const=RECORD)
+    parser.add_argument("--again", action="store_true", help="repeats the recorded failures")
     options = parser.parse_args(words)
     if options.keep is not None and options.trial is None:
         sys.exit("--keep keeps the files of one trial; name it with --trial.")
     if options.keep is not None and os.path.lexists(options.keep):
         sys.exit(f"{options.keep} exists; name a new folder for --keep.")
     return options
+
+
+def try_again(path: Path) -> int:
+    """Repeats the failures of a record; those that end well now are listed as `mended`."""
+    from tests.fuzz.prepare import prepare
+
+    content = json.loads(path.read_text("utf-8"))
+    readers, failures = prepare([]), []
+    place = Path(tempfile.mkdtemp())
+    for failure in content["failures"]:
+        name, number = failure["reader"], failure["trial"]
+        outcome = trial(readers[name], content["seed"], number, place)
+        print(f"--trial {number} ({name}) {outcome.kind}: {outcome.message}", flush=True)
+        if not outcome.good:
+            failures.append(failure)
+            continue
+        kinds = content["readers"][name]
+        kinds[failure["kind"]] -= 1
+        kinds[outcome.kind] = kinds.get(outcome.kind, 0) + 1
+        content.setdefault("mended", []).append(failure)
+    shutil.rmtree(place)
+    content["failures"] = failures
+    path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    return 1 if failures else 0
 
 
 def trial(reader: Any, seed: int, number: int, place: Path, keep: Path | None = None) -> Any:
