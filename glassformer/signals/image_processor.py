@@ -138,13 +138,16 @@ class ImageProcessor:
             raise InputError(
                 "Images of different sizes cannot form a batch; process them one by one."
             )
-        values = torch.stack(read).float()
+        values = torch.empty(len(read), *read[0].shape)
+        for image, target in zip(read, values, strict=True):
+            target.copy_(image)
+        del read
         if self.scale is not None:
-            values = values * self.scale
+            values.mul_(self.scale)
         if self.mean is None or self.std is None:
             return values
         mean, std = (torch.tensor(numbers)[:, None, None] for numbers in (self.mean, self.std))
-        return (values - mean) / std
+        return values.sub_(mean).div_(std)
 
     def pixels_of(self, image: Any) -> Tensor:
         """Returns bytes, [channel, height, width]; gray is repeated for every channel of `mean`."""
@@ -173,11 +176,11 @@ class ImageProcessor:
         if self.size is None or tuple(pixels.shape[1:]) == self.size:
             return pixels
         pillow = import_pillow("Changing an image's size")
-        channels = [
-            np.array(pillow.fromarray(channel.numpy()).resize(self.size[::-1], self.resample))
-            for channel in pixels
-        ]
-        return torch.from_numpy(np.stack(channels))
+        resized = np.empty((len(pixels), *self.size), np.uint8)
+        for channel, target in zip(pixels, resized, strict=True):
+            image = pillow.fromarray(channel.numpy())
+            target[:] = image.resize(self.size[::-1], self.resample)
+        return torch.from_numpy(resized)
 
 
 def _size(value: Any) -> tuple[int, int]:

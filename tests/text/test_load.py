@@ -90,6 +90,15 @@ def test_a_template_adds_an_id_that_is_no_token(saved: Path) -> None:
     assert "adds the id 1000000000, which is no token" in sentence(saved)
 
 
+def test_the_unknown_token_is_listed_twice(tmp_path: Path) -> None:
+    train("unigram", texts=["time flies like an arrow"] * 9, vocab_size=40).save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    described = json.loads(path.read_text("utf-8"))
+    described["model"]["vocab"] *= 2
+    path.write_text(json.dumps(described), "utf-8")
+    assert "lists the unknown token '<unk>' twice" in sentence(tmp_path)
+
+
 def test_a_token_that_is_no_text(saved: Path) -> None:
     path = saved / "tokenizer_config.json"
     described = json.loads(path.read_text("utf-8"))

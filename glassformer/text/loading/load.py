@@ -151,6 +151,10 @@ def read_library_file(path: Path) -> Backend:
         library.no_padding()
         # A template may name special tokens that it does not define, and ids that are no tokens.
         written = {*library.encode("").ids, *library.encode("", "").ids}
+    number = model.get("unk_id") if isinstance(model, dict) else None
+    name = None if number is None else library.id_to_token(number)
+    if name is not None and library.token_to_id(name) != number:
+        raise LoadError(f"The file {path} lists the unknown token {name!r} twice.")
     unknown = [i for i in sorted(written) if library.id_to_token(i) is None]
     if unknown:
         raise LoadError(f"The template of {path} adds the id {unknown[0]}, which is no token.")

@@ -145,7 +145,7 @@ def read_settings(folder: Path) -> None:
         values = AudioProcessor.load(folder)(np.zeros(1000, np.float32))
     else:
         values = ImageProcessor.load(folder)(np.zeros((5, 6, 3), np.uint8))
-    if not bool(torch.isfinite(values).all()):
+    if not bool(values.sum().isfinite()):
         raise SilentlyWrongError("the values are not finite")
 
 
