@@ -11,7 +11,7 @@ interface Answer<R extends RouteName> {
   error?: string;
 }
 
-interface Options {
+export interface QueryOptions {
   /** A query that comes first: the request is sent when the response of that one is on the screen, so that drawing it
    *  does not share the processor with a longer computation. */
   after?: { loading: boolean; value: unknown };
@@ -54,7 +54,7 @@ export class Query<R extends RouteName> {
   constructor(
     private readonly route: R,
     private readonly request: () => RequestOf<R> | null,
-    private readonly options: Options = {},
+    private readonly options: QueryOptions = {},
   ) {
     $effect(() => {
       void this.tries;

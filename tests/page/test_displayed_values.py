@@ -117,20 +117,43 @@ def test_a_stack_without_a_final_norm_says_so(encoder, page):
     assert captions[1] == "Last vectors"
 
 
-def test_rows_of_cross_attention_have_names(encoder_decoder, page):
-    visit(
-        page,
-        encoder_decoder,
-        panel="walk",
-        walk_at="block",
-        stack="cross",
-        text=TEXT,
-        target="a fruit",
-    )
-    model = encoder_decoder.ask("models")["models"][0]["id"]
-    tokens = encoder_decoder.ask("read", model=model, text=TEXT, target="a fruit")["encoder"]
-    named = page.locator("[data-tour=cross] [data-names=encoder]").first.locator("span")
-    assert named.all_inner_texts() == [visible(one["text"]) for one in tokens]
+# Of each picture of a part, what a reader takes for the names of its rows: the nearest text on the
+# left at the same height, with no picture of other rows between.
+ROW_NAMES = """part => {
+    const opaque = { opacityProperty: true, visibilityProperty: true };
+    const names = [...part.querySelectorAll("span")]
+        .filter((one) => !one.closest(".column") && one.checkVisibility(opaque))
+        .map((one) => ({ text: one.innerText, at: one.getBoundingClientRect() }));
+    const pictures = [...part.querySelectorAll(".column > button")].map((one) => ({
+        name: one.ariaLabel,
+        at: one.getBoundingClientRect(),
+        rows: Number.parseInt(one.parentElement.querySelector(".number").innerText),
+    }));
+    return pictures.map(({ name, at, rows }) => {
+        const others = pictures.filter((one) => one.rows !== rows && one.at.right <= at.left);
+        const from = Math.max(0, ...others.map((one) => one.at.right));
+        const named = Array.from({ length: rows }, (_, row) => {
+            const y = at.top + ((row + 0.5) * at.height) / rows;
+            const beside = names.filter((one) => from <= one.at.left && one.at.right <= at.left
+                && one.at.top < y && y < one.at.bottom);
+            return beside.sort((a, b) => b.at.right - a.at.right)[0]?.text;
+        });
+        return [name, named];
+    });
+}"""
+
+
+def test_rows_of_cross_attention_have_names(encoder_decoder, folders, page):
+    where = {"panel": "walk", "walk_at": "block", "stack": "cross"}
+    visit(page, encoder_decoder, **where, text=TEXT, target="a fruit")
+    tokenizer = gf.load(folders["encoder_decoder"]).tokenizer
+    pieces = [tokenizer.token(token) for token in tokenizer.encode(TEXT).ids]
+    tokens = [visible(piece.replace("▁", " ")) for piece in pieces]
+    named = page.get_by_role("region", name="Cross-attention").evaluate(ROW_NAMES)
+    for picture in ("Encoder output", "Keys", "Values"):
+        assert dict(named)[picture] == tokens, picture
+    start = visible(tokenizer.decode([tokenizer.special["pad"]], special=True))
+    assert named[0] == ["Residual sum", [start, "·a", "·fruit"]]
 
 
 def test_rows_of_dense_matrices_have_names(decoder, page):

@@ -31,8 +31,10 @@ export class Walk {
   });
 
   /** What is predicted at the selected token. */
-  readonly next = new PanelQuery("next", () =>
-    this.run && session.structure?.predicts.what ? { ...this.run, position: session.rowAt(this.row(session.structure.last)) } : null,
+  readonly next = new PanelQuery(
+    "next",
+    () => (this.run && session.structure?.predicts.what ? { ...this.run, position: session.rowAt(this.row(session.structure.last)) } : null),
+    { selection: () => this.shown },
   );
   readonly finding: string | undefined = $derived.by(() => {
     if (!session.structure) return undefined;
@@ -40,6 +42,11 @@ export class Walk {
     const position = session.byPosition ? next.asked?.position : next.shown.position;
     return session.finding(next.shown, next.value?.positions[0]?.candidates[0], position);
   });
+
+  /** Whether an answer is about the texts whose tokens stand beside the pictures. */
+  isOf(asked: RunRequest | undefined): boolean {
+    return (["model", "text", "pair", "target", "output"] as const).every((name) => asked?.[name] === this.run?.[name]);
+  }
 
   step(id: string): WalkStep | undefined {
     return this.steps.find((step) => step.id === id);
