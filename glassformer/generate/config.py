@@ -103,7 +103,9 @@ class GenerationConfig:
         for name, (test, range_) in RANGES.items():
             value = getattr(self, name)
             if value is not None and not test(value):
-                raise ConfigError(f"{name} must be {range_}, not {value!r}.")
+                too_large = isinstance(value, int | float) and value >= LARGEST
+                most = ", and below 2^62" if too_large else ""
+                raise ConfigError(f"{name} must be {range_}{most}, not {value!r}.")
         for broken, message in self._contradictions():
             if broken:
                 raise ConfigError(message)
@@ -187,12 +189,16 @@ class GenerationConfig:
         return most if context is None else min(most, context - prompt)
 
 
+LARGEST = 2**62
+"""The limit of numbers, so that a tensor can hold the sum of two."""
+
+
 def _above_zero(value: float) -> bool:
-    return 0 < value < 2**62  # so that tensors can hold sums of two
+    return 0 < value < LARGEST
 
 
 def _not_negative(value: float) -> bool:
-    return 0 <= value < 2**62
+    return 0 <= value < LARGEST
 
 
 def _share(value: float) -> bool:

@@ -102,6 +102,12 @@ def test_a_temperature_of_zero_cannot_be_sampled_with(folder):
         gf.load(folder).generate([5, 6, 7])
 
 
+def test_a_length_that_no_tensor_can_hold(folder):
+    save(folder, min_length=10**30)
+    with pytest.raises(GlassformerError, match=r"min_length must be 0 or more, and below 2\^62"):
+        gf.load(folder).generate([5, 6, 7])
+
+
 def test_a_model_with_such_a_setting_writes_once_it_is_left_out(folder):
     save(folder, guidance_scale=3.0)
     model = gf.load(folder)
