@@ -72,7 +72,6 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/load.py
 	$(BIN)/python bench/generate.py
-	$(BIN)/python bench/families.py
 	$(BIN)/python bench/translate.py
 	$(BIN)/python bench/tasks.py
 	$(BIN)/python bench/train.py  # looks for nanoGPT in peers/

@@ -105,14 +105,6 @@ def generated() -> Iterator[Row]:
                 )
 
 
-def of_every_family() -> Iterator[Row]:
-    for found in results("families.json"):
-        name, batch = re.findall(r"(.+) \(.+\), batch (\d+)", found["what"])[0]
-        theirs, ours = found["transformers"]["ms"], found["glassformer"]["ms"]
-        what, rows = f"generate, {name}, {rows_of(int(batch))}", f"{batch} 行"
-        yield Row(what, f"生成，{name}，{rows}", "transformers", theirs, ours, "ms", theirs / ours)
-
-
 def rows_of(number: int) -> str:
     return "alone" if number == 1 else f"{number} at once"
 
@@ -239,14 +231,13 @@ def chosen() -> Iterator[Row]:
 
 TABLES: dict[str, Callable[[], Iterator[Row]]] = {
     "cpu": on_a_cpu,
-    "families": of_every_family,
     "gpu": on_a_gpu,
     "chosen": chosen,
 }
 PAGES = {
     "README.md": ("chosen",),
     "README.zh.md": ("chosen",),
-    "docs/benchmarks.md": ("cpu", "families", "gpu"),
+    "docs/benchmarks.md": ("cpu", "gpu"),
 }
 
 
