@@ -64,13 +64,15 @@ CHANGES = {
     "layer": {"layer": 1, "head": 3},
     "head": {"head": 3},
 }
-ALL_HEADS = ("layer", "head")
+ALL_HEADS, ALL_BUT_HEADS = ("layer", "head"), ("text", "token", "layer")
 PLACES = {
     "the model": Place({"panel": "walk"}),
     "both stacks": Place({"panel": "walk", **TRANSLATED}),
     "a block": Place({"panel": "walk", "walk.at": "block"}),
     "cross-attention": Place({"panel": "walk", "walk.at": "block", "stack": "cross", **TRANSLATED}),
     "a projection": Place({"panel": "walk", "walk.at": "q"}),
+    "a block's head": Place({"panel": "walk", "walk.at": "block"}, without=ALL_BUT_HEADS),
+    "a head's projection": Place({"panel": "walk", "walk.at": "q"}, without=ALL_BUT_HEADS),
     "a number": Place({"panel": "walk", "walk.at": "dot", "walk.column": 1}),
     "a vector": Place({"panel": "walk", "walk.at": "residual", "walk.column": 1}),
     "the blocks": Place({"panel": "walk", "walk.at": "stack"}),
