@@ -13,6 +13,9 @@ from chromium import CHROMIUM, missing
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script
     signal.signal(signal.SIGINT, signal.default_int_handler)
+BROWSER_FLAGS = [  # one process for all pages, which the tests open one after another
+    *("--no-sandbox", "--disable-site-isolation-trials", "--renderer-process-limit=1"),
+]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -72,6 +75,6 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=BROWSER_FLAGS)
         yield found
         found.close()
