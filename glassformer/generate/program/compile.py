@@ -36,6 +36,12 @@ from glassformer.spec import (
 def compile_program(spec: ModelSpec) -> StepProgram:
     """Returns the program of a model's decoder step.
 
+    Args:
+        spec: The model.
+
+    Returns:
+        The program, whose last operation writes the logits.
+
     Raises:
         UnsupportedError: The model has a part that no program expresses; `field` names it.
     """
