@@ -189,13 +189,13 @@ class Peer:
 
     @sdpa_kernel(SOUND)
     @torch.inference_mode()
-    def write(self, texts: Sequence[str], at_once: int, **knobs: Any) -> list[str]:
+    def write(self, texts: Sequence[str], at_once: int, **settings: Any) -> list[str]:
         """By its own `generate`, so many texts at once, in the order of their length."""
         self.model.eval()
         sources = self.ids(list(texts))
         if self.alone:
             behind = self.laid_out["separator"]
-            room = self.laid_out["length"] - knobs["max_new_tokens"] - len(behind)
+            room = self.laid_out["length"] - settings["max_new_tokens"] - len(behind)
             sources = [[*ids[max(0, len(ids) - room) :], *behind] for ids in sources]
         else:
             sources = [ids[: self.laid_out["length"]] for ids in sources]
@@ -214,7 +214,7 @@ class Peer:
                 do_sample=False,
                 pad_token_id=fill,
                 eos_token_id=self.tokenizer.eos_token_id,
-                **knobs,
+                **settings,
             )
             new = ids[:, read.shape[1] :] if self.alone else ids
             said = self.tokenizer.batch_decode(new, skip_special_tokens=True)

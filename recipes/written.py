@@ -173,9 +173,9 @@ def ours(recipe: Recipe, folder: Path, kind: Kind, device: torch.device, trial: 
     verb = model.translate if "multi30k" in kind.recipe else model.summarize
     options = {"split": "none"} if "multi30k" in kind.recipe else {}
 
-    def write(sources: list[str], num_beams: int, **knobs: Any) -> list[str]:
+    def write(sources: list[str], num_beams: int, **settings: Any) -> list[str]:
         said = verb(
-            sources, num_beams=num_beams, batch_size=AT_ONCE * num_beams, **options, **knobs
+            sources, num_beams=num_beams, batch_size=AT_ONCE * num_beams, **options, **settings
         )
         return [one.text for one in said]
 
@@ -186,8 +186,8 @@ def ours(recipe: Recipe, folder: Path, kind: Kind, device: torch.device, trial: 
 def theirs(recipe: Recipe, folder: Path, kind: Kind, device: torch.device, trial: bool) -> Any:
     peer, facts = train_peer(folder / "start", recipe, device)
 
-    def write(sources: list[str], **knobs: Any) -> list[str]:
-        return peer.write(sources, AT_ONCE, **knobs)
+    def write(sources: list[str], **settings: Any) -> list[str]:
+        return peer.write(sources, AT_ONCE, **settings)
 
     return facts | judged(write, kind, trial) | about(recipe, device)
 

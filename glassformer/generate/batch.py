@@ -35,7 +35,7 @@ class BatchLine:
 
     number: int
     prompt: Prompt | None
-    knobs: Mapping[str, Any]
+    config: Mapping[str, Any]
     extra: Mapping[str, Any]  # copied into the result unchanged
     fingerprint: str
 
@@ -72,12 +72,12 @@ class BatchJob:
         groups: dict[GenerationConfig, list[GenerationRequest]] = {}
         for line in self.lines.values():
             try:
-                knobs = writer.resolve_config(line.knobs)
-                request = writer.request(line.number, line.prompt, knobs)
+                config = writer.resolve_config(line.config)
+                request = writer.request(line.number, line.prompt, config)
             except GlassformerError as error:
                 raise at(self.source, line.number, str(error)) from None
             if line.number not in self.done:
-                groups.setdefault(knobs, []).append(request)
+                groups.setdefault(config, []).append(request)
         return groups
 
     def run(
@@ -92,8 +92,8 @@ class BatchJob:
                 self._lock(file)
                 file.truncate(self.kept)  # remove an incomplete last line
                 file.seek(self.kept)
-                for knobs, requests in plan.items():
-                    for number, generation in writer.results(requests, knobs, draft):
+                for config, requests in plan.items():
+                    for number, generation in writer.results(requests, config, draft):
                         file.write(self.result(number, generation))
                         file.flush()
                         self.done.add(number)
@@ -174,9 +174,9 @@ def read_line(path: Path, number: int, row: str, given: Mapping[str, Any], about
     if not isinstance(prompt, str | list | None):
         raise at(path, number, f"a prompt is a text, token ids or null, not {prompt!r}.")
     extra = {"id": value.pop("id")} if "id" in value else {}
-    knobs = {**given, **value}
-    whole = json.dumps([about, prompt, knobs, extra], sort_keys=True, default=repr)
-    return BatchLine(number, prompt, knobs, extra, hashlib.sha256(whole.encode()).hexdigest()[:16])
+    config = {**given, **value}
+    whole = json.dumps([about, prompt, config, extra], sort_keys=True, default=repr)
+    return BatchLine(number, prompt, config, extra, hashlib.sha256(whole.encode()).hexdigest()[:16])
 
 
 def read_done(path: Path, lines: Mapping[int, BatchLine]) -> tuple[int, set[int]]:

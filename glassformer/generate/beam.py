@@ -53,10 +53,10 @@ class BeamSearch:
     ranked = True
 
     def __init__(
-        self, knobs: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
+        self, config: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
     ) -> None:
-        self.knobs, self.processors, self.stops = knobs, processors, stops
-        self.width = knobs.num_beams
+        self.config, self.processors, self.stops = config, processors, stops
+        self.width = config.num_beams
         self.asks_host = bool(stops.strings) or stops.max_time is not None
         self.history: SequenceState | None = None  # for the processors
         self.search: BeamState | None = None
@@ -70,7 +70,7 @@ class BeamSearch:
 
     def begin(self, requests: Sequence[GenerationRequest], device: torch.device) -> None:
         self.stops.begin(requests)
-        search = BeamState(self.knobs, [request.limit for request in requests], device)
+        search = BeamState(self.config, [request.limit for request in requests], device)
         rows = [request for request in requests for _ in range(self.width)]
         history = SequenceState.of([r.prompt for r in rows], [r.limit for r in rows], device)
         if self.search is None or self.history is None or not self.open:
@@ -79,7 +79,7 @@ class BeamSearch:
             self.search.join(search)
             self.history.join(history)
         self.open = [*self.open, *requests]
-        groups, seed = self.knobs.num_beam_groups, self.knobs.seed
+        groups, seed = self.config.num_beam_groups, self.config.seed
         self.chance += [[generator_of(seed, 0) for _ in range(groups)] for _ in requests]
         self.trees |= {request.number: [] for request in requests}
 
@@ -88,8 +88,8 @@ class BeamSearch:
         search = self.search
         log = logits.log_softmax(-1, dtype=torch.float32)
         scores = processed(self.processors, self.history, log, spoil=True)
-        if self.knobs.do_sample:
-            scores = shaped(scores, self.knobs, keep=len(self.knobs.eos_token_id) + 1)
+        if self.config.do_sample:
+            scores = shaped(scores, self.config, keep=len(self.config.eos_token_id) + 1)
         beam, token = search.step(scores, log, self)
         first = torch.arange(len(beam), device=beam.device)[:, None] * self.width
         parents, tokens = (first + beam).flatten(), token.flatten()
@@ -111,7 +111,7 @@ class BeamSearch:
     # --- callbacks of the search ---------------------------------------------------------------
 
     def find(self, search: BeamState, scores: Tensor, g: int) -> Found:
-        if not self.knobs.do_sample:
+        if not self.config.do_sample:
             return self.stopped(search.best(scores, g))
         count = scores.shape[1] * scores.shape[2]
         noise = torch.stack([torch.rand(count, generator=row[g]) for row in self.chance])
@@ -121,9 +121,9 @@ class BeamSearch:
         return worthy if bool(worthy.any()) else None
 
     def saw(self, found: Found, g: int) -> None:
-        if not self.knobs.tree:
+        if not self.config.tree:
             return
-        beams = self.knobs.num_beams // self.knobs.num_beam_groups
+        beams = self.config.num_beams // self.config.num_beam_groups
         rows = zip(self.open, listed(found), found.ends.tolist(), strict=True)
         for request, candidates, ends in rows:
             ended = [c for c, end in zip(candidates, ends, strict=False) if end]
@@ -158,7 +158,7 @@ class BeamSearch:
         gone = over.tolist()
         rows = [row for row, ended in enumerate(gone) if ended]
         finished = results(self.search, rows, [self.open[row] for row in rows])
-        for one in finished if self.knobs.tree else ():
+        for one in finished if self.config.tree else ():
             one.tree = self.trees[one.request]
         self.open = [r for r, ended in zip(self.open, gone, strict=True) if not ended]
         self.chance = [c for c, ended in zip(self.chance, gone, strict=True) if not ended]

@@ -29,15 +29,15 @@ BURST = 8
 PAGE = 64  # capacity is a multiple of it, so that similar lengths share a recording
 
 
-def bursts_fit(knobs: GenerationConfig) -> bool:
+def bursts_fit(config: GenerationConfig) -> bool:
     """Returns whether a step needs nothing from the host: no strings, no clock, no sampling."""
     return not (
-        knobs.do_sample
-        or knobs.force_words_ids
-        or knobs.tree
-        or knobs.stop_strings
-        or knobs.max_time is not None
-        or asks_host(knobs)
+        config.do_sample
+        or config.force_words_ids
+        or config.tree
+        or config.stop_strings
+        or config.max_time is not None
+        or asks_host(config)
     )
 
 
@@ -89,11 +89,11 @@ class BeamRunner(Runner):
     """Runner whose recorded step includes the choice of beams."""
 
     def __init__(
-        self, net: Transformer, knobs: GenerationConfig, processors: list[Processor], *, rows: int
+        self, net: Transformer, config: GenerationConfig, processors: list[Processor], *, rows: int
     ) -> None:
-        super().__init__(net, chunk=knobs.prefill_chunk)
-        self.knobs, self.processors, self.rows = knobs, processors, rows
-        self.width = knobs.num_beams
+        super().__init__(net, chunk=config.prefill_chunk)
+        self.config, self.processors, self.rows = config, processors, rows
+        self.width = config.num_beams
         assert net.decoder is not None
         table = net.decoder.spec.embed.position
         self.pad = (
@@ -105,12 +105,12 @@ class BeamRunner(Runner):
         self.search: BeamState | None = None
         self.room = 0  # maximum number of tokens of a text
         self.prompt = torch.zeros(rows, dtype=torch.long, device=self.device)
-        self.reads_text = reads_text(knobs)
+        self.reads_text = reads_text(config)
         self.prompts = torch.zeros(rows, 0, dtype=torch.long, device=self.device)  # right-aligned
         self.beam = torch.zeros(rows, self.width, dtype=torch.long, device=self.device)
         self.tokens = torch.zeros_like(self.beam)
         self.work: Callable[[], None] = self.step_once
-        if knobs.compile:
+        if config.compile:
             self.work = torch.compile(self.step_once, fullgraph=True, dynamic=False)
         self.play: Callable[[], None] = self.work
         self.readings: dict[Shape, RecordedBeamPrefill] = {}
@@ -125,7 +125,7 @@ class BeamRunner(Runner):
     def begin(self, requests: Sequence[GenerationRequest]) -> None:
         """Prefills the prompts and takes the first step."""
         self.forget()
-        fresh = BeamState(self.knobs, [request.limit for request in requests], self.device)
+        fresh = BeamState(self.config, [request.limit for request in requests], self.device)
         self.prompt[: len(requests)] = torch.tensor([len(r.prompt) for r in requests])
         if self.reads_text:
             self.keep_prompts(requests)
@@ -143,7 +143,7 @@ class BeamRunner(Runner):
             self.room = -(-limit // PAGE) * PAGE
             capacity = -(-(cache.length + self.width * limit) // PAGE) * PAGE
             self.slots = BranchSlots(cache, self.rows, self.width, capacity)
-            self.search = BeamState(self.knobs, [limit] * self.rows, self.device, self.room)
+            self.search = BeamState(self.config, [limit] * self.rows, self.device, self.room)
             self.record()
         assert self.search is not None
         self.slots.lay(cache)
@@ -173,7 +173,9 @@ class BeamRunner(Runner):
         shape, net = shape_of(requests), self.net
         if any(s is not None and s.active_wrapper is not None for s in (net.encoder, net.decoder)):
             return None  # the tokens of an adapter are read, too
-        known = self.shelf is not None and self.shelf.helps([r.prompt for r in requests])
+        known = self.prefix_cache is not None and self.prefix_cache.helps(
+            [r.prompt for r in requests]
+        )
         if self.device.type != "cuda" or self.slots is None or shape is None or known:
             return None
         fits = shape.prompt + self.width * limit <= self.slots.capacity and limit <= self.room

@@ -37,12 +37,12 @@ SHORTEST = 16
 class BurstRow:
     """Sequence being generated."""
 
-    def __init__(self, request: GenerationRequest, sequence: int, knobs: GenerationConfig) -> None:
+    def __init__(self, request: GenerationRequest, sequence: int, config: GenerationConfig) -> None:
         self.request, self.sequence = request, sequence
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         self.ahead = 0  # tokens generated so far, including those of bursts still running
-        self.chances = chances(knobs.seed, sequence, request.limit) if knobs.do_sample else None
+        self.chances = chances(config.seed, sequence, request.limit) if config.do_sample else None
 
     def written(self) -> list[int]:
         return self.tokens
@@ -64,9 +64,9 @@ class Flight(NamedTuple):
 class BurstRunner(StaticRunner):
     """Static runner whose recorded step also chooses the next tokens."""
 
-    def __init__(self, net: Transformer, knobs: GenerationConfig, *, rows: int) -> None:
-        self.knobs = replace(knobs, temperature=1.0)  # which is not a part of a recording
-        super().__init__(net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile)
+    def __init__(self, net: Transformer, config: GenerationConfig, *, rows: int) -> None:
+        self.config = replace(config, temperature=1.0)  # which is not a part of a recording
+        super().__init__(net, rows=rows, chunk=config.prefill_chunk, compiled=config.compile)
         shape, device = (self.rows, BURST), self.device
         self.count = torch.zeros(1, dtype=torch.long, device=device)
         self.made = torch.zeros(shape, dtype=torch.long, device=device)
@@ -79,7 +79,7 @@ class BurstRunner(StaticRunner):
 
     def work(self, net: Transformer, tokens: Tensor, slots: StaticCache) -> Tensor:
         logits = super().work(net, tokens, slots)
-        if self.knobs.do_sample:
+        if self.config.do_sample:
             token = self.choose(logits, self.chance.index_select(1, self.count)[:, 0])
             self.logprobs.index_copy_(1, self.count, logprobs_of(logits, token)[:, None])
             self.made.index_copy_(1, self.count, token[:, None])
@@ -90,8 +90,8 @@ class BurstRunner(StaticRunner):
         return logits
 
     def choose(self, logits: Tensor, chance: Tensor) -> Tensor:
-        if self.knobs.do_sample:
-            return draw(shaped(logits / self.temperature, self.knobs), chance)
+        if self.config.do_sample:
+            return draw(shaped(logits / self.temperature, self.config), chance)
         return logits.argmax(-1)
 
     def record(self) -> None:
@@ -124,7 +124,7 @@ class BurstRunner(StaticRunner):
 @torch.inference_mode()
 def run_bursts(
     runner: BurstRunner,
-    knobs: GenerationConfig,
+    config: GenerationConfig,
     stops: StoppingCriteria,
     requests: Sequence[GenerationRequest],
 ) -> Iterator[StepOutput]:
@@ -133,14 +133,14 @@ def run_bursts(
     While the host processes one burst, the device runs the next; for rows that turn out to be
     finished, the work of that burst is discarded.
     """
-    runner.temperature.fill_(knobs.temperature)
-    waiting, rows, width = deque(requests), list[BurstRow](), knobs.num_return_sequences
+    runner.temperature.fill_(config.temperature)
+    waiting, rows, width = deque(requests), list[BurstRow](), config.num_return_sequences
     flight: Flight | None = None
     while waiting or rows:
         room = min((runner.rows - len(rows)) // width, len(waiting))
         if room and flight is None:
             new = [waiting.popleft() for _ in range(room)]
-            fresh, news = admit(runner, knobs, stops, new, len(rows))
+            fresh, news = admit(runner, config, stops, new, len(rows))
             yield news
             rows = leave(runner, rows + fresh)
             continue
@@ -156,16 +156,16 @@ def run_bursts(
 
 def admit(
     runner: BurstRunner,
-    knobs: GenerationConfig,
+    config: GenerationConfig,
     stops: StoppingCriteria,
     requests: list[GenerationRequest],
     first: int,
 ) -> tuple[list[BurstRow], StepOutput]:
     """Prefills prompts into the rows from `first` on; returns the rows and their first tokens."""
     stops.begin(requests)
-    width = knobs.num_return_sequences
+    width = config.num_return_sequences
     logits = runner.read(requests, width)
-    rows = [BurstRow(request, i, knobs) for request in requests for i in range(width)]
+    rows = [BurstRow(request, i, config) for request in requests for i in range(width)]
     chance = torch.stack([torch.ones(()) if r.chances is None else r.chances[0] for r in rows])
     token = runner.choose(logits, chance.to(logits.device, torch.float64))
     runner.tokens[first : first + len(rows), 0] = token

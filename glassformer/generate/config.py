@@ -297,12 +297,12 @@ def make_generation_config(saved: Mapping[str, Any], given: Mapping[str, Any]) -
         kept = ("top_k",) if alpha else ()
         idle = [name for name in SAMPLING if name not in (*given, *kept)]
         values = {name: value for name, value in values.items() if name not in idle}
-    knobs = GenerationConfig(**{name: _as(name, v) for name, v in values.items() if v is not None})
-    idle = [name for name in SAMPLING if name in given and getattr(knobs, name) != DEFAULTS[name]]
-    if idle and not knobs.do_sample and not knobs.contrastive:
+    config = GenerationConfig(**{name: _as(name, v) for name, v in values.items() if v is not None})
+    idle = [name for name in SAMPLING if name in given and getattr(config, name) != DEFAULTS[name]]
+    if idle and not config.do_sample and not config.contrastive:
         raise ConfigError(f"{idle[0]} only shapes sampling; set do_sample, or leave it out.")
-    check_saved(saved, given, sampled=knobs.do_sample, beams=knobs.num_beams > 1)
-    return knobs
+    check_saved(saved, given, sampled=config.do_sample, beams=config.num_beams > 1)
+    return config
 
 
 def samples(given: Mapping[str, Any]) -> bool | None:

@@ -32,7 +32,7 @@ from glassformer.generate.strategy import (
 @torch.inference_mode()
 def run_contrastive(
     runner: Runner,
-    knobs: GenerationConfig,
+    config: GenerationConfig,
     processors: list[Processor],
     stops: StoppingCriteria,
     request: GenerationRequest,
@@ -51,12 +51,12 @@ def run_contrastive(
     while True:
         scores = processed(processors, history, logits)
         if scores.isneginf().all():
-            raise NoTokenLeftError(knobs, request.number, int(history.made))
-        share, candidates = scores.softmax(-1).topk(knobs.top_k)
-        cache.select(torch.zeros(knobs.top_k, dtype=torch.long, device=runner.device))
+            raise NoTokenLeftError(config, request.number, int(history.made))
+        share, candidates = scores.softmax(-1).topk(config.top_k)
+        cache.select(torch.zeros(config.top_k, dtype=torch.long, device=runner.device))
         out = net.decode(candidates.view(-1, 1), cache=cache)
         likeness = F.cosine_similarity(out.last_hidden_state, said, dim=-1).amax(-1)  # [candidate]
-        value = (1 - knobs.penalty_alpha) * share[0] - knobs.penalty_alpha * likeness
+        value = (1 - config.penalty_alpha) * share[0] - config.penalty_alpha * likeness
         best = value.masked_fill(share[0] == 0, NEVER).argmax()[None]  # never a forbidden token
         cache.select(best)
         token = candidates[0, best]

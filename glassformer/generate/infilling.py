@@ -152,12 +152,12 @@ def infill(
     parts = re.split(f"{GAP}|{filler.marks}", text)
     if len(parts) < 2:
         raise InputError("The text has no gap; mark one by ___.")
-    knobs = writer.resolve_config(options)
-    knobs = replace(
-        knobs, eos_token_id=(*knobs.eos_token_id, *filler.stop_token_ids(len(parts) - 1))
+    config = writer.resolve_config(options)
+    config = replace(
+        config, eos_token_id=(*config.eos_token_id, *filler.stop_token_ids(len(parts) - 1))
     )
-    request = writer.request(0, filler.source(parts), knobs)
-    ((_, output),) = writer.results([request], knobs, assistant_model)
+    request = writer.request(0, filler.source(parts), config)
+    ((_, output),) = writer.results([request], config, assistant_model)
     best = filler.filled(parts, output)
     best.alternatives = [filler.filled(parts, other) for other in output.alternatives]
     return best

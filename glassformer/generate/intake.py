@@ -71,12 +71,12 @@ class RequestBuilder:
             found = replace(found, stop_strings=tuple(dict.fromkeys(ends)))
         return self.in_language(found)
 
-    def with_timestamps(self, knobs: GenerationConfig) -> GenerationConfig:
+    def with_timestamps(self, config: GenerationConfig) -> GenerationConfig:
         """Sets the token before the timestamp tokens, if generation_config.json does not."""
         if not self.listens:
             raise ConfigError("return_timestamps is an option of speech models; leave it out.")
-        if knobs.no_timestamps_token_id is not None:
-            return knobs
+        if config.no_timestamps_token_id is not None:
+            return config
         _, known = tokens_of(self.net, self.tokenizer, self.saved)
         if NO_TIMES not in known:
             raise UnsupportedError(
@@ -84,60 +84,62 @@ class RequestBuilder:
                 f"tokenizer with {NO_TIMES}.",
                 field="return_timestamps",
             )
-        return replace(knobs, no_timestamps_token_id=known[NO_TIMES])
+        return replace(config, no_timestamps_token_id=known[NO_TIMES])
 
-    def in_language(self, knobs: GenerationConfig) -> GenerationConfig:
+    def in_language(self, config: GenerationConfig) -> GenerationConfig:
         """Sets the language token of a translation as the decoder's start or first token."""
-        if knobs.source_language is None and knobs.target_language is None:
-            return knobs
-        target = self.reads(knobs)[0].target_tokenizer
-        if knobs.target_language is None or target.language is None:
-            return knobs
+        if config.source_language is None and config.target_language is None:
+            return config
+        target = self.reads(config)[0].target_tokenizer
+        if config.target_language is None or target.language is None:
+            return config
         if target.encode("").ids[0] == target.language:
-            return replace(knobs, forced_bos_token_id=target.language)
-        return replace(knobs, decoder_start_token_id=target.language)
+            return replace(config, forced_bos_token_id=target.language)
+        return replace(config, decoder_start_token_id=target.language)
 
-    def reads(self, knobs: GenerationConfig) -> tuple[Tokenizer, str]:
+    def reads(self, config: GenerationConfig) -> tuple[Tokenizer, str]:
         """Returns the tokenizer for the requested languages, and the prefix for the text."""
         if self.tokenizer is None:
             raise InputError("The model's folder has no tokenizer; give the prompt as token ids.")
-        found, before = self.tokenizer.for_translation(knobs.source_language, knobs.target_language)
-        return found, before + (found.control_code(knobs.control) if knobs.control else "")
+        found, before = self.tokenizer.for_translation(
+            config.source_language, config.target_language
+        )
+        return found, before + (found.control_code(config.control) if config.control else "")
 
     def request(
-        self, number: int, prompt: Prompt | None, knobs: GenerationConfig
+        self, number: int, prompt: Prompt | None, config: GenerationConfig
     ) -> GenerationRequest:
-        source = self.source(prompt, knobs) if self.translates else None
-        ids = self.beginning(source, knobs) if self.translates else self.ids(prompt, knobs)
-        new = 0 if self.translates else knobs.max_new_tokens or DEFAULT_NEW_TOKENS
-        ids = self.fitting(ids, self.net.decoder, knobs, new)
-        return GenerationRequest(number, tuple(ids), self.most(knobs)(len(ids)), source)
+        source = self.source(prompt, config) if self.translates else None
+        ids = self.beginning(source, config) if self.translates else self.ids(prompt, config)
+        new = 0 if self.translates else config.max_new_tokens or DEFAULT_NEW_TOKENS
+        ids = self.fitting(ids, self.net.decoder, config, new)
+        return GenerationRequest(number, tuple(ids), self.most(config)(len(ids)), source)
 
-    def source(self, prompt: Prompt | None, knobs: GenerationConfig) -> tuple[int, ...] | Tensor:
+    def source(self, prompt: Prompt | None, config: GenerationConfig) -> tuple[int, ...] | Tensor:
         """Returns the input of the encoder."""
         if not self.listens:
-            ids = self.ids(prompt, knobs)
-            return tuple(self.fitting(ids, self.net.encoder, knobs, new=0))
+            ids = self.ids(prompt, config)
+            return tuple(self.fitting(ids, self.net.encoder, config, new=0))
         if not isinstance(prompt, Tensor):
             raise InputError(
                 "This model writes about sound: give it a spectrogram, as model.processor makes it."
             )
         return prompt
 
-    def ids(self, prompt: Prompt | None, knobs: GenerationConfig) -> list[int]:
+    def ids(self, prompt: Prompt | None, config: GenerationConfig) -> list[int]:
         """Returns the token ids of a prompt; without a prompt, the start token."""
-        if prompt is None and (knobs.control or knobs.examples):
+        if prompt is None and (config.control or config.examples):
             prompt = ""
         if prompt is None:
             if self.translates:
                 raise InputError("This model rewrites a text: give it one as the prompt.")
-            return [self.start(knobs)]
+            return [self.start(config)]
         if isinstance(prompt, str):
-            tokenizer, before = self.reads(knobs)
-            text = before + few_shot_prompt(knobs.examples, prompt)
-            ids = tokenizer.encode(text).ids if prompt or knobs.control or knobs.examples else []
+            tokenizer, before = self.reads(config)
+            text = before + few_shot_prompt(config.examples, prompt)
+            ids = tokenizer.encode(text).ids if prompt or config.control or config.examples else []
             warned(self.unknown_ratio(prompt))
-        elif knobs.control or knobs.examples:
+        elif config.control or config.examples:
             raise InputError("control and examples are for a text prompt, not for token ids.")
         else:
             ids = as_ids(prompt)
@@ -159,23 +161,23 @@ class RequestBuilder:
             return 0.0
         return self.tokenizer.unknown_ratio(prompt)
 
-    def start(self, knobs: GenerationConfig) -> int:
-        order = (knobs.decoder_start_token_id, knobs.bos_token_id, *knobs.eos_token_id)
+    def start(self, config: GenerationConfig) -> int:
+        order = (config.decoder_start_token_id, config.bos_token_id, *config.eos_token_id)
         found = next((id for id in order if id is not None), None)
         if found is None:
             raise ConfigError("The model has no start token; give one as bos_token_id.")
         return found
 
     def beginning(
-        self, source: tuple[int, ...] | Tensor | None, knobs: GenerationConfig
+        self, source: tuple[int, ...] | Tensor | None, config: GenerationConfig
     ) -> list[int]:
         """Returns the initial tokens of the decoder of an encoder-decoder."""
-        start = self.start(knobs)
+        start = self.start(config)
         if not isinstance(source, Tensor):
             return [start]
-        return beginning(self.net, self.tokenizer, self.saved, knobs, start, source)
+        return beginning(self.net, self.tokenizer, self.saved, config, start, source)
 
-    def fitting(self, ids: list[int], stack: Any, knobs: GenerationConfig, new: int) -> list[int]:
+    def fitting(self, ids: list[int], stack: Any, config: GenerationConfig, new: int) -> list[int]:
         """Returns the prompt if it fits in the context with one new token, or truncates it.
 
         Truncation leaves room for `new` tokens, but for at most half of the context.
@@ -184,7 +186,7 @@ class RequestBuilder:
         room = min(new, 1)
         if context is None or len(ids) + room <= context:
             return ids
-        if knobs.truncate is None:
+        if config.truncate is None:
             over = len(ids) + room - context
             raise InputError(
                 f"The prompt has {len(ids)} tokens, {over} more than the model's {context} "
@@ -192,17 +194,17 @@ class RequestBuilder:
                 f"{extension(stack.spec)}."
             )
         kept = max(context - new, context // 2)
-        return ids[-kept:] if knobs.truncate == "left" else ids[:kept]
+        return ids[-kept:] if config.truncate == "left" else ids[:kept]
 
-    def most(self, knobs: GenerationConfig) -> Callable[[int], int]:
+    def most(self, config: GenerationConfig) -> Callable[[int], int]:
         """Returns a function from the prompt length to the maximum number of new tokens."""
         context = context_length(self.net.decoder)
 
         def limit(prompt: int) -> int:
-            count = knobs.new_tokens(prompt, context)
+            count = config.new_tokens(prompt, context)
             if count < 1:
                 raise ConfigError(
-                    f"max_length ({knobs.max_length}) leaves no room behind the prompt's {prompt} "
+                    f"max_length ({config.max_length}) leaves no room behind the prompt's {prompt} "
                     "tokens; raise it, or set max_new_tokens."
                 )
             return count
@@ -210,13 +212,13 @@ class RequestBuilder:
         return limit
 
     def requests(
-        self, prompts: Sequence[Prompt | None], knobs: GenerationConfig
+        self, prompts: Sequence[Prompt | None], config: GenerationConfig
     ) -> list[GenerationRequest]:
         """Makes requests of several prompts; an error names the index of the prompt."""
         found: list[GenerationRequest] = []
         for number, prompt in enumerate(prompts):
             try:
-                found.append(self.request(number, prompt, knobs))
+                found.append(self.request(number, prompt, config))
             except GlassformerError as error:
                 raise self.named(number, error, prompts) from None
         return found

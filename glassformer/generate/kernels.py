@@ -41,7 +41,7 @@ def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 @triton.jit
-def _attend(  # type: ignore[no-untyped-def]
+def _attend(
     q,
     k,
     v,

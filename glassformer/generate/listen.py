@@ -26,27 +26,27 @@ def beginning(
     net: Transformer,
     tokenizer: Tokenizer | None,
     saved: Mapping[str, Any],
-    knobs: GenerationConfig,
+    config: GenerationConfig,
     start: int,
     sound: Tensor,
 ) -> list[int]:
     """Returns the initial decoder tokens. The language is detected if it is not given."""
     languages, known = tokens_of(net, tokenizer, saved)
     begun = [start]
-    spoken = knobs.language or knobs.target_language
-    forced = [] if spoken or knobs.task else forced_tokens(saved)
+    spoken = config.language or config.target_language
+    forced = [] if spoken or config.task else forced_tokens(saved)
     if forced:
         if forced[0] is None and languages:
             forced[0] = heard(net, start, sound, languages)
         no_times = known.get(NO_TIMES)
         begun += [token for token in forced if token not in (None, no_times)]
-        return begun if knobs.return_timestamps or no_times is None else [*begun, no_times]
+        return begun if config.return_timestamps or no_times is None else [*begun, no_times]
     if languages:
         begun.append(named(spoken, languages) if spoken else heard(net, start, sound, languages))
-    elif spoken or knobs.task:
+    elif spoken or config.task:
         raise ConfigError("This model knows one language and one task; leave them out.")
-    wanted = [f"<|{knobs.task or 'transcribe'}|>"] if languages else []
-    wanted += [] if knobs.return_timestamps else [NO_TIMES]
+    wanted = [f"<|{config.task or 'transcribe'}|>"] if languages else []
+    wanted += [] if config.return_timestamps else [NO_TIMES]
     return begun + [known[token] for token in wanted if token in known]
 
 

@@ -70,10 +70,10 @@ class PhraseBeam(BeamSearch):
     ranked = False  # candidates are already ordered by turns
 
     def __init__(
-        self, knobs: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
+        self, config: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
     ) -> None:
-        super().__init__(knobs, processors, stops)
-        self.phrases = knobs.force_words_ids
+        super().__init__(config, processors, stops)
+        self.phrases = config.force_words_ids
 
     def begin(self, requests: Sequence[GenerationRequest], device: torch.device) -> None:
         needed = progress(self.phrases, ()).missing
@@ -108,7 +108,7 @@ class PhraseBeam(BeamSearch):
         texts = [tuple(self.text(row, beam)) for beam in range(self.width)]
         left = self.open[row].limit - len(texts[0])
         states = [progress(self.phrases, text) for text in texts]
-        ends = list(self.knobs.eos_token_id)
+        ends = list(self.config.eos_token_id)
         scores = scores.clone()
         for beam, state in enumerate(states):
             if state.wanted:

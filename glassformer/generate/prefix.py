@@ -165,21 +165,23 @@ def is_worth_a_check(prompts: Sequence[Ids], new: int) -> bool:
     return new + sum(map(len, prompts)) // A_READ >= READS
 
 
-def read_once(shelf: PrefixCache, prompts: Sequence[Ids], read: Read) -> tuple[Cache, Tensor]:
+def read_once(
+    prefix_cache: PrefixCache, prompts: Sequence[Ids], read: Read
+) -> tuple[Cache, Tensor]:
     """Returns the cache of all prompts, in their order, and their next-token logits."""
     heads: list[CachedPrefix] = []
-    for head in shared(sorted(prompts), least=shelf.least):
-        there, known = longest(head, (*heads, *shelf.known()))
-        if len(head) - there >= shelf.least:
+    for head in shared(sorted(prompts), least=prefix_cache.least):
+        there, known = longest(head, (*heads, *prefix_cache.known()))
+        if len(head) - there >= prefix_cache.least:
             cache = laid([(known, there)], len(head) - there)
             read([head[there:]], cache)
             heads.append(taken(cache, 0, head))
-            shelf.keep(heads[-1])
-    places = [longest(prompt[:-1], (*heads, *shelf.known())) for prompt in prompts]
-    places = [(n, known) if n >= shelf.least else (0, None) for n, known in places]
+            prefix_cache.keep(heads[-1])
+    places = [longest(prompt[:-1], (*heads, *prefix_cache.known())) for prompt in prompts]
+    places = [(n, known) if n >= prefix_cache.least else (0, None) for n, known in places]
     for _, known in places:
         if known is not None:
-            shelf.touch(known)
+            prefix_cache.touch(known)
     needs = [len(prompt) - n for prompt, (n, _) in zip(prompts, places, strict=True)]
     groups = alike(needs) if any(n for n, _ in places) else [list(range(len(prompts)))]
     whole: Cache | None = None
@@ -189,11 +191,11 @@ def read_once(shelf: PrefixCache, prompts: Sequence[Ids], read: Read) -> tuple[C
         parts = [(places[row][1], max(0, len(prompts[row]) - new)) for row in group]
         cache = laid(parts, new)
         logits.append(read([prompts[row][-new:] for row in group], cache))
-        room = shelf.limit // bytes_a_token(cache)
+        room = prefix_cache.limit // bytes_a_token(cache)
         for at, row in enumerate(group):
             news = len(prompts) == 1 or 2 * places[row][0] < len(prompts[row])
-            if news and shelf.least <= len(prompts[row]) <= room:
-                shelf.keep(taken(cache, at, prompts[row]))
+            if news and prefix_cache.least <= len(prompts[row]) <= room:
+                prefix_cache.keep(taken(cache, at, prompts[row]))
                 room -= len(prompts[row])
         if whole is None:
             whole = cache

@@ -20,56 +20,56 @@ Processor = Callable[[SequenceState, Tensor], Tensor]
 NEVER = float("-inf")
 
 
-def make_processors(knobs: GenerationConfig) -> list[Processor]:
+def make_processors(config: GenerationConfig) -> list[Processor]:
     """Returns the processors that the configuration requires, in the order of application."""
     found: list[Processor] = []
-    if knobs.repetition_penalty != 1.0:
-        found.append(penalize_repetition(knobs.repetition_penalty))
-    if knobs.presence_penalty or knobs.frequency_penalty:
-        found.append(penalize_use(knobs.presence_penalty, knobs.frequency_penalty))
-    if knobs.no_repeat_ngram_size:
-        found.append(forbid_repeated_ngrams(knobs.no_repeat_ngram_size))
-    ends = {(token,) for token in knobs.eos_token_id}  # eos tokens are never bad words
-    if words := [word for word in knobs.bad_words_ids if word not in ends]:
+    if config.repetition_penalty != 1.0:
+        found.append(penalize_repetition(config.repetition_penalty))
+    if config.presence_penalty or config.frequency_penalty:
+        found.append(penalize_use(config.presence_penalty, config.frequency_penalty))
+    if config.no_repeat_ngram_size:
+        found.append(forbid_repeated_ngrams(config.no_repeat_ngram_size))
+    ends = {(token,) for token in config.eos_token_id}  # eos tokens are never bad words
+    if words := [word for word in config.bad_words_ids if word not in ends]:
         found.append(forbid_sequences(words))
-    if knobs.min_length and knobs.eos_token_id:
-        found.append(forbid_until(knobs.min_length, knobs.eos_token_id, of_prompt=True))
-    if knobs.min_new_tokens and knobs.eos_token_id:
-        found.append(forbid_until(knobs.min_new_tokens, knobs.eos_token_id, of_prompt=False))
-    if knobs.prefix_allowed_tokens_fn is not None:
-        found.append(allow_only(knobs.prefix_allowed_tokens_fn))
-    if knobs.forced_bos_token_id is not None:
-        found.append(force_first(knobs.forced_bos_token_id))
-    if knobs.forced_eos_token_id:
-        found.append(force_last(knobs.forced_eos_token_id))
-    if knobs.suppress_tokens:
-        found.append(forbid_tokens(knobs.suppress_tokens))
-    if knobs.begin_suppress_tokens:
-        after_forced = knobs.forced_bos_token_id is not None
-        found.append(forbid_at_first(knobs.begin_suppress_tokens, after_forced))
-    if knobs.return_timestamps:
-        assert knobs.no_timestamps_token_id is not None and knobs.eos_token_id
-        most = knobs.max_initial_timestamp_index
-        found.append(TimestampRules(knobs.no_timestamps_token_id, knobs.eos_token_id[0], most))
-    return found + [apply_function(function) for function in knobs.logits_processor]
+    if config.min_length and config.eos_token_id:
+        found.append(forbid_until(config.min_length, config.eos_token_id, of_prompt=True))
+    if config.min_new_tokens and config.eos_token_id:
+        found.append(forbid_until(config.min_new_tokens, config.eos_token_id, of_prompt=False))
+    if config.prefix_allowed_tokens_fn is not None:
+        found.append(allow_only(config.prefix_allowed_tokens_fn))
+    if config.forced_bos_token_id is not None:
+        found.append(force_first(config.forced_bos_token_id))
+    if config.forced_eos_token_id:
+        found.append(force_last(config.forced_eos_token_id))
+    if config.suppress_tokens:
+        found.append(forbid_tokens(config.suppress_tokens))
+    if config.begin_suppress_tokens:
+        after_forced = config.forced_bos_token_id is not None
+        found.append(forbid_at_first(config.begin_suppress_tokens, after_forced))
+    if config.return_timestamps:
+        assert config.no_timestamps_token_id is not None and config.eos_token_id
+        most = config.max_initial_timestamp_index
+        found.append(TimestampRules(config.no_timestamps_token_id, config.eos_token_id[0], most))
+    return found + [apply_function(function) for function in config.logits_processor]
 
 
-def reads_text(knobs: GenerationConfig) -> bool:
+def reads_text(config: GenerationConfig) -> bool:
     """Returns whether a processor depends on the tokens of the text, not only on its length."""
     return bool(
-        knobs.repetition_penalty != 1.0
-        or knobs.presence_penalty
-        or knobs.frequency_penalty
-        or knobs.no_repeat_ngram_size
-        or knobs.return_timestamps
-        or any(len(word) > 1 for word in knobs.bad_words_ids)
-        or asks_host(knobs)
+        config.repetition_penalty != 1.0
+        or config.presence_penalty
+        or config.frequency_penalty
+        or config.no_repeat_ngram_size
+        or config.return_timestamps
+        or any(len(word) > 1 for word in config.bad_words_ids)
+        or asks_host(config)
     )
 
 
-def asks_host(knobs: GenerationConfig) -> bool:
+def asks_host(config: GenerationConfig) -> bool:
     """Returns whether a processor runs Python code that is not tensor operations."""
-    functions = knobs.prefix_allowed_tokens_fn, knobs.regex, *knobs.logits_processor
+    functions = config.prefix_allowed_tokens_fn, config.regex, *config.logits_processor
     return any(function is not None for function in functions)
 
 

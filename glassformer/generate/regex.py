@@ -17,19 +17,19 @@ from glassformer.text import Tokenizer
 END = ""  # key for the tokens that are complete at a node of the trie
 
 
-def match(knobs: GenerationConfig, tokenizer: Tokenizer, translates: bool) -> Processor:
+def match(config: GenerationConfig, tokenizer: Tokenizer, translates: bool) -> Processor:
     """Returns a processor that allows only tokens with which the text can still match.
 
     The new text as a whole must match the expression, and may end only then. For an encoder-decoder
     (`translates`) the new text does not continue a prompt.
     """
     regex = _import_regex()
-    assert knobs.regex is not None
+    assert config.regex is not None
     try:
-        pattern = regex.compile(knobs.regex)
+        pattern = regex.compile(config.regex)
     except regex.error as error:
-        raise ConfigError(f"{knobs.regex!r} is no regular expression: {error}.") from None
-    if not knobs.eos_token_id:
+        raise ConfigError(f"{config.regex!r} is no regular expression: {error}.") from None
+    if not config.eos_token_id:
         raise ConfigError(
             "A text that matches a regular expression is ended by a token, and the model has none; "
             "give one as eos_token_id."
@@ -48,7 +48,7 @@ def match(knobs: GenerationConfig, tokenizer: Tokenizer, translates: bool) -> Pr
                 elif pattern.fullmatch(so_far + letter, partial=True):
                     waiting.append((below, so_far + letter))
         if pattern.fullmatch(text):
-            found += knobs.eos_token_id
+            found += config.eos_token_id
         return tuple(found)
 
     def process(history: SequenceState, scores: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ class Runner:
         self.bidirectional_prefix = bidirectional_prefix
         self.device = next(net.parameters()).device
         self.cache: Cache | None = None
-        self.shelf: PrefixCache | None = None  # for prompts with common prefixes
+        self.prefix_cache: PrefixCache | None = None  # for prompts with common prefixes
 
     def read(self, requests: Sequence[GenerationRequest], width: int) -> Tensor:
         """Prefills the prompts of new requests; returns the logits of their next tokens.
@@ -42,8 +42,8 @@ class Runner:
         Each request gets `width` rows.
         """
         prompts = [request.prompt for request in requests]
-        if self.shelf is not None:
-            cache, logits = read_once(self.shelf, prompts, self.into)
+        if self.prefix_cache is not None:
+            cache, logits = read_once(self.prefix_cache, prompts, self.into)
         else:
             cache, source = Cache(), [request.source for request in requests]
             logits = self.into(prompts, cache, None if source[0] is None else source)
@@ -115,9 +115,13 @@ class Runner:
 
     def keep(self, text: Sequence[int]) -> None:
         """Stores the text of the only row in the prefix cache."""
-        shelf = self.shelf
-        if shelf is not None and len(text) >= shelf.least and shelf.is_of(self.net):
-            shelf.keep(taken(self.held(), 0, tuple(text)))
+        prefix_cache = self.prefix_cache
+        if (
+            prefix_cache is not None
+            and len(text) >= prefix_cache.least
+            and prefix_cache.is_of(self.net)
+        ):
+            prefix_cache.keep(taken(self.held(), 0, tuple(text)))
 
 
 def last_logits(out: ModelOutput) -> Tensor:

@@ -12,21 +12,21 @@ from glassformer.generate.config import GenerationConfig
 NEVER = float("-inf")
 
 
-def shaped(scores: Tensor, knobs: GenerationConfig, keep: int = 1) -> Tensor:
+def shaped(scores: Tensor, config: GenerationConfig, keep: int = 1) -> Tensor:
     """Applies temperature, top-k, top-p, min-p and typical-p to scores of [row, token].
 
     Excluded tokens get -inf; at least `keep` tokens remain.
     """
-    if knobs.temperature != 1.0:
-        scores = scores / knobs.temperature
-    if knobs.top_k:
-        scores = top_k(scores, max(knobs.top_k, keep))
-    if knobs.top_p < 1.0:
-        scores = top_p(scores, knobs.top_p, keep)
-    if knobs.min_p > 0.0:
-        scores = min_p(scores, knobs.min_p, keep)
-    if knobs.typical_p < 1.0:
-        scores = typical(scores, knobs.typical_p, keep)
+    if config.temperature != 1.0:
+        scores = scores / config.temperature
+    if config.top_k:
+        scores = top_k(scores, max(config.top_k, keep))
+    if config.top_p < 1.0:
+        scores = top_p(scores, config.top_p, keep)
+    if config.min_p > 0.0:
+        scores = min_p(scores, config.min_p, keep)
+    if config.typical_p < 1.0:
+        scores = typical(scores, config.typical_p, keep)
     return scores
 
 

@@ -79,16 +79,16 @@ class BeamState:
 
     def __init__(
         self,
-        knobs: GenerationConfig,
+        config: GenerationConfig,
         limits: Sequence[int],
         device: torch.device,
         room: int | None = None,
     ) -> None:
-        self.knobs = knobs
-        self.groups, self.width = knobs.num_beam_groups, knobs.num_beams
+        self.config = config
+        self.groups, self.width = config.num_beam_groups, config.num_beams
         self.beams = self.width // self.groups  # per group
-        self.candidates = max(2, 1 + len(knobs.eos_token_id)) * self.beams
-        self.eos = torch.tensor(knobs.eos_token_id, dtype=torch.long, device=device)
+        self.candidates = max(2, 1 + len(config.eos_token_id)) * self.beams
+        self.eos = torch.tensor(config.eos_token_id, dtype=torch.long, device=device)
         rows, room = len(limits), room or max(limits)
         beams, ended = (rows, self.width), (rows, self.groups, self.beams)
         whole = {"dtype": torch.long, "device": device}
@@ -117,7 +117,7 @@ class BeamState:
         held = (self.end_score, self.end_length, self.end_tokens, self.end_logprobs)
         parts = [x[at].flatten(1, 2) for x in (*held, self.end_reason)]
         order = parts[0].argsort(dim=1, descending=True, stable=True)
-        order = order[:, : self.knobs.num_return_sequences]
+        order = order[:, : self.config.num_return_sequences]
         lists = [_of(part, order).tolist() for part in parts]
         return [
             [
@@ -136,7 +136,7 @@ class BeamState:
         nothing = self.over & (self.end_score[..., 0] == IMPOSSIBLE)
         for row in nothing[: len(numbers)].any(1).nonzero()[:1, 0].tolist():
             made = int(self.made[row]) - (not bool(self.over[row].all()))
-            raise NoTokenLeftError(self.knobs, numbers[row], made)
+            raise NoTokenLeftError(self.config, numbers[row], made)
 
     def select(self, rows: Tensor) -> None:
         for name, x in self.state.items():
@@ -174,12 +174,12 @@ class BeamState:
         chosen: list[tuple[Tensor, Tensor, Tensor]] = []
         for g in range(self.groups):
             part = every[:, g * self.beams : (g + 1) * self.beams]
-            if g and self.knobs.diversity_penalty:
+            if g and self.config.diversity_penalty:
                 said = torch.cat([token for _, token, _ in chosen], 1)
                 times = torch.zeros_like(part[:, 0]).scatter_add(
                     1, said, torch.ones_like(said).to(part)
                 )
-                part = part - self.knobs.diversity_penalty * times[:, None]
+                part = part - self.config.diversity_penalty * times[:, None]
             found = guide.find(self, part, g)
             worthy = guide.keeps(found, self.worthy(found, g))
             if worthy is not None:
@@ -229,7 +229,7 @@ class BeamState:
         one = [part[:, :count] for part in found]
         beam, token, score, ends = one
         made = (self.made + 1)[:, None]
-        score = score.double() / made.double() ** self.knobs.length_penalty
+        score = score.double() / made.double() ** self.config.length_penalty
         at = self.made.clamp(max=self.tokens.shape[-1] - 1)[:, None, None].expand(-1, count, 1)
         tokens = _of(self.tokens, beam).scatter(2, at, token[..., None])
         value = logprobs_of(log, beam, token)
@@ -263,13 +263,13 @@ class BeamState:
         return found.beam.gather(1, at), found.token.gather(1, at), score
 
     def conclude(self, best: Tensor, going: Tensor, g: int) -> None:
-        knobs, penalty = self.knobs, self.knobs.length_penalty
+        config, penalty = self.config, self.config.length_penalty
         worst = self.end_score[:, g, -1]
         full = worst > IMPOSSIBLE
-        patient = knobs.early_stopping == "never" and penalty > 0
+        patient = config.early_stopping == "never" and penalty > 0
         length = self.limit if patient else self.made + 1
         hopeless = full & ~(best.double() / length.double() ** penalty > worst)
-        if knobs.early_stopping is True:
+        if config.early_stopping is True:
             hopeless = full
         self.over[:, g] |= hopeless | (going == 0)
 

@@ -115,7 +115,9 @@ class StaticRunner(Runner):
 
     def read(self, requests: Sequence[GenerationRequest], width: int) -> Tensor:
         length = self.recordable(requests, width)
-        known = self.shelf is not None and self.shelf.helps([r.prompt for r in requests])
+        known = self.prefix_cache is not None and self.prefix_cache.helps(
+            [r.prompt for r in requests]
+        )
         if length is not None and not known:
             return self.play(requests, length)
         if self.slots is not None and self.live:

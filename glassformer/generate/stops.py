@@ -18,11 +18,11 @@ Decode = Callable[["GenerationRequest", Sequence[int]], str]
 class StoppingCriteria:
     """Checks whether a sequence ends: in this order "eos", "string", "length", "time"."""
 
-    def __init__(self, knobs: GenerationConfig, decode: Decode | None) -> None:
-        self.eos = frozenset(knobs.eos_token_id)
-        self.strings = knobs.stop_strings
+    def __init__(self, config: GenerationConfig, decode: Decode | None) -> None:
+        self.eos = frozenset(config.eos_token_id)
+        self.strings = config.stop_strings
         self.decode = decode
-        self.max_time = knobs.max_time
+        self.max_time = config.max_time
         self.begun: dict[int, float] = {}  # keyed by request number
 
     def begin(self, requests: Sequence[GenerationRequest]) -> None:

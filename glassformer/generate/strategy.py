@@ -105,10 +105,10 @@ class SamplingStrategy:
     logprobs_after_processors = False
 
     def __init__(
-        self, knobs: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
+        self, config: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
     ) -> None:
-        self.knobs, self.processors, self.stops = knobs, processors, stops
-        self.width = knobs.num_return_sequences
+        self.config, self.processors, self.stops = config, processors, stops
+        self.width = config.num_return_sequences
         self.history: SequenceState | None = None
         self.rows: list[tuple[GenerationRequest, int]] = []
         self.chance: Tensor | None = None  # [row, new token]
@@ -127,10 +127,10 @@ class SamplingStrategy:
         else:
             self.history.join(fresh)
         self.rows = self.rows + rows
-        if self.knobs.do_sample:
+        if self.config.do_sample:
             longest = max(request.limit for request, _ in self.rows)
             self.chance = torch.stack(
-                [chances(self.knobs.seed, i, longest) for _, i in self.rows]
+                [chances(self.config.seed, i, longest) for _, i in self.rows]
             ).to(device)
 
     def advance(self, logits: Tensor) -> tuple[StepChoice, StepOutput]:
@@ -165,10 +165,10 @@ class SamplingStrategy:
         if self.processors and (stuck := scores.gather(1, best[:, None]).isneginf()).any():
             row = int(stuck.int().argmax())
             made = int(self.history.made[row])
-            raise NoTokenLeftError(self.knobs, self.rows[row][0].number, made)
+            raise NoTokenLeftError(self.config, self.rows[row][0].number, made)
         if self.chance is not None:
             chance = self.chance.gather(1, self.history.made[:, None])[:, 0]
-            best = draw(shaped(scores, self.knobs), chance)
+            best = draw(shaped(scores, self.config), chance)
         return best, logprobs_of(scores if self.logprobs_after_processors else logits, best)
 
 
@@ -188,8 +188,8 @@ def processed(
 class NoTokenLeftError(ConfigError):
     """Raised when the settings forbid every token that could follow."""
 
-    def __init__(self, knobs: GenerationConfig, request: int, made: int) -> None:
-        names = [name for name in CONSTRAINTS if getattr(knobs, name) != DEFAULTS[name]]
+    def __init__(self, config: GenerationConfig, request: int, made: int) -> None:
+        names = [name for name in CONSTRAINTS if getattr(config, name) != DEFAULTS[name]]
         where = f"after {made} new tokens" if made else "at the beginning of the text"
         super().__init__(
             f"No token is left {where}: all are forbidden by {', '.join(names)}; loosen what is "

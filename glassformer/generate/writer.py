@@ -52,7 +52,7 @@ class Generator(RequestBuilder):
         tokenizer: Its tokenizer; None if prompts are token ids only.
         saved: Settings of the model's generation_config.json.
         recorded: Recorded decoding steps (CUDA graphs) to reuse; see `played`.
-        shelf: Prefix cache to reuse.
+        prefix_cache: Prefix cache to reuse.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Generator(RequestBuilder):
         tokenizer: Tokenizer | None,
         saved: Mapping[str, Any],
         recorded: Recordings | None = None,
-        shelf: PrefixCache | None = None,
+        prefix_cache: PrefixCache | None = None,
     ) -> None:
         super().__init__(net, tokenizer, saved)
         self.recorded = recorded or Recordings()
-        self.shelf = shelf or PrefixCache()
+        self.prefix_cache = prefix_cache or PrefixCache()
 
     # --- public methods ------------------------------------------------------------------------
 
@@ -110,9 +110,9 @@ class Generator(RequestBuilder):
         draft: Transformer | None = None,
     ) -> Iterator[tuple[int, GenerationOutput]]:
         """Yields (index of the prompt, result) in the order in which the results are finished."""
-        knobs = self.resolve_config(given)
+        config = self.resolve_config(given)
         try:
-            for number, output in self.results(self.requests(prompts, knobs), knobs, draft):
+            for number, output in self.results(self.requests(prompts, config), config, draft):
                 output.unknown_ratio = self.unknown_ratio(prompts[number])
                 yield number, output
         except NoTokenLeftError as error:
@@ -121,17 +121,17 @@ class Generator(RequestBuilder):
     def results(
         self,
         requests: Sequence[GenerationRequest],
-        knobs: GenerationConfig,
+        config: GenerationConfig,
         draft: Transformer | None = None,
     ) -> Iterator[tuple[int, GenerationOutput]]:
         """Yields (request number, result) for prepared requests, in the order of completion."""
         asked = {request.number: request for request in requests}
         parts: dict[int, list[FinishedSequence]] = {}
-        for news in self.run(requests, knobs, draft):
+        for news in self.run(requests, config, draft):
             for one in news.finished:
                 parts.setdefault(one.request, []).append(one)
-                if len(parts[one.request]) == knobs.num_return_sequences:
-                    whole = self.whole(asked[one.request], parts.pop(one.request), knobs)
+                if len(parts[one.request]) == config.num_return_sequences:
+                    whole = self.whole(asked[one.request], parts.pop(one.request), config)
                     yield one.request, whole
 
     def stream(
@@ -141,25 +141,25 @@ class Generator(RequestBuilder):
 
         The text of a chunk is held back while it may be the beginning of a stop string.
         """
-        knobs = self.resolve_config(given)
-        if not streams(knobs):
+        config = self.resolve_config(given)
+        if not streams(config):
             raise ConfigError(
                 "A stream is one text, token by token; set num_beams and num_return_sequences to 1."
             )
-        request, outlet = self.request(0, prompt, knobs), None
+        request, outlet = self.request(0, prompt, config), None
         if self.tokenizer is not None:
             outlet = self.tokenizer.target_tokenizer.stream(after=self.before(request))
         held, gone = "", ""
-        for news in self.run([request], knobs, draft):
+        for news in self.run([request], config, draft):
             for token in news.tokens:
                 fresh = "" if outlet is None else outlet.push(token.id)
                 if news.finished and outlet is not None:
                     fresh += outlet.finish()
                 held += fresh
                 if news.finished:
-                    ready = self.whole(request, news.finished, knobs).text.removeprefix(gone)
+                    ready = self.whole(request, news.finished, config).text.removeprefix(gone)
                 else:
-                    ready = held[: len(held) - unsure(held, knobs.stop_strings)]
+                    ready = held[: len(held) - unsure(held, config.stop_strings)]
                 held = held.removeprefix(ready)
                 gone += ready
                 yield GenerationChunk(ready, token.id, token.logprob)
@@ -175,12 +175,12 @@ class Generator(RequestBuilder):
             window: Tokens per window for a text longer than the context.
             stride: Tokens by which the window advances.
         """
-        knobs = self.resolve_config({})
+        config = self.resolve_config({})
         frame = windows(context_length(self.net.decoder), window, stride)
         if not self.translates:
             if target is not None:
                 raise InputError("Only an encoder-decoder scores a target; leave it out.")
-            found = score(self.net, self.ids(text, knobs), frame)
+            found = score(self.net, self.ids(text, config), frame)
             return replace(found, unknown_ratio=self.unknown_ratio(text))
         if target is None:
             raise InputError("An encoder-decoder scores a target beside the text it reads.")
@@ -188,8 +188,8 @@ class Generator(RequestBuilder):
         if isinstance(target, str) and target and self.tokenizer is not None:
             warned(self.unknown_ratio(target))
             ids = self.tokenizer.target_tokenizer.encode(target).ids
-        wanted, source = self.ids(ids, knobs), self.source(text, knobs)
-        begun = self.beginning(source, knobs)
+        wanted, source = self.ids(ids, config), self.source(text, config)
+        begun = self.beginning(source, config)
         found = score(self.net, [*begun, *wanted], frame, source)
         unknown = max(map(self.unknown_ratio, (text, target)))
         return Score(wanted, found.logprobs[len(begun) - 1 :], unknown)
@@ -199,82 +199,86 @@ class Generator(RequestBuilder):
     def run(
         self,
         requests: Sequence[GenerationRequest],
-        knobs: GenerationConfig,
+        config: GenerationConfig,
         draft: Transformer | None = None,
     ) -> Iterator[StepOutput]:
         """Runs the requests with the decoding algorithm and runner that the settings select."""
-        return in_one_call(self.steps(requests, knobs, draft))
+        return in_one_call(self.steps(requests, config, draft))
 
     def steps(
         self,
         requests: Sequence[GenerationRequest],
-        knobs: GenerationConfig,
+        config: GenerationConfig,
         draft: Transformer | None,
     ) -> Steps[StepOutput, None, None]:
-        stops = StoppingCriteria(knobs, self.decode if knobs.stop_strings else None)
-        processors = make_processors(knobs)
-        if knobs.regex is not None:
+        stops = StoppingCriteria(config, self.decode if config.stop_strings else None)
+        processors = make_processors(config)
+        if config.regex is not None:
             assert self.tokenizer is not None
-            processors.append(match(knobs, self.tokenizer, self.translates))
+            processors.append(match(config, self.tokenizer, self.translates))
         runner = Runner(
-            self.net, chunk=knobs.prefill_chunk, bidirectional_prefix=knobs.bidirectional_prefix
+            self.net, chunk=config.prefill_chunk, bidirectional_prefix=config.bidirectional_prefix
         )
-        guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
-        if guessing and (not streams(knobs) or knobs.contrastive or knobs.bidirectional_prefix):
+        guessing = draft is not None or config.prompt_lookup_num_tokens > 0
+        if guessing and (not streams(config) or config.contrastive or config.bidirectional_prefix):
             raise ConfigError(
                 "Guessing ahead is for one text at a time; leave the assistant out, or num_beams, "
                 "num_return_sequences, penalty_alpha and bidirectional_prefix."
             )
-        if guessing or knobs.contrastive:
-            self.share(runner, requests, knobs)
-        for request in requests if guessing or knobs.contrastive else ():
-            if knobs.contrastive:
-                yield from run_contrastive(runner, knobs, processors, stops, request)
+        if guessing or config.contrastive:
+            self.share(runner, requests, config)
+        for request in requests if guessing or config.contrastive else ():
+            if config.contrastive:
+                yield from run_contrastive(runner, config, processors, stops, request)
                 continue
             guesser = PromptLookup() if draft is None else DraftModel(draft, request.source)
-            count = knobs.num_assistant_tokens if draft else knobs.prompt_lookup_num_tokens
-            pick = SamplingStrategy(knobs, processors, stops)
+            count = config.num_assistant_tokens if draft else config.prompt_lookup_num_tokens
+            pick = SamplingStrategy(config, processors, stops)
             news = run_guessing(runner, pick, request, guesser, count)
             yield from kept(runner, request, news)
             runner.forget()
-        if guessing or knobs.contrastive:
+        if guessing or config.contrastive:
             return
-        if self.on_gpu(knobs):
-            yield from self.played(requests, knobs, processors, stops)
+        if self.on_gpu(config):
+            yield from self.played(requests, config, processors, stops)
             return
-        strategy = self.strategy(knobs)(knobs, processors, stops)
-        size = min(knobs.batch_size, ROWS) if is_quantized(self.net) else knobs.batch_size
+        strategy = self.strategy(config)(config, processors, stops)
+        size = min(config.batch_size, ROWS) if is_quantized(self.net) else config.batch_size
         rows = strategy.width * max(1, min(size // strategy.width, len(requests)))
         # only the plain runner supports bidirectional prompts and edited activations
-        plain = knobs.bidirectional_prefix or is_edited(self.net)
-        if not knobs.enforce_eager and rows <= ROWS and is_supported(self.net) and not plain:
-            runner = CppRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
-        elif knobs.num_beams > 1 and branches_fit(self.net) and not plain:
-            runner = BranchRunner(self.net, strategy.width, chunk=knobs.prefill_chunk)
-        self.share(runner, requests, knobs)
+        plain = config.bidirectional_prefix or is_edited(self.net)
+        if not config.enforce_eager and rows <= ROWS and is_supported(self.net) and not plain:
+            runner = CppRunner(self.net, rows=rows, chunk=config.prefill_chunk)
+        elif config.num_beams > 1 and branches_fit(self.net) and not plain:
+            runner = BranchRunner(self.net, strategy.width, chunk=config.prefill_chunk)
+        self.share(runner, requests, config)
         news = run(runner, strategy, requests, size)
-        yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
+        yield from kept(runner, requests[0], news) if alone(requests, config) else news
 
     def share(
-        self, runner: Runner, requests: Sequence[GenerationRequest], knobs: GenerationConfig
+        self, runner: Runner, requests: Sequence[GenerationRequest], config: GenerationConfig
     ) -> None:
         """Gives a runner access to the prefix cache if the model supports it."""
-        runner.shelf = None
+        runner.prefix_cache = None
         longest = max((len(one.prompt) + one.limit for one in requests), default=0)
-        if not knobs.prefix_cache_bytes:
-            self.shelf.forget()
+        if not config.prefix_cache_bytes:
+            self.prefix_cache.forget()
         elif is_quantized(self.net) and not isinstance(runner, CppRunner):
             return  # the modules round keys and values in another way than the compiled step
         elif (
-            not knobs.bidirectional_prefix and longest > least_for(self.net) and can_share(self.net)
+            not config.bidirectional_prefix
+            and longest > least_for(self.net)
+            and can_share(self.net)
         ):
             prompts = [request.prompt for request in requests]
             new = max(request.limit for request in requests)
-            runner.shelf = self.shelf.open(self.net, knobs.prefix_cache_bytes, prompts, new)
+            runner.prefix_cache = self.prefix_cache.open(
+                self.net, config.prefix_cache_bytes, prompts, new
+            )
 
-    def on_gpu(self, knobs: GenerationConfig) -> bool:
+    def on_gpu(self, config: GenerationConfig) -> bool:
         """Returns whether decoding steps are recorded as CUDA graphs."""
-        plain = knobs.enforce_eager or knobs.bidirectional_prefix or is_edited(self.net)
+        plain = config.enforce_eager or config.bidirectional_prefix or is_edited(self.net)
         if plain or next(self.net.parameters()).device.type != "cuda":
             return False
         from glassformer.generate.static import fits  # triton is installed only with CUDA builds
@@ -284,7 +288,7 @@ class Generator(RequestBuilder):
     def played(
         self,
         requests: Sequence[GenerationRequest],
-        knobs: GenerationConfig,
+        config: GenerationConfig,
         processors: list[Processor],
         stops: StoppingCriteria,
     ) -> Iterator[StepOutput]:
@@ -296,48 +300,48 @@ class Generator(RequestBuilder):
         from glassformer.generate.burst import BurstRunner, run_bursts
         from glassformer.generate.static import StaticRunner
 
-        strategy = self.strategy(knobs)(knobs, processors, stops)
-        rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
-        shape = (rows, knobs.prefill_chunk, knobs.compile)
-        if knobs.num_beams > 1 and branches_fit(self.net) and bursts_fit(knobs):
-            beams = self.recorded.take(self.net, (rows, knobs))
+        strategy = self.strategy(config)(config, processors, stops)
+        rows = strategy.width * max(1, min(config.batch_size // strategy.width, len(requests)))
+        shape = (rows, config.prefill_chunk, config.compile)
+        if config.num_beams > 1 and branches_fit(self.net) and bursts_fit(config):
+            beams = self.recorded.take(self.net, (rows, config))
             if beams is None:
                 count = rows // strategy.width
-                beams = BeamRunner(self.net, knobs, processors, rows=count)
+                beams = BeamRunner(self.net, config, processors, rows=count)
             place = storage_of(self.net)
-            self.share(beams, requests, knobs)
+            self.share(beams, requests, config)
             try:
                 yield from run_beams(beams, requests)
             finally:
                 beams.forget()
-                self.recorded.give((rows, knobs), beams, place)
+                self.recorded.give((rows, config), beams, place)
             return
-        taste = (knobs.do_sample, knobs.top_k, knobs.top_p, knobs.min_p, knobs.typical_p)
-        plain = bool(processors) or knobs.num_beams > 1
+        taste = (config.do_sample, config.top_k, config.top_p, config.min_p, config.typical_p)
+        plain = bool(processors) or config.num_beams > 1
         key = shape if plain else (shape, taste)
         runner = self.recorded.take(self.net, key)
         if runner is None and plain:
             runner = StaticRunner(
-                self.net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile
+                self.net, rows=rows, chunk=config.prefill_chunk, compiled=config.compile
             )
         elif runner is None:
-            runner = BurstRunner(self.net, knobs, rows=rows)
+            runner = BurstRunner(self.net, config, rows=rows)
         place = storage_of(self.net)
-        self.share(runner, requests, knobs)
+        self.share(runner, requests, config)
         try:
             if plain:
                 news = run(runner, strategy, requests, rows)
             else:
-                news = run_bursts(runner, knobs, stops, requests)
-            yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
+                news = run_bursts(runner, config, stops, requests)
+            yield from kept(runner, requests[0], news) if alone(requests, config) else news
         finally:
             runner.forget()
             self.recorded.give(key, runner, place)
 
-    def strategy(self, knobs: GenerationConfig) -> Callable[..., Strategy]:
-        if knobs.num_beams == 1:
+    def strategy(self, config: GenerationConfig) -> Callable[..., Strategy]:
+        if config.num_beams == 1:
             return SamplingStrategy
-        return PhraseBeam if knobs.force_words_ids else BeamSearch
+        return PhraseBeam if config.force_words_ids else BeamSearch
 
     def before(self, request: GenerationRequest) -> Sequence[int]:
         """Returns the tokens that the new text continues; none for an encoder-decoder."""
@@ -348,10 +352,10 @@ class Generator(RequestBuilder):
         return self.tokenizer.target_tokenizer.decode(tokens, after=self.before(request))
 
     def whole(
-        self, request: GenerationRequest, finished: list[FinishedSequence], knobs: GenerationConfig
+        self, request: GenerationRequest, finished: list[FinishedSequence], config: GenerationConfig
     ) -> GenerationOutput:
         """Combines the sequences of one request into a `GenerationOutput` with alternatives."""
-        stops = StoppingCriteria(knobs, self.decode)
+        stops = StoppingCriteria(config, self.decode)
         best, *others = (
             GenerationOutput(
                 text=self.text(request, one, stops),
@@ -375,14 +379,14 @@ class Generator(RequestBuilder):
         return self.decode(request, one.tokens) if cut is None else cut
 
 
-def streams(knobs: GenerationConfig) -> bool:
+def streams(config: GenerationConfig) -> bool:
     """Returns whether tokens are final as soon as they are chosen."""
-    return knobs.num_beams == 1 and knobs.num_return_sequences == 1
+    return config.num_beams == 1 and config.num_return_sequences == 1
 
 
-def alone(requests: Sequence[GenerationRequest], knobs: GenerationConfig) -> bool:
+def alone(requests: Sequence[GenerationRequest], config: GenerationConfig) -> bool:
     """Returns whether the batch is a single row."""
-    return len(requests) == 1 and streams(knobs)
+    return len(requests) == 1 and streams(config)
 
 
 def kept(

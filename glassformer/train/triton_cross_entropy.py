@@ -11,13 +11,13 @@ from torch import Tensor
 
 
 @triton.jit
-def _capped(z, softcap):  # type: ignore[no-untyped-def]
+def _capped(z, softcap):
     """softcap * tanh(z / softcap)"""
     return softcap * (2 * tl.sigmoid(2 * z / softcap) - 1)
 
 
 @triton.jit
-def _cross_entropy_kernel(  # type: ignore[no-untyped-def]
+def _cross_entropy_kernel(
     logits,
     targets,
     losses,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from torch import nn
@@ -14,14 +15,26 @@ from glassformer.generate.program import LinearOp, StepProgram, compile_program
 from glassformer.spec import ModelSpec
 from glassformer.weights.quantization import QuantizedLinear
 
+ACTIVATIONS = (
+    "linear",
+    "relu",
+    "relu2",
+    "gelu",
+    "gelu_tanh",
+    "gelu_sigmoid",
+    "silu",
+    "tanh",
+    "sigmoid",
+)
+"""The activations that the back ends compute, in the order of simd.h."""
 
-def program_of(net: Transformer, activations: tuple[str, ...], quantized: bool) -> StepProgram:
+
+def program_of(net: Transformer, quantized: bool) -> StepProgram:
     """Returns the step program of a model in its current state.
 
     Args:
         net: The model.
-        activations: Those that the back end computes.
-        quantized: Whether it computes quantized layers.
+        quantized: Whether the back end computes quantized layers.
 
     Raises:
         UnsupportedError: The back end does not execute it; the message says why.
@@ -32,7 +45,7 @@ def program_of(net: Transformer, activations: tuple[str, ...], quantized: bool) 
     if isinstance(program, UnsupportedError):
         raise program
     for operation in program.operations:
-        if isinstance(operation, LinearOp) and operation.activation not in activations:
+        if isinstance(operation, LinearOp) and operation.activation not in ACTIVATIONS:
             raise UnsupportedError(
                 f"The compiled step has no activation {operation.activation!r}.", field="activation"
             )
@@ -44,6 +57,15 @@ def program_of(net: Transformer, activations: tuple[str, ...], quantized: bool) 
                 field=name,
             )
     return program
+
+
+def accepts(check: Callable[[Transformer], StepProgram], net: Transformer) -> bool:
+    """Returns whether a back end, whose check this is, executes a model in its current state."""
+    try:
+        check(net)
+    except UnsupportedError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=16)
@@ -62,3 +84,18 @@ def is_plain(module: nn.Module, layers: tuple[type[Linear], ...]) -> bool:
     if getattr(module, "active_wrapper", None) is not None:
         return False
     return not isinstance(module, nn.Linear) or type(module) in layers
+
+
+def layer_of(net: Transformer, path: str) -> Linear:
+    """Returns a linear layer that a program names."""
+    layer = net.get_submodule(path)
+    assert isinstance(layer, Linear)
+    return layer
+
+
+def position_of(net: Transformer, block: int) -> nn.Module:
+    """Returns the module of a block's positions."""
+    assert net.decoder is not None
+    index = net.decoder.position_of[block]
+    assert index is not None
+    return net.decoder.positions[index]

@@ -17,7 +17,7 @@ from glassformer.generate.backends.cpp.build import library
 from glassformer.generate.backends.cpp.runner import ROWS, SHORT, CppRunner
 from glassformer.generate.backends.cpp.step import CppStep, KeyValueStore, StepInput
 from glassformer.generate.backends.cpp.support import is_supported, supported_program
-from glassformer.generate.backends.support import compiled
+from glassformer.generate.backends.support import ACTIVATIONS, compiled
 from glassformer.generate.program import LinearOp, StepProgram
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import GenerationRequest
@@ -229,7 +229,7 @@ def test_what_a_layer_computes_does_not_depend_on_other_rows():
         assert kind == "int8" or np.array_equal(together, alone)
 
 
-@pytest.mark.parametrize("activation", structures.ACTIVATIONS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("gated", [False, True])
 def test_activations(activation, gated):
     from glassformer.core.activation import ACTIVATIONS

@@ -72,8 +72,8 @@ class CppRunner(Runner):
 
     def read(self, requests: Sequence[GenerationRequest], width: int) -> Tensor:
         sources = self.read_sources(requests)
-        self.make_room(max(len(request.prompt) + request.limit for request in requests))
-        lines = self.free()[: len(requests)]
+        self.reserve(max(len(request.prompt) + request.limit for request in requests))
+        lines = self.free_lines()[: len(requests)]
         prompts = [request.prompt for request in requests]
         short = sum(map(len, prompts)) <= SHORT
         if short or self.quantized or self.program.cross_attention:
@@ -88,14 +88,14 @@ class CppRunner(Runner):
         self.sources += sources
         if width > 1:
             wide = [row for row in range(len(requests)) for _ in range(width)]
-            self.follow([*range(live), *(live + row for row in wide)])
+            self.reorder([*range(live), *(live + row for row in wide)])
             logits = logits[wide]
         return logits
 
     def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
         rows = parents.tolist()
         if rows != list(range(len(self.lines))):
-            self.follow(rows)
+            self.reorder(rows)
         assert self.compiled is not None
         inputs = [
             self.input(token, self.positions[row], self.lines[row], self.lengths[row], source)
@@ -137,11 +137,11 @@ class CppRunner(Runner):
             position = self.program.uncounted_position
         return StepInput(token, position, line, slot, *source)
 
-    def free(self) -> list[int]:
+    def free_lines(self) -> list[int]:
         taken = set(self.lines)
         return [line for line in range(self.rows) if line not in taken]
 
-    def follow(self, parents: Sequence[int]) -> None:
+    def reorder(self, parents: Sequence[int]) -> None:
         """Reorders rows: the first child of a row takes over its line, the others get copies."""
         assert self.store is not None
         lines = [self.lines[row] for row in parents]
@@ -168,16 +168,16 @@ class CppRunner(Runner):
         rows: list[PromptRow] = []
         for number, (prompt, line) in enumerate(zip(prompts, lines, strict=True)):
             begin = 0
-            if self.shelf is not None:
-                begin, text = longest(prompt[:-1], self.shelf.known())
+            if self.prefix_cache is not None:
+                begin, text = longest(prompt[:-1], self.prefix_cache.known())
                 twins = [common(prompt[:-1], other) for other in prompts[:number]]
                 most = max(twins, default=0)
-                if most > begin and most >= self.shelf.least:
+                if most > begin and most >= self.prefix_cache.least:
                     self.run_rows(rows, logits)
                     rows, begin = [], most
                     self.store.copy(lines[twins.index(most)], line, begin)
-                elif text is not None and begin >= self.shelf.least:
-                    self.shelf.touch(text)
+                elif text is not None and begin >= self.prefix_cache.least:
+                    self.prefix_cache.touch(text)
                     for depth, held in text.cache._self.items():
                         for mine, other in zip(self.store.layers[depth], held, strict=True):
                             mine[line, :, :begin] = other[0, :, :begin]
@@ -190,9 +190,9 @@ class CppRunner(Runner):
                 position += self.counts(prompt[slot])
             rows[-1] = rows[-1]._replace(prompt=number)
         self.run_rows(rows, logits)
-        if self.shelf is not None:
+        if self.prefix_cache is not None:
             for prompt, line in zip(prompts, lines, strict=True):
-                self.shelf.keep(self.text(prompt, line))
+                self.prefix_cache.keep(self.prefix_of(prompt, line))
         return logits
 
     def run_rows(self, rows: Sequence[PromptRow], logits: Tensor) -> None:
@@ -207,7 +207,7 @@ class CppRunner(Runner):
             self.compiled.run([row.input for row in part], last, ends)
             logits[[part[i].prompt for i in last]] = ends
 
-    def text(self, ids: Ids, line: int) -> CachedPrefix:
+    def prefix_of(self, ids: Ids, line: int) -> CachedPrefix:
         """Copies the keys and values of a line."""
         assert self.store is not None
         cache = Cache()
@@ -252,7 +252,7 @@ class CppRunner(Runner):
         assert stack is not None
         counts = [memory.shape[1]] * len(memory) if mask is None else mask.sum(-1).tolist()
         found = [SourceLine(*pair) for pair in zip(lines, counts, strict=False)]
-        self.make_source_room(max(counts))
+        self.reserve_sources(max(counts))
         assert self.source_store is not None
         for layer, index in zip(self.source_store.layers, stack.spec.order, strict=True):
             block = stack.blocks[index]
@@ -264,7 +264,7 @@ class CppRunner(Runner):
 
     def keep_encoded(self, source: EncodedSource, line: int) -> SourceLine:
         found = SourceLine(line, source.cross[0][0].shape[2])
-        self.make_source_room(found.length)
+        self.reserve_sources(found.length)
         assert self.source_store is not None
         for depth, pair in source.cross.items():
             for mine, whole in zip(self.source_store.layers[depth], pair, strict=True):
@@ -273,14 +273,14 @@ class CppRunner(Runner):
 
     # --- memory --------------------------------------------------------------------------------
 
-    def make_source_room(self, longest: int) -> None:
+    def reserve_sources(self, longest: int) -> None:
         """Enlarges the store of sources for a longer one."""
         old = self.source_store
         if old is None or old.capacity < longest:
             self.source_store = enlarged(old, self.program.cross_attention, self.rows, longest)
             self.compiled = None
 
-    def make_room(self, longest: int) -> None:
+    def reserve(self, longest: int) -> None:
         """Enlarges the store for a longer text; new addresses need a new `CppStep`."""
         old = self.store
         if old is None or old.capacity < longest:

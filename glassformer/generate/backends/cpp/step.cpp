@@ -108,7 +108,7 @@ void mix(const float *weights, const float *values, int count, int dim, float *o
 }
 
 void attend(const Op &op, const Step &step, int row, int head) {
-    static thread_local std::vector<float> room;
+    static thread_local std::vector<float> buffer;
     const int dim = op.dim, end = op.cross ? step.source_length[row] : step.slot[row] + 1;
     int first = op.cross ? 0 : std::max(0, end - 1 - op.left);
     if (op.window_block) first = std::max(first, (end - 1) / op.window_block * op.window_block);
@@ -119,10 +119,10 @@ void attend(const Op &op, const Step &step, int row, int head) {
     const float *keys = op.keys + line * dim, *values = op.values + (line + first) * dim;
     const float *query = op.source + row * op.in + head * dim;
     float *out = op.target + (int64_t(row) * op.heads + head) * dim;
-    room.resize((end - 1 - begin) / LANES * LANES + LANES);
+    buffer.resize((end - 1 - begin) / LANES * LANES + LANES);
     for (int i = begin; i < end; i += LANES)
-        Floats<float>::dots<1, LANES, 4096>(keys + int64_t(i) * dim, query, dim, &room[i - begin], 0);
-    float *scores = room.data() + (first - begin), top = -INFINITY, total = 0;
+        Floats<float>::dots<1, LANES, 4096>(keys + int64_t(i) * dim, query, dim, &buffer[i - begin], 0);
+    float *scores = buffer.data() + (first - begin), top = -INFINITY, total = 0;
     const float factor = op.factor, cap = op.cap;
     for (int i = 0; i < count; i++) scores[i] *= factor;
     if (cap)

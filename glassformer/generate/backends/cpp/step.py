@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from glassformer.core import Transformer
 from glassformer.core.embedding import PositionTable
-from glassformer.core.linear import Linear
 from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.core.positions.alibi import AlibiBias, alibi_slopes
 from glassformer.core.positions.rotary import RotaryPosition
@@ -20,6 +19,7 @@ from glassformer.core.positions.t5_bias import T5Bias
 from glassformer.generate.backends.cpp import structures
 from glassformer.generate.backends.cpp.build import library
 from glassformer.generate.backends.cpp.structures import CppOp, NormNumbers, StepRows
+from glassformer.generate.backends.support import ACTIVATIONS, layer_of, position_of
 from glassformer.generate.program import (
     AttendOp,
     EmbedOp,
@@ -92,7 +92,9 @@ class CppStep:
         self.int8_layers: dict[int, QuantizedLinear] = {}  # by the index of the operation
         self.buffers = {name: self.buffer(width) for name, width in program.buffers.items()}
         self.logits = self.buffers["logits"]
-        linear = (self.layer(op.layer) for op in program.operations if isinstance(op, LinearOp))
+        linear = (
+            layer_of(self.net, op.layer) for op in program.operations if isinstance(op, LinearOp)
+        )
         self.middle = self.buffer(max(layer.out_features for layer in linear))
         bound = []
         for index, operation in enumerate(program.operations):
@@ -188,7 +190,7 @@ class CppStep:
         }
 
     def linear(self, op: LinearOp, index: int) -> dict[str, Any]:
-        layer = self.layer(op.layer)
+        layer = layer_of(self.net, op.layer)
         scale: int | None = None
         if isinstance(layer, QuantizedLinear) and layer.kind == "int8":
             form, weight = structures.INT8, self.address(layer.codes)
@@ -203,7 +205,7 @@ class CppStep:
             "kind": structures.LINEAR,
             "form": form,
             "which_rows": ROW_CHOICES[op.rows],
-            "activation": structures.ACTIVATIONS.index(op.activation),
+            "activation": ACTIVATIONS.index(op.activation),
             "gated": int(op.gated),
             "factor": op.scale,
             "cap": op.softcap or 0.0,
@@ -222,7 +224,7 @@ class CppStep:
     def write(self, op: WriteKeysOp) -> dict[str, Any]:
         rotary: dict[str, Any] = {}
         if op.position is not None:
-            position = self.position(op.block)
+            position = position_of(self.net, op.block)
             assert isinstance(position, RotaryPosition)
             cos, sin = self.cos_sin(position)
             pairs = int(position.spec.pairing == "pairs")
@@ -239,7 +241,7 @@ class CppStep:
         biases: Tensor | None = None
         if op.position is not None:
             distances = torch.arange(self.store.capacity - 1, -1, -1)
-            biases = distance_biases(self.position(op.block), distances)
+            biases = distance_biases(position_of(self.net, op.block), distances)
         return {
             "kind": structures.ATTEND,
             **self.heads(op),
@@ -272,11 +274,6 @@ class CppStep:
 
     # --- parts of operations -------------------------------------------------------------------
 
-    def layer(self, path: str) -> Linear:
-        layer = self.net.get_submodule(path)
-        assert isinstance(layer, Linear)
-        return layer
-
     def norm(self, path: str) -> NormNumbers:
         norm = self.net.get_submodule(path)
         if isinstance(norm, LayerNorm):
@@ -285,13 +282,6 @@ class CppStep:
         assert isinstance(norm, RMSNorm)
         scale = norm.weight.float() + 1.0 if norm.unit_offset else norm.weight.float()
         return NormNumbers(self.address(scale), None, norm.eps, 0)
-
-    def position(self, block: int) -> nn.Module:
-        stack = self.net.decoder
-        assert stack is not None
-        index = stack.position_of[block]
-        assert index is not None
-        return stack.positions[index]
 
     def cos_sin(self, position: RotaryPosition) -> tuple[int, int]:
         """Returns the addresses of the cosines and sines of all positions, [position, dim]."""

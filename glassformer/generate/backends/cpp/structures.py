@@ -11,17 +11,6 @@ EMBED, NORM, LINEAR, WRITE, ATTEND = range(5)
 ALL, SELECT, SELECTED = range(3)
 FLOAT, BFLOAT, INT8, INT4 = range(4)
 FORMS = {torch.float32: FLOAT, torch.bfloat16: BFLOAT}
-ACTIVATIONS = (
-    "linear",
-    "relu",
-    "relu2",
-    "gelu",
-    "gelu_tanh",
-    "gelu_sigmoid",
-    "silu",
-    "tanh",
-    "sigmoid",
-)
 NO_LIMIT = 2**30
 
 

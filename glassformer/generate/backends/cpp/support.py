@@ -5,8 +5,8 @@ from __future__ import annotations
 from glassformer.core import Transformer
 from glassformer.errors import UnsupportedError
 from glassformer.generate.backends.cpp.build import library
-from glassformer.generate.backends.cpp.structures import ACTIVATIONS, FORMS
-from glassformer.generate.backends.support import program_of
+from glassformer.generate.backends.cpp.structures import FORMS
+from glassformer.generate.backends.support import accepts, program_of
 from glassformer.generate.program import StepProgram
 
 
@@ -19,7 +19,7 @@ def supported_program(net: Transformer) -> StepProgram:
     weight = next(net.parameters())
     if weight.device.type != "cpu":
         raise UnsupportedError(f"The model is on {weight.device}, not on the CPU.", field="device")
-    program = program_of(net, ACTIVATIONS, quantized=True)
+    program = program_of(net, quantized=True)
     strange = next((w.dtype for w in net.parameters() if w.dtype not in FORMS), None)
     if strange is not None:
         raise UnsupportedError(f"The compiled step has no weights of {strange}.", field="dtype")
@@ -30,8 +30,4 @@ def supported_program(net: Transformer) -> StepProgram:
 
 def is_supported(net: Transformer) -> bool:
     """Returns whether the back end executes the model in its current state."""
-    try:
-        supported_program(net)
-    except UnsupportedError:
-        return False
-    return True
+    return accepts(supported_program, net)

@@ -11,7 +11,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
 @triton.jit
-def _tile(  # type: ignore[no-untyped-def]
+def _tile(
     keys, values, first, end, at_once: tl.constexpr, dim: tl.constexpr, columns: tl.constexpr
 ):
     """Loads the keys and values of some slots."""
@@ -22,7 +22,7 @@ def _tile(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _scaled(x, column, weight, bias, mean, size, kind: tl.constexpr):  # type: ignore[no-untyped-def]
+def _scaled(x, column, weight, bias, mean, size, kind: tl.constexpr):
     """Applies a norm, whose statistics are known, to the numbers of some columns."""
     scale = tl.load(weight + column).to(tl.float32)
     if kind == "offset":
@@ -34,7 +34,7 @@ def _scaled(x, column, weight, bias, mean, size, kind: tl.constexpr):  # type: i
 
 
 @triton.jit
-def _heads(  # type: ignore[no-untyped-def]
+def _heads(
     start,
     mine,
     weight,
@@ -85,7 +85,7 @@ def _heads(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _score(  # type: ignore[no-untyped-def]
+def _score(
     scores,
     head,
     distance,
@@ -112,7 +112,7 @@ def _score(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def attend(  # type: ignore[no-untyped-def]
+def attend(
     qkv,
     keys,
     values,

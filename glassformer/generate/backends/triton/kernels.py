@@ -17,7 +17,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
 @triton.jit
-def _activated(x, kind: tl.constexpr):  # type: ignore[no-untyped-def]
+def _activated(x, kind: tl.constexpr):
     if kind == "relu":
         x = tl.maximum(x, 0.0)
     elif kind == "gelu":
@@ -40,7 +40,7 @@ def _activated(x, kind: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _normed(x, inside, column, weight, bias, eps, width: tl.constexpr, norm: tl.constexpr):  # type: ignore[no-untyped-def]
+def _normed(x, inside, column, weight, bias, eps, width: tl.constexpr, norm: tl.constexpr):
     """Applies a norm.
 
     `norm` is "none", "layer", "shiftless" (a layer norm without bias), "rms" or "offset" (an RMS
@@ -59,7 +59,7 @@ def _normed(x, inside, column, weight, bias, eps, width: tl.constexpr, norm: tl.
 
 
 @triton.jit
-def project_row(  # type: ignore[no-untyped-def]
+def project_row(
     x,
     norm_weight,
     norm_bias,
@@ -116,7 +116,7 @@ def project_row(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def project_rows(  # type: ignore[no-untyped-def]
+def project_rows(
     x,
     weight,
     bias,
@@ -188,7 +188,7 @@ def project_rows(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def add_and_norm(  # type: ignore[no-untyped-def]
+def add_and_norm(
     stream,
     change,
     norm_weight,
@@ -221,7 +221,7 @@ def add_and_norm(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def activate(  # type: ignore[no-untyped-def]
+def activate(
     x,
     out,
     width,
@@ -245,7 +245,7 @@ def activate(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def embed(  # type: ignore[no-untyped-def]
+def embed(
     tokens,
     table,
     segments,
@@ -284,7 +284,7 @@ def embed(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def best_of_part(  # type: ignore[no-untyped-def]
+def best_of_part(
     logits, stride, best, where, total, height, parts: tl.constexpr, at_once: tl.constexpr
 ):
     """Computes a part's highest score, its index, and the sum of exp(score - highest)."""
@@ -301,7 +301,7 @@ def best_of_part(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def choose_best(  # type: ignore[no-untyped-def]
+def choose_best(
     best,
     where,
     total,
@@ -309,7 +309,7 @@ def choose_best(  # type: ignore[no-untyped-def]
     made,
     logprobs,
     count,
-    room,
+    capacity,
     height,
     parts: tl.constexpr,
     columns: tl.constexpr,
@@ -324,7 +324,7 @@ def choose_best(  # type: ignore[no-untyped-def]
     token = tl.min(tl.where(values == highest, places, height - 1), 0).to(tl.int64)
     sums = tl.load(total + row * parts + part, inside, other=0.0)
     whole = tl.sum(tl.where(inside, sums * tl.exp(values - highest), 0.0), 0)
-    spot = row * room + tl.load(count)
+    spot = row * capacity + tl.load(count)
     tl.store(tokens + row, token)
     tl.store(made + spot, token)
     tl.store(logprobs + spot, -tl.log(whole))

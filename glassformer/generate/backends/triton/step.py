@@ -19,6 +19,7 @@ from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.core.positions.alibi import AlibiBias, alibi_slopes
 from glassformer.core.positions.rotary import RotaryPosition
 from glassformer.core.positions.t5_bias import T5Bias
+from glassformer.generate.backends.support import layer_of, position_of
 from glassformer.generate.backends.triton import kernels
 from glassformer.generate.backends.triton.attention import attend
 from glassformer.generate.program import (
@@ -185,10 +186,10 @@ class TritonStep:
         rotary = None if written is None else written.position
         cos, sin = self.none, self.none
         if rotary is not None:
-            cos, sin = self.angles[self.position(op.block)]
+            cos, sin = self.angles[position_of(self.net, op.block)]
         bias = ScoreBias("none", self.none, self.none)
         if op.position is not None:
-            bias = self.biases[self.position(op.block)]
+            bias = self.biases[position_of(self.net, op.block)]
         share = op.heads // shape.heads
         warps, at_once = (1, 32) if self.rows > 1 or share == 1 else (4, 64)
         splits = self.source_splits if op.cross else self.splits
@@ -208,7 +209,7 @@ class TritonStep:
 
     def row(self, op: LinearOp) -> Tensor:
         """Executes a linear layer for one row."""
-        linear = self.layer(op.layer)
+        linear = layer_of(self.net, op.layer)
         width, bias, norm = linear.in_features, linear.full_bias, self.norm_weights(op.norm)
         height = linear.out_features // (2 if op.gated else 1)
         out = self.target(op, height)
@@ -228,7 +229,7 @@ class TritonStep:
 
         What it adds to a buffer may be kept in `changes`, until the buffer is read.
         """
-        linear = self.layer(op.layer)
+        linear = layer_of(self.net, op.layer)
         x, height = self.input(op), linear.out_features // (2 if op.gated else 1)
         in_place = op.add == op.target
         if (op.gated and self.suits(x.shape[1], 128)) or (
@@ -315,11 +316,6 @@ class TritonStep:
             return self.buffers[op.target][:, :height]
         return torch.empty(self.rows, height, dtype=torch.float32, device=self.device)
 
-    def layer(self, path: str) -> Linear:
-        layer = self.net.get_submodule(path)
-        assert isinstance(layer, Linear)
-        return layer
-
     def weight(self, path: str | None) -> Tensor:
         """Returns the table of a module; a placeholder if there is none."""
         if path is None:
@@ -327,13 +323,6 @@ class TritonStep:
         weight: Any = self.net.get_submodule(path).weight
         assert isinstance(weight, Tensor)
         return weight
-
-    def position(self, block: int) -> nn.Module:
-        stack = self.net.decoder
-        assert stack is not None
-        index = stack.position_of[block]
-        assert index is not None
-        return stack.positions[index]
 
     def norm_weights(self, path: str | None) -> NormWeights:
         if path is None:

@@ -6,20 +6,9 @@ import torch
 
 from glassformer.core import Transformer
 from glassformer.errors import UnsupportedError
-from glassformer.generate.backends.support import program_of
+from glassformer.generate.backends.support import accepts, program_of
 from glassformer.generate.program import AttendOp, StepProgram
 
-ACTIVATIONS = (
-    "linear",
-    "relu",
-    "relu2",
-    "gelu",
-    "gelu_tanh",
-    "gelu_sigmoid",
-    "silu",
-    "tanh",
-    "sigmoid",
-)
 WIDEST_HEAD = 256
 DTYPES = torch.float32, torch.bfloat16, torch.float16
 
@@ -30,7 +19,7 @@ def supported_program(net: Transformer) -> StepProgram:
     Raises:
         UnsupportedError: It does not; the message says why.
     """
-    program = program_of(net, ACTIVATIONS, quantized=False)
+    program = program_of(net, quantized=False)
     strange = next((w.dtype for w in net.parameters() if w.dtype not in DTYPES), None)
     if strange is not None:
         raise UnsupportedError(f"The compiled step has no weights of {strange}.", field="dtype")
@@ -45,8 +34,4 @@ def supported_program(net: Transformer) -> StepProgram:
 
 def is_supported(net: Transformer) -> bool:
     """Returns whether the back end executes the model in its current state."""
-    try:
-        supported_program(net)
-    except UnsupportedError:
-        return False
-    return True
+    return accepts(supported_program, net)
