@@ -304,9 +304,8 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
     for name, value in tables.items():
         _refuse_renamed(name, value)
         several = name == "objective" and isinstance(value, list | tuple)
-        listed: list[Any] = [
-            fill(TABLES[name], name, one) for one in (value if several else [value])
-        ]
+        given = value if several else [value]
+        listed: list[Any] = [fill(TABLES[name], name, one) for one in given]
         made[name] = tuple(listed) if name == "objective" else listed[0]
     made["train"] = _with_optimizer_options(made.get("train", TrainSettings()))
     return Recipe(**made)
